@@ -1,0 +1,82 @@
+"""One model, one file: safetensors weights with JSON metadata in the header.
+
+    NAME.safetensors = | header: {"__metadata__": {"ds2": JSON}, tensor table} | weights |
+
+Loading executes nothing from the file. The metadata holds the configuration, the tokens and the training record;
+the feature statistics are tensors among the weights.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1  # raised when a reader of the old form could not read the new one
+HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A trained model at rest.
+
+    Attributes:
+        weights: the model's state, name -> tensor.
+        metadata: `config` (of the model), `tokens`, `training` (corpus, WER, version, ...); JSON values only.
+    """
+
+    weights: "dict[str, Tensor]"
+    metadata: dict[str, Any]
+
+    def save(self, path: str | Path) -> None:
+        """Writes the bundle whole or not at all."""
+        from safetensors.torch import save
+
+        header = {"ds2": json.dumps({"format": FORMAT, **self.metadata}, ensure_ascii=False)}
+        data = save({name: tensor.detach().cpu().contiguous() for name, tensor in self.weights.items()}, header)
+        with whole_file(path) as partial:
+            partial.write_bytes(data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Bundle":
+        """Reads a bundle onto the CPU.
+
+        Raises:
+            InputError: missing, cut off, not a bundle, or of a newer format.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        metadata = read_metadata(path)
+        try:
+            return cls(load_file(path), metadata)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path}: damaged model bundle ({error}); copy or train it again") from error
+
+
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """The metadata alone, without the weights and without importing torch.
+
+    Raises:
+        InputError: missing, not a bundle, or of a newer format.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= HEADER_LIMIT else {}
+        metadata = json.loads(header["__metadata__"]["ds2"])
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the model bundle ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a ds2 model bundle, or cut off in its header") from error
+    if metadata.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
+    if not {"config", "tokens"} <= metadata.keys():
+        raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
+    return dict(metadata)

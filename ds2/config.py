@@ -1,0 +1,128 @@
+"""Configuration: frozen dataclasses read from TOML, with overrides from the command line.
+
+Every component keeps its own dataclass beside its code; this module only moves values in and out of them.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ds2.errors import InputError
+
+Config = TypeVar("Config")
+
+
+def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = ()) -> Config:
+    """Reads a TOML file into the dataclass `cls`; each override is `section.key=value`, the value in TOML.
+
+    Relative paths, in the file and in the overrides, are relative to the file's folder.
+
+    Raises:
+        InputError: the file is missing or not TOML, a key is unknown, a value has the wrong type or is refused by
+            the dataclass itself; the message names the file and the key.
+    """
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML ({error})") from error
+    for override in overrides:
+        _override(values, override)
+    return from_dict(cls, values, str(path), path.parent)
+
+
+def from_dict(cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path()) -> Config:
+    """Builds the dataclass `cls` from nested dictionaries.
+
+    `source` names their origin in errors; relative paths among the values are relative to `folder`.
+    """
+    return typing.cast(Config, _Reader(source, folder).section(cls, values, ""))
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The nested dictionaries of a dataclass, ready for JSON; `from_dict` turns them back."""
+    return typing.cast(dict[str, Any], json.loads(json.dumps(dataclasses.asdict(config), default=str)))
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    *sections, last = key.strip().split(".")
+    if not equals or not last:
+        raise InputError(f"--set {override}: expected section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string: --set optimizer.name=adamw
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise InputError(f"--set {override}: {section} is a value, not a section")
+    values[last] = value
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Checks values against the annotations of dataclasses; every error names the source and the key."""
+
+    source: str
+    folder: Path
+
+    def section(self, cls: type, values: Any, section: str) -> Any:
+        if not isinstance(values, Mapping):
+            raise InputError(f"{self.source}: {section} = {values!r} must be a section of keys")
+        kinds = typing.get_type_hints(cls)
+        converted = {}
+        for name, value in values.items():
+            key = f"{section}.{name}" if section else name
+            if name not in kinds:
+                known = difflib.get_close_matches(name, kinds, 1) or sorted(kinds)
+                raise InputError(f"{self.source}: unknown key {key}; did you mean {' or '.join(known)}?")
+            converted[name] = self.value(kinds[name], value, key)
+        try:
+            return cls(**converted)
+        except InputError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.source}: {section or 'configuration'}: {error}") from error
+
+    def value(self, kind: Any, value: Any, key: str) -> Any:
+        """`value` in the type that the annotation `kind` asks for."""
+        if dataclasses.is_dataclass(kind):
+            return self.section(typing.cast(type, kind), value, key)
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if origin is types.UnionType:
+            return None if value is None else self.value(arguments[0], value, key)
+        if origin is typing.Literal:
+            if value not in arguments:
+                raise self.wrong(key, value, f"be one of {', '.join(map(repr, arguments))}")
+            return value
+        if origin is tuple:
+            return self.items(arguments, value, key)
+        if kind is Path and isinstance(value, str):
+            return self.folder / value
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            raise self.wrong(key, value, f"be of type {kind.__name__}")
+        return value
+
+    def items(self, kinds: tuple[Any, ...], values: Any, key: str) -> tuple[Any, ...]:
+        if not isinstance(values, list | tuple):
+            raise self.wrong(key, values, "be a list")
+        if kinds[-1] is Ellipsis:
+            kinds = kinds[:1] * len(values)
+        if len(kinds) != len(values):
+            raise self.wrong(key, values, f"hold {len(kinds)} values")
+        pairs = enumerate(zip(kinds, values, strict=True))
+        return tuple(self.value(kind, value, f"{key}[{index}]") for index, (kind, value) in pairs)
+
+    def wrong(self, key: str, value: Any, rule: str) -> InputError:
+        return InputError(f"{self.source}: {key} = {value!r} must {rule}")

@@ -1,0 +1,182 @@
+"""Augmentation: what rooms, microphones, lines and other speakers would have done to the same words.
+
+Samples are changed one utterance at a time, seeded by (seed, epoch, index), whatever the number of workers; features
+one batch at a time, from the caller's generator. The order is the order of nature: speaker, room, noise, microphone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from ds2.data.audio import read_audio, resample
+
+Range = tuple[float, float]
+Item = TypeVar("Item")
+ENERGY_FLOOR = 1e-10  # mean square of what counts as digital silence
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """Shares are probabilities per utterance; ranges are drawn from uniformly."""
+
+    speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
+    reverberation_share: float = 0.0
+    reverberation_seconds: Range = (0.1, 0.6)  # until the reverberation has fallen by 60 dB
+    noise: tuple[Path, ...] = ()  # noise recordings; without any, noise of random colour is synthesised
+    noise_share: float = 0.4  # the paper's
+    synthetic_noise_share: float = 0.5  # of the noisy utterances, where there are recordings as well
+    snr: Range = (5.0, 30.0)  # dB
+    equalizer_share: float = 0.0
+    equalizer_gain: float = 12.0  # dB: largest boost or cut of a band
+    gain: Range = (-10.0, 6.0)  # dB; peaks beyond full scale clip
+    frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
+    frequency_masks: int = 2  # SpecAugment
+    frequency_mask_size: float = 0.15  # largest share of the bins that one mask hides
+    time_masks: int = 2
+    time_mask_size: float = 0.05  # largest share of the frames that one mask hides
+
+
+class Augmenter:
+    """Applies the sample part of an AugmentConfig: speed, reverberation, noise, equaliser, gain."""
+
+    def __init__(self, config: AugmentConfig, sample_rate: int, seed: int):
+        """Reads the noise recordings at once.
+
+        Raises:
+            InputError: a noise file cannot be read.
+        """
+        self.config = config
+        self.sample_rate = sample_rate
+        self.seed = seed
+        self.noises = [read_audio(path, sample_rate)[0] for path in config.noise]
+
+    def __call__(self, samples: Tensor, epoch: int, index: int) -> Tensor:
+        """(N,) samples of utterance `index` -> (N',) as heard in `epoch`."""
+        config = self.config
+        generator = torch.Generator().manual_seed(hash((self.seed, epoch, index)) & 0x7FFF_FFFF_FFFF_FFFF)
+        samples = change_speed(samples, self.sample_rate, _choice(config.speed, generator))
+        if _chance(config.reverberation_share, generator):
+            seconds = _uniform(config.reverberation_seconds, generator)
+            samples = reverberate(samples, seconds * self.sample_rate, generator)
+        if _chance(config.noise_share, generator):
+            noise = self._noise(len(samples), generator)
+            samples = add_noise(samples, noise, _uniform(config.snr, generator))
+        if _chance(config.equalizer_share, generator):
+            samples = equalize(samples, config.equalizer_gain, generator)
+        return (samples * _amplitude(_uniform(config.gain, generator))).clamp(-1.0, 1.0)
+
+    def _noise(self, size: int, generator: torch.Generator) -> Tensor:
+        """(size,) of a random place in a random recording, looped where it is too short, or of synthetic noise."""
+        if not self.noises or _chance(self.config.synthetic_noise_share, generator):
+            return coloured_noise(size, _uniform((0.0, 2.0), generator), generator)
+        noise = _choice(self.noises, generator)
+        start = int(_uniform((0, len(noise)), generator))
+        return noise.roll(-start).repeat(math.ceil(size / len(noise)))[:size]
+
+
+def change_speed(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
+    """(N,) -> (N / factor,): plays faster and higher for a factor above 1."""
+    return resample(samples, round(sample_rate * factor), sample_rate) if factor != 1.0 else samples
+
+
+def reverberate(samples: Tensor, decay: float, generator: torch.Generator) -> Tensor:
+    """(N,) -> (N,): direct sound and a diffuse tail, noise that falls by 60 dB within `decay` samples."""
+    time = torch.arange(1, int(decay) + 1)
+    tail = torch.randn(len(time), generator=generator) * torch.exp(-math.log(1000) * time / decay)
+    direct_to_tail = _amplitude(_uniform((-3.0, 12.0), generator))
+    response = torch.cat([torch.ones(1), tail / tail.norm().clamp(min=1e-6) / direct_to_tail])
+    size = _fast_size(len(samples) + len(response) - 1)
+    spectrum = torch.fft.rfft(samples, size) * torch.fft.rfft(response, size)
+    return torch.fft.irfft(spectrum, size)[: len(samples)]
+
+
+def coloured_noise(size: int, slope: float, generator: torch.Generator) -> Tensor:
+    """(size,) Gaussian noise whose power falls as 1 / frequency^slope: 0 white, 1 pink, 2 brown."""
+    spectrum = torch.fft.rfft(torch.randn(_fast_size(size), generator=generator))
+    frequency = torch.arange(len(spectrum)).clamp(min=1)
+    return torch.fft.irfft(spectrum * frequency ** (-slope / 2))[:size]
+
+
+def add_noise(samples: Tensor, noise: Tensor, snr: float) -> Tensor:
+    """(N,), (N,) -> (N,) with `snr` dB between the mean powers; silence, on either side, leaves the samples alone."""
+    power, noise_power = samples.square().mean(), noise.square().mean()
+    if min(power, noise_power) < ENERGY_FLOOR:
+        return samples
+    return samples + noise * (power / noise_power).sqrt() / _amplitude(snr)
+
+
+def equalize(samples: Tensor, largest: float, generator: torch.Generator, knots: int = 6) -> Tensor:
+    """(N,) -> (N,) through a microphone: a smooth random response, up to `largest` dB up or down at each knot."""
+    spectrum = torch.fft.rfft(samples, _fast_size(len(samples)))
+    decibels = (torch.rand(1, 1, knots, generator=generator) * 2 - 1) * largest
+    response = torch.nn.functional.interpolate(decibels, len(spectrum), mode="linear", align_corners=True)
+    return torch.fft.irfft(spectrum * 10 ** (response[0, 0] / 20))[: len(samples)]
+
+
+def augment_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """(B, F, T) standardised features, (B,) frames -> the same shape, warped and masked."""
+    if config.frequency_warp != (1.0, 1.0):
+        features = warp_frequency(features, _uniform_each(config.frequency_warp, len(features), generator))
+    return mask_features(features, lengths, config, generator)
+
+
+def warp_frequency(features: Tensor, factors: Tensor) -> Tensor:
+    """(B, F, T), (B,) -> (B, F, T): what lay at frequency f now lies at f * factor, linearly interpolated."""
+    bins = features.shape[1]
+    source = (torch.arange(bins) / factors.unsqueeze(1)).clamp(max=bins - 1)
+    below = source.floor().long().clamp(max=bins - 2)
+    weight = (source - below).to(features).unsqueeze(2)
+    below = below.to(features.device).unsqueeze(2).expand_as(features)
+    return features.gather(1, below).lerp(features.gather(1, below + 1), weight)
+
+
+def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
+    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the mean of the training set."""
+    batch, bins, frames = features.shape
+    hidden = torch.zeros(batch, bins, frames, dtype=torch.bool)
+    for _ in range(config.frequency_masks):
+        hidden |= _spans(torch.full((batch,), bins), bins, config.frequency_mask_size, generator).unsqueeze(2)
+    for _ in range(config.time_masks):
+        hidden |= _spans(lengths.cpu(), frames, config.time_mask_size, generator).unsqueeze(1)
+    return features.masked_fill(hidden.to(features.device), 0.0)
+
+
+def _spans(lengths: Tensor, size: int, share: float, generator: torch.Generator) -> Tensor:
+    """(B,) -> (B, size) boolean: in each row one span of at most `share` of its length."""
+    width = torch.rand(len(lengths), generator=generator) * share * lengths
+    start = torch.rand(len(lengths), generator=generator) * (lengths - width)
+    position = torch.arange(size)
+    inside = position >= start.floor().unsqueeze(1)
+    return inside & (position < (start.floor() + width.floor()).unsqueeze(1))
+
+
+def _fast_size(size: int) -> int:
+    """The next power of two: transforms of other sizes, primes above all, take up to 50 times as long."""
+    return 1 << (max(1, size) - 1).bit_length()
+
+
+def _chance(share: float, generator: torch.Generator) -> bool:
+    return float(torch.rand((), generator=generator)) < share
+
+
+def _uniform(bounds: Range, generator: torch.Generator) -> float:
+    low, high = bounds
+    return low + (high - low) * float(torch.rand((), generator=generator))
+
+
+def _uniform_each(bounds: Range, size: int, generator: torch.Generator) -> Tensor:
+    low, high = bounds
+    return low + (high - low) * torch.rand(size, generator=generator)
+
+
+def _choice(items: Sequence[Item], generator: torch.Generator) -> Item:
+    return items[int(torch.randint(len(items), (), generator=generator))]
+
+
+def _amplitude(decibels: float) -> float:
+    return 10.0 ** (decibels / 20.0)

@@ -1,0 +1,97 @@
+"""Utterances as padded batches of tensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ds2.data.augment import Augmenter
+from ds2.data.manifest import Utterance
+from ds2.data.sampler import Key
+from ds2.errors import InputError
+from ds2.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Example:
+    """One utterance: samples (N,) float32 at the model's rate, targets (L,) token indices."""
+
+    utterance: Utterance
+    samples: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded examples, and what had to be left out.
+
+    Attributes:
+        samples: (B, N) float32, zeros behind each utterance.
+        sample_lengths: (B,) samples.
+        targets: (B, L) token indices, zeros behind each utterance.
+        target_lengths: (B,) labels.
+        utterances: the B utterances.
+        skipped: a line for each utterance that could not be read.
+    """
+
+    samples: Tensor
+    sample_lengths: Tensor
+    targets: Tensor
+    target_lengths: Tensor
+    utterances: list[Utterance]
+    skipped: list[str]
+
+
+class SpeechDataset(Dataset[Example | InputError]):
+    """Reads, augments and encodes utterances; an unreadable one comes back as its error, not as an exception.
+
+    An item's key is (epoch, index), and the augmentation is seeded by it: the same key gives the same samples in
+    every process and on every run.
+    """
+
+    def __init__(
+        self,
+        utterances: Sequence[Utterance],
+        tokenizer: Tokenizer,
+        sample_rate: int,
+        augmenter: Augmenter | None = None,
+    ):
+        self.utterances = utterances
+        self.tokenizer = tokenizer
+        self.sample_rate = sample_rate
+        self.augmenter = augmenter
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __getitem__(self, key: Key) -> Example | InputError:
+        epoch, index = key
+        utterance = self.utterances[index]
+        try:
+            samples = utterance.read(self.sample_rate)
+            if self.augmenter is not None:
+                samples = self.augmenter(samples, epoch, index)
+            targets = torch.tensor(self.tokenizer.encode(utterance.text), dtype=torch.long)
+        except InputError as error:
+            return error
+        return Example(utterance, samples, targets)
+
+
+def collate(items: Sequence[Example | InputError]) -> Batch:
+    """Pads examples to a batch; the unreadable ones become lines in `skipped`."""
+    examples = [item for item in items if isinstance(item, Example)]
+    samples, sample_lengths = pad([example.samples for example in examples])
+    targets, target_lengths = pad([example.targets for example in examples])
+    utterances = [example.utterance for example in examples]
+    skipped = [str(item) for item in items if isinstance(item, InputError)]
+    return Batch(samples, sample_lengths, targets, target_lengths, utterances, skipped)
+
+
+def pad(rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """B rows of any length -> (B, longest) with zeros behind each, (B,) lengths."""
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+    if not rows:
+        return torch.zeros(0, 0), lengths
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True), lengths

@@ -1,0 +1,1 @@
+"""Training: the loop, its checkpoints, and what one sees of it."""
