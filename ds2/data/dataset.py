@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ds2.data.audio import read_audio
 from ds2.data.augment import Augmenter
 from ds2.data.manifest import Utterance
 from ds2.data.sampler import Key
@@ -70,13 +71,24 @@ class SpeechDataset(Dataset[Example | InputError]):
         epoch, index = key
         utterance = self.utterances[index]
         try:
-            samples = utterance.read(self.sample_rate)
+            samples = read_utterance(utterance, self.sample_rate)
             if self.augmenter is not None:
                 samples = self.augmenter(samples, epoch, index)
             targets = torch.tensor(self.tokenizer.encode(utterance.text), dtype=torch.long)
         except InputError as error:
             return error
         return Example(utterance, samples, targets)
+
+
+def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
+    """(N,) samples: of the whole file, or of the part of it that the manifest names.
+
+    Raises:
+        InputError: the audio cannot be read.
+    """
+    if utterance.offset is None:
+        return read_audio(utterance.audio_path, sample_rate)[0]
+    return read_audio(utterance.audio_path, sample_rate, utterance.offset, utterance.duration)[0]
 
 
 def collate(items: Sequence[Example | InputError]) -> Batch:

@@ -1,0 +1,36 @@
+"""Greedy decoding: the most probable token of each frame, repeats merged, blanks dropped (Graves et al. 2006)."""
+
+import itertools
+import math
+
+from torch import Tensor
+
+from ds2.decoder.hypothesis import Hypothesis
+
+BLANK = 0
+
+
+def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
+    """(B, T, V) log-probabilities on any device, (B,) frames -> one hypothesis each: the best single path.
+
+    The score is that path's log-probability. The maxima are taken on the device; one small copy leaves it.
+    """
+    if log_probs.shape[0] == 0:
+        return []
+    best, tokens = log_probs.max(dim=2) if log_probs.shape[1] else (log_probs[..., 0], log_probs[..., 0].long())
+    rows = zip(tokens.tolist(), best.tolist(), lengths.tolist(), strict=True)
+    return [_merge(path[:length], scores[:length]) for path, scores, length in rows]
+
+
+def _merge(path: list[int], scores: list[float]) -> Hypothesis:
+    """A path of T tokens with their log-probabilities -> its runs, without the blank ones."""
+    tokens, starts, ends, confidences = [], [], [], []
+    position = 0
+    for token, run in itertools.groupby(path):
+        start, position = position, position + len(list(run))
+        if token != BLANK:
+            tokens.append(token)
+            starts.append(start)
+            ends.append(position)
+            confidences.append(math.exp(max(scores[start:position])))
+    return Hypothesis(tuple(tokens), tuple(starts), tuple(ends), tuple(confidences), sum(scores))

@@ -1,0 +1,144 @@
+"""Word and character error rates, and a listing that shows where the errors are."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["equal", "substitute", "delete", "insert"]
+MARKS: dict[Kind, str] = {"equal": "", "substitute": "S", "delete": "D", "insert": "I"}
+CONFUSIONS_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One step from the reference to the hypothesis; the side that has no unit there is None."""
+
+    kind: Kind
+    reference: str | None
+    hypothesis: str | None
+
+
+@dataclass(frozen=True)
+class ErrorCounts:
+    """Errors against a reference of `reference_length` units (words or characters); adds up over utterances."""
+
+    substitutions: int = 0
+    deletions: int = 0
+    insertions: int = 0
+    reference_length: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def rate(self) -> float:
+        """Errors per unit of the reference; above 1 where much is inserted. An empty reference counts as one unit."""
+        return self.errors / max(1, self.reference_length)
+
+    def __add__(self, other: "ErrorCounts") -> "ErrorCounts":
+        return ErrorCounts(
+            self.substitutions + other.substitutions,
+            self.deletions + other.deletions,
+            self.insertions + other.insertions,
+            self.reference_length + other.reference_length,
+        )
+
+
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
+    """A shortest sequence of edits (Levenshtein); among equals, substitutions come before deletions and insertions."""
+    distances = _distances(reference, hypothesis)
+    edits: list[Edit] = []
+    row, column = len(reference), len(hypothesis)
+    while row or column:
+        here = distances[row][column]
+        if row and column:
+            same = reference[row - 1] == hypothesis[column - 1]
+            if here == distances[row - 1][column - 1] + (not same):
+                row, column = row - 1, column - 1
+                edits.append(Edit("equal" if same else "substitute", reference[row], hypothesis[column]))
+                continue
+        if row and here == distances[row - 1][column] + 1:
+            row -= 1
+            edits.append(Edit("delete", reference[row], None))
+        else:
+            column -= 1
+            edits.append(Edit("insert", None, hypothesis[column]))
+    return edits[::-1]
+
+
+def _distances(reference: Sequence[str], hypothesis: Sequence[str]) -> list[list[int]]:
+    """distances[i][j]: fewest edits from the first i units of the reference to the first j of the hypothesis."""
+    rows = [list(range(len(hypothesis) + 1))]
+    for unit in reference:
+        above = rows[-1]
+        row = [above[0] + 1]
+        for column, other in enumerate(hypothesis):
+            row.append(min(above[column] + (unit != other), above[column + 1] + 1, row[column] + 1))
+        rows.append(row)
+    return rows
+
+
+def word_errors(reference: str, hypothesis: str) -> ErrorCounts:
+    return _count(reference.split(), hypothesis.split())
+
+
+def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
+    """Spaces between words count as characters; repeated and outer ones do not."""
+    return _count(" ".join(reference.split()), " ".join(hypothesis.split()))
+
+
+def _count(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
+    kinds = Counter(edit.kind for edit in align(reference, hypothesis))
+    return ErrorCounts(kinds["substitute"], kinds["delete"], kinds["insert"], len(reference))
+
+
+def wer(references: Iterable[str], hypotheses: Iterable[str]) -> float:
+    """Word error rate of a corpus: all errors over all reference words."""
+    return sum(map(word_errors, references, hypotheses), ErrorCounts()).rate
+
+
+def cer(references: Iterable[str], hypotheses: Iterable[str]) -> float:
+    """Character error rate of a corpus."""
+    return sum(map(character_errors, references, hypotheses), ErrorCounts()).rate
+
+
+def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: Sequence[str]) -> str:
+    """Totals, the most frequent confusions, then each wrong utterance word under word."""
+    total, confusions, wrong = ErrorCounts(), Counter[str](), []
+    for reference, hypothesis, name in zip(references, hypotheses, names, strict=True):
+        edits = align(reference.split(), hypothesis.split())
+        errors = [edit for edit in edits if edit.kind != "equal"]
+        total += word_errors(reference, hypothesis)
+        confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)
+        if errors:
+            wrong.append(f"{name}\n{_columns(edits)}")
+    lines = [
+        f"WER {total.rate:.2%}: {total.substitutions} substitutions, {total.deletions} deletions, "
+        f"{total.insertions} insertions in {total.reference_length} words; "
+        f"{len(wrong)} of {len(references)} utterances wrong",
+        *(f"{count:6}  {confusion}" for confusion, count in confusions.most_common(CONFUSIONS_LISTED)),
+    ]
+    return "\n".join(["\n".join(lines), *wrong]) + "\n"
+
+
+def _columns(edits: Sequence[Edit]) -> str:
+    """Three lines: reference, hypothesis and marks, each word as wide as the widest of its column."""
+    rows = {
+        "REF": [edit.reference or "" for edit in edits],
+        "HYP": [edit.hypothesis or "" for edit in edits],
+        "   ": [MARKS[edit.kind] for edit in edits],
+    }
+    widths = [max(map(_width, column)) for column in zip(*rows.values(), strict=True)]
+    return "\n".join(
+        f"  {title} " + " ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
+        for title, row in rows.items()
+    )
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
