@@ -1,0 +1,162 @@
+"""The `ds2` command: parses, calls, prints. Heavy imports wait inside the commands, so that help comes at once."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+import ds2
+from ds2.errors import InputError
+
+BAD_INPUT = 2  # exit code: nothing was done
+SOME_FAILED = 1  # exit code: done, but some files could not be transcribed
+INTERRUPTED = 130  # exit code, as shells count it
+
+Positional = tyro.conf.Positional
+Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
+
+
+def train(config: Positional[Path], output: Path, set_: Settings = (), device: str = "auto") -> int:
+    """Train a model by a recipe's TOML file; run the same command again to resume.
+
+    Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
+
+    Args:
+        config: The recipe's train.toml.
+        output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
+        set_: Overrides a key of the configuration; may be repeated.
+        device: auto, cpu or cuda.
+    """
+    from ds2.config import load_config
+    from ds2.recognizer import choose_device
+    from ds2.train.config import TrainConfig
+    from ds2.train.trainer import Trainer
+
+    print(Trainer(load_config(TrainConfig, config, set_), output, choose_device(device)).run())
+    return 0
+
+
+def transcribe(
+    files: Positional[tuple[str, ...]],
+    model: Path | None = None,
+    format: str = "txt",
+    output: Path | None = None,
+    device: str = "auto",
+    beam: int = 0,
+) -> int:
+    """Transcribe audio files, folders of them, or standard input (-).
+
+    Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
+
+    Args:
+        files: Audio files or folders; - reads one file from standard input.
+        model: A bundle; by default the one that comes with the package.
+        format: txt, json, srt, vtt or ctm, or several of them with commas between.
+        output: Folder for NAME.FORMAT; by default transcripts go to standard output.
+        device: auto, cpu or cuda.
+        beam: Width of the prefix beam search; 0 decodes greedily.
+    """
+    from ds2.decoder import BeamConfig
+    from ds2.formats import FORMATS
+    from ds2.progress import Progress
+    from ds2.recognizer import Recognizer
+    from ds2.transcribe import find_audio, transcribe_to
+
+    formats = format.split(",")
+    if unknown := [name for name in formats if name not in FORMATS]:
+        raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}")
+    if not files:
+        raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
+    paths = find_audio(files)
+    recognizer = Recognizer.load(model, device, BeamConfig(beam) if beam else None)
+    with Progress("transcribing", len(paths), "files") as progress:
+        outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
+    if outcome.failed:
+        print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
+        return SOME_FAILED if outcome.done else BAD_INPUT
+    return 0
+
+
+def evaluate(
+    manifest: Positional[Path],
+    model: Path | None = None,
+    listing: Path | None = None,
+    device: str = "auto",
+    beam: int = 0,
+) -> int:
+    """Measure word and character error rate on a manifest.
+
+    Example: ds2 eval data/test.jsonl --model runs/digits/best.safetensors --listing errors.txt
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        model: A bundle; by default the one that comes with the package.
+        listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
+        device: auto, cpu or cuda.
+        beam: Width of the prefix beam search; 0 decodes greedily.
+    """
+    from ds2.data.manifest import read_manifest
+    from ds2.decoder import BeamConfig
+    from ds2.evaluate import evaluate as measure
+    from ds2.files import whole_file
+    from ds2.progress import Progress
+    from ds2.recognizer import Recognizer
+
+    utterances = read_manifest(manifest)
+    recognizer = Recognizer.load(model, device, BeamConfig(beam) if beam else None)
+    with Progress("evaluating", len(utterances), "utterances") as progress:
+        result = measure(recognizer, utterances, progress.step)
+    words, characters = result.words, result.characters
+    print(f"WER {words.rate:.2%} ({words.errors} errors in {words.reference_length} words)")
+    print(f"CER {characters.rate:.2%} ({characters.errors} errors in {characters.reference_length} characters)")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s")
+    if listing is not None:
+        with whole_file(listing) as partial:
+            partial.write_text(result.listing, encoding="utf-8")
+    for line in result.skipped:
+        print(f"ds2: {line}", file=sys.stderr)
+    return SOME_FAILED if result.skipped else 0
+
+
+def info(path: Positional[Path]) -> int:
+    """Show what is in a model bundle (.safetensors) or in a manifest (.jsonl).
+
+    Example: ds2 info data/train.jsonl
+
+    Args:
+        path: The bundle or the manifest.
+    """
+    from ds2.info import describe
+
+    print(describe(path))
+    return 0
+
+
+COMMANDS = {"train": train, "transcribe": transcribe, "eval": evaluate, "info": info}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns the exit code; bad input ends in one line on standard error and code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        print(f"ds2 {ds2.__version__}")
+        return 0
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog="ds2", description="End-to-end speech recognition.", args=list(arguments)
+        )
+    except InputError as error:
+        print(f"ds2: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: say nothing at exit either
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

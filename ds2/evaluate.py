@@ -1,0 +1,57 @@
+"""Measuring a recogniser on a manifest."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
+from ds2.recognizer import Recognizer, Segment
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of one run; `skipped` holds a line for each utterance that could not be read."""
+
+    words: ErrorCounts
+    characters: ErrorCounts
+    listing: str  # wrong utterances, aligned
+    audio_seconds: float
+    compute_seconds: float
+    skipped: list[str]
+
+
+def evaluate(
+    recognizer: Recognizer, utterances: list[Utterance], on_done: Callable[[], None] = lambda: None
+) -> Evaluation:
+    """Transcribes every utterance and compares; calls `on_done` after each.
+
+    Raises:
+        InputError: not one of them can be read.
+    """
+    segments = [
+        Segment(utterance.audio_path, utterance.offset or 0.0, None if utterance.offset is None else utterance.duration)
+        for utterance in utterances
+    ]
+    references, hypotheses, names, skipped = [], [], [], []
+    audio_seconds, began = 0.0, time.monotonic()
+    for utterance, (_, result) in zip(utterances, recognizer.transcribe_files(segments), strict=True):
+        on_done()
+        if isinstance(result, InputError):
+            skipped.append(str(result))
+            continue
+        references.append(utterance.text)
+        hypotheses.append(result.text)
+        names.append(f"{utterance.place} {utterance.audio_path.name}")
+        audio_seconds += result.duration
+    if not references:
+        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    return Evaluation(
+        words=sum(map(word_errors, references, hypotheses), ErrorCounts()),
+        characters=sum(map(character_errors, references, hypotheses), ErrorCounts()),
+        listing=error_listing(references, hypotheses, names),
+        audio_seconds=audio_seconds,
+        compute_seconds=time.monotonic() - began,
+        skipped=skipped,
+    )

@@ -1,0 +1,101 @@
+"""Transcribing files for a person at a shell: which files, which outputs, what went wrong."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ds2.data.audio import SUFFIXES, read_audio_bytes
+from ds2.errors import InputError
+from ds2.files import whole_file
+from ds2.formats import FORMATS
+from ds2.recognizer import Recognizer, Segment, Transcript
+
+STDIN = Path("-")
+REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
+
+
+@dataclass
+class Outcome:
+    """How many files were transcribed, and a line for each that was not."""
+
+    done: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def find_audio(arguments: Sequence[str]) -> list[Path]:
+    """Files as named, and in place of a folder all audio files below it, sorted; "-" is standard input.
+
+    Raises:
+        InputError: a folder without audio files.
+    """
+    found: list[Path] = []
+    for argument in map(Path, arguments):
+        if not argument.is_dir():
+            found.append(argument)
+            continue
+        inside = sorted(path for path in argument.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        if not inside:
+            raise InputError(f"{argument}: no audio file in this folder ({', '.join(SUFFIXES)})")
+        found += inside
+    return found
+
+
+def transcribe_to(
+    recognizer: Recognizer,
+    paths: Sequence[Path],
+    formats: Sequence[str],
+    output: Path | None,
+    on_done: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Transcribes all files, into `output` as NAME.FORMAT or, without it, onto standard output.
+
+    A bad file is reported on standard error, and in failed.txt in the output folder; the others go on.
+
+    Raises:
+        InputError: the output folder cannot be made or written.
+    """
+    outcome = Outcome()
+    targets = _targets(paths, output) if output is not None else {}
+    for path, result in _results(recognizer, paths):
+        on_done()
+        if isinstance(result, InputError):
+            outcome.failed.append(str(result))
+            print(f"ds2: {result}", file=sys.stderr)
+            continue
+        outcome.done += 1
+        for name in formats:
+            text = FORMATS[name](result, str(path))
+            if output is not None:
+                _write(targets[path].with_name(f"{targets[path].name}.{name}"), text)
+            else:
+                print(f"{path}\t{text}" if name == "txt" and len(paths) > 1 else text, end="", flush=True)
+    if output is not None and outcome.failed:
+        _write(output / REPORT, "\n".join(outcome.failed) + "\n")
+    return outcome
+
+
+def _results(recognizer: Recognizer, paths: Sequence[Path]) -> "list[tuple[Path, Transcript | InputError]] | _Results":
+    if list(paths) == [STDIN]:
+        samples, rate = read_audio_bytes(sys.stdin.buffer.read(), recognizer.sample_rate)
+        return [(STDIN, recognizer.transcribe(samples, rate))]
+    return ((segment.path, result) for segment, result in recognizer.transcribe_files(map(Segment, paths)))
+
+
+def _targets(paths: Sequence[Path], output: Path) -> dict[Path, Path]:
+    """Output paths without their format: by stem, and where two stems are equal by the whole path."""
+    stems = [path.stem for path in paths]
+    targets = {}
+    for path in paths:
+        name = path.stem if stems.count(path.stem) == 1 else "_".join(part for part in path.parts if part != path.anchor)
+        targets[path] = output / ("stdin" if path == STDIN else name)
+    return targets
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot make the output folder ({error.strerror})") from error
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
