@@ -10,14 +10,14 @@ Shape letters, used in every docstring: B utterances, N samples, T frames, F fre
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from pathlib import Path
 
     from ds2.recognizer import Recognizer, Transcript
 
 __version__ = "0.1.0"
 
 
-def load(path: "str | PathLike[str] | None" = None, device: str = "auto") -> "Recognizer":
+def load(path: "str | Path | None" = None, device: str = "auto") -> "Recognizer":
     """A Recognizer of the model bundle at `path`, or of the one that comes with the package.
 
     Heavy imports wait until here, so that `import ds2` costs nothing.
@@ -27,6 +27,6 @@ def load(path: "str | PathLike[str] | None" = None, device: str = "auto") -> "Re
     return Recognizer.load(path, device)
 
 
-def transcribe(audio: "str | PathLike[str]") -> "Transcript":
+def transcribe(audio: "str | Path") -> "Transcript":
     """Transcribes one audio file with the bundled model; keep `load()`'s Recognizer to transcribe many."""
     return load().transcribe(audio)

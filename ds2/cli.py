@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
+from tyro.conf import Positional
 
 import ds2
 from ds2.errors import InputError
@@ -15,7 +16,6 @@ BAD_INPUT = 2  # exit code: nothing was done
 SOME_FAILED = 1  # exit code: done, but some files could not be transcribed
 INTERRUPTED = 130  # exit code, as shells count it
 
-Positional = tyro.conf.Positional
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
 
@@ -135,7 +135,7 @@ def info(path: Positional[Path]) -> int:
     return 0
 
 
-COMMANDS = {"train": train, "transcribe": transcribe, "eval": evaluate, "info": info}
+COMMANDS: dict[str, Callable[..., Any]] = {"train": train, "transcribe": transcribe, "eval": evaluate, "info": info}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

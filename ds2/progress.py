@@ -13,7 +13,7 @@ class Progress:
     begin on construction, `step` per finished item(s), `finish` (or leave the `with` block) at the end.
     """
 
-    def __init__(self, description: str, total: float | None, unit: str, start: float = 0):
+    def __init__(self, description: str, total: int, unit: str, start: int = 0):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -33,7 +33,7 @@ class Progress:
         self.task = self.bar.add_task(description, total=total, completed=start, rate="", note="")
         self.bar.start()
 
-    def step(self, count: float = 1, note: str = "") -> None:
+    def step(self, count: int = 1, note: str = "") -> None:
         task = self.bar.tasks[self.task]
         elapsed = task.elapsed or 0.0
         done = task.completed + count - self.start

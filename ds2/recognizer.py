@@ -77,7 +77,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        return self.error is not None or self.read and all(part is not None for part in self.parts)
+        return self.error is not None or (self.read and all(part is not None for part in self.parts))
 
 
 class Recognizer:
@@ -92,7 +92,9 @@ class Recognizer:
         self.frame_samples = round(model.config.frame_seconds * self.sample_rate)
 
     @classmethod
-    def load(cls, path: "str | Path | None" = None, device: str = "auto", beam: BeamConfig | None = None) -> "Recognizer":
+    def load(
+        cls, path: "str | Path | None" = None, device: str = "auto", beam: BeamConfig | None = None
+    ) -> "Recognizer":
         """Loads a bundle, by default the one in the package, onto "cpu", "cuda" or whichever is there ("auto").
 
         Raises:
@@ -105,7 +107,9 @@ class Recognizer:
         try:
             model.load_state_dict(bundle.weights)
         except RuntimeError as error:
-            raise InputError(f"{path}: the weights do not fit the bundle's own configuration; train it again") from error
+            raise InputError(
+                f"{path}: the weights do not fit the bundle's own configuration; train it again"
+            ) from error
         return cls(model.to(choose_device(device)), tokenizer, beam)
 
     def transcribe(self, audio: "str | Path | Tensor | np.ndarray", sample_rate: int | None = None) -> Transcript:
@@ -200,10 +204,10 @@ class Recognizer:
     def _cuts(self, seconds: float) -> Iterator[tuple[float, float, int, int | None]]:
         """(start, length) in seconds of each window of a long recording, and the output frames that count.
 
-            |-- core --|-- core --|-- core --|      every frame of the recording counts in exactly one window
-            [==========....]                        . context, heard and thrown away
-                   [....==========....]
-                              [....==========]
+        |-- core --|-- core --|-- core --|      every frame of the recording counts in exactly one window
+        [==========....]                        . context, heard and thrown away
+               [....==========....]
+                          [....==========]
         """
         frame = self.frame_samples / self.sample_rate
         core, context = int(CORE_SECONDS / frame), int(CONTEXT_SECONDS / frame)

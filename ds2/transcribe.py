@@ -1,7 +1,7 @@
 """Transcribing files for a person at a shell: which files, which outputs, what went wrong."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,11 +75,13 @@ def transcribe_to(
     return outcome
 
 
-def _results(recognizer: Recognizer, paths: Sequence[Path]) -> "list[tuple[Path, Transcript | InputError]] | _Results":
+def _results(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[tuple[Path, Transcript | InputError]]:
     if list(paths) == [STDIN]:
         samples, rate = read_audio_bytes(sys.stdin.buffer.read(), recognizer.sample_rate)
-        return [(STDIN, recognizer.transcribe(samples, rate))]
-    return ((segment.path, result) for segment, result in recognizer.transcribe_files(map(Segment, paths)))
+        yield STDIN, recognizer.transcribe(samples, rate)
+        return
+    for segment, result in recognizer.transcribe_files(map(Segment, paths)):
+        yield segment.path, result
 
 
 def _targets(paths: Sequence[Path], output: Path) -> dict[Path, Path]:
@@ -87,7 +89,9 @@ def _targets(paths: Sequence[Path], output: Path) -> dict[Path, Path]:
     stems = [path.stem for path in paths]
     targets = {}
     for path in paths:
-        name = path.stem if stems.count(path.stem) == 1 else "_".join(part for part in path.parts if part != path.anchor)
+        name = (
+            path.stem if stems.count(path.stem) == 1 else "_".join(part for part in path.parts if part != path.anchor)
+        )
         targets[path] = output / ("stdin" if path == STDIN else name)
     return targets
 

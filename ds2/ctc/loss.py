@@ -71,7 +71,9 @@ def _labels(targets: Tensor, target_lengths: Tensor) -> Tensor:
     """The labels of all utterances in one row, padding left out."""
     if targets.dim() == 1:
         if targets.numel() != int(target_lengths.sum()):
-            raise ValueError(f"{targets.numel()} concatenated targets, but target_lengths sum to {target_lengths.sum()}")
+            raise ValueError(
+                f"{targets.numel()} concatenated targets, but target_lengths sum to {target_lengths.sum()}"
+            )
         return targets
     if targets.dim() != 2 or int(target_lengths.max()) > targets.shape[1] or int(target_lengths.min()) < 0:
         raise ValueError(f"targets {tuple(targets.shape)} do not hold target_lengths {target_lengths.tolist()}")

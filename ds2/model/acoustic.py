@@ -1,5 +1,6 @@
 """The acoustic model: front end, convolutions, recurrent stack, output layer (Deep Speech 2, figure 1)."""
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -38,7 +39,7 @@ class ModelConfig:
 class AcousticModel(nn.Module):
     """Samples -> log-probabilities of the tokens, blank first.
 
-        (B, N) -> frontend (B, F, T) -> convolutions (B, C, F', T') -> (B, T', C * F') -> GRUs (B, T', H) -> (B, T', V)
+    (B, N) -> frontend (B, F, T) -> convolutions (B, C, F', T') -> (B, T', C * F') -> GRUs (B, T', H) -> (B, T', V)
     """
 
     def __init__(self, config: ModelConfig, outputs: int):
@@ -52,18 +53,10 @@ class AcousticModel(nn.Module):
             channels, bins = convolution.channels, math.ceil(bins / convolution.stride[0])
         sizes = [channels * bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = nn.ModuleList(
-            BidirectionalGRU(inputs, hidden, config.batch_norm)
-            for inputs, hidden in zip(sizes[:-1], sizes[1:], strict=True)
+            BidirectionalGRU(inputs, hidden, config.batch_norm) for inputs, hidden in itertools.pairwise(sizes)
         )
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.hidden, outputs)
-
-    def frames(self, sample_lengths: Tensor) -> Tensor:
-        """(B,) samples -> (B,) output frames."""
-        lengths = self.frontend.frames(sample_lengths)
-        for convolution in self.convolutions:
-            lengths = convolution.frames(lengths)
-        return lengths
 
     def logits(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, F, T) features, (B,) frames -> (B, T', V) unnormalised scores, (B,) output frames."""

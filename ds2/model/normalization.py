@@ -69,6 +69,17 @@ class FoldedBatchNorm(RunningStatistics):
         return weight * scale.unsqueeze(1), shift
 
 
+class Unnormalized(nn.Module):
+    """In place of FoldedBatchNorm where a model goes without BN: W as it is, and a bias."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, weight: Tensor, moments: tuple[Tensor, Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+        return weight, self.bias
+
+
 def input_moments(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(B, T, D), (B, T) boolean -> mean (D,), covariance (D, D), count () over all valid frames of the minibatch."""
     weight = valid.unsqueeze(2).to(x.dtype)

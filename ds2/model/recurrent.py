@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, input_moments
+from ds2.model.normalization import FoldedBatchNorm, Unnormalized, input_moments
 
 GATES = 3  # GRU: reset, update, candidate
 
@@ -24,17 +24,14 @@ class GRUDirection(nn.Module):
         self.input_weight = nn.Parameter(torch.empty(GATES * hidden, inputs))
         self.recurrent_weight = nn.Parameter(torch.empty(GATES * hidden, hidden))
         self.recurrent_bias = nn.Parameter(torch.zeros(GATES * hidden))
-        self.norm = FoldedBatchNorm(GATES * hidden) if batch_norm else None
-        self.input_bias = None if batch_norm else nn.Parameter(torch.zeros(GATES * hidden))
+        self.norm = FoldedBatchNorm(GATES * hidden) if batch_norm else Unnormalized(GATES * hidden)
         nn.init.xavier_uniform_(self.input_weight)
         for gate in self.recurrent_weight.chunk(GATES):
             nn.init.orthogonal_(gate)
 
     def forward(self, x: Tensor, moments: tuple[Tensor, Tensor, Tensor] | None) -> Tensor:
         """(B, T, D), moments of x in training -> (B, T, H)."""
-        weight, bias = self.input_weight, self.input_bias
-        if self.norm is not None:
-            weight, bias = self.norm(weight, moments)
+        weight, bias = self.norm(self.input_weight, moments)
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
         start = x.new_zeros(1, x.shape[0], self.recurrent_weight.shape[1])
         output, _ = torch.gru(x, start, parameters, True, 1, 0.0, self.training, False, True)

@@ -16,10 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+import torch
+
+from ds2.data.audio import resample
 
 RATE = 8000  # Hz, FSDD's own
 GAP = np.zeros(RATE // 20, np.float32)  # keeps neighbours out of each other's codec frames
-DIGITS = "zero one two three four five six seven eight nine".split()
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TEST_TAKES = range(5)  # FSDD's official test split
 ESPEAK_VOICES = [f"{accent}+{variant}" for accent, variant in zip(
     ["en-us", "en-gb", "en-gb-scotland", "en-029", "en-gb-x-rp", "en-gb-x-gbcwmd"] * 4,
@@ -97,7 +100,7 @@ def speak(voice: str, text: str, rng: random.Random) -> np.ndarray:
             command = ["espeak-ng", "-v", voice, "-s", speed, "-p", pitch, "-w", path, text]
         subprocess.run(command, check=True)
         samples, rate = soundfile.read(path, dtype="float32")
-    return trim(resample(samples, rate))
+    return trim(resample(torch.from_numpy(samples), rate, RATE).numpy())
 
 
 def noises(folder: Path, output: Path) -> None:
@@ -105,7 +108,11 @@ def noises(folder: Path, output: Path) -> None:
     for path in sorted(folder.glob("*.flac")):
         if "pink" not in path.name and "white" not in path.name:
             samples, rate = soundfile.read(path, dtype="float32", frames=25 * soundfile.info(path).samplerate)
-            write(output / f"noise_{path.stem}.opus", resample(samples, rate), quality=0.95)
+            write(
+                output / f"noise_{path.stem}.opus",
+                resample(torch.from_numpy(samples), rate, RATE).numpy(),
+                quality=0.95,
+            )
 
 
 def join(items: list, output: Path, name: str, facts: dict, quality: float) -> list[dict]:
@@ -125,12 +132,6 @@ def write(path: Path, samples: np.ndarray, quality: float) -> None:
         soundfile.write(path, samples, RATE, subtype="PCM_16")
     else:
         soundfile.write(path, samples, RATE, format="OGG", subtype="OPUS", compression_level=quality)
-
-
-def resample(samples: np.ndarray, rate: int) -> np.ndarray:
-    import soxr
-
-    return soxr.resample(samples, rate, RATE)
 
 
 def trim(samples: np.ndarray) -> np.ndarray:

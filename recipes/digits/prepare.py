@@ -1,6 +1,6 @@
 """Composes connected digits, strings of 1 to 7 words of one speaker, from the recordings in `audio/`.
 
-    python recipes/digits/prepare.py --output data/digits [--hold-out theo] [--strangers none]
+    python recipes/digits/prepare.py --output data/digits [--hold-out theo] [--trained-readers none]
 
 Writes train, dev, test and strangers manifests with their audio:
     train      FSDD takes 10-49, synthesised strings, and strings read by half of the speechocean762 speakers
@@ -28,7 +28,7 @@ RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
 STRINGS = {"test": 300, "dev": 300, "train": 3600}
 WORDS = (1, 7)  # in a string, at the least and at the most
-STRANGER_COPIES = 12  # of each string read by a training speaker: augmentation makes every copy another one
+READ_COPIES = 24  # of each string read by a training speaker: augmentation makes every copy another one
 SYNTHETIC_COPIES = 3
 EDGE = (0.0, 0.35)  # seconds of silence before and after a string
 PAUSE = (-0.06, 0.25)  # seconds between words; negative: overlap, as in fluent speech
@@ -41,30 +41,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--hold-out", metavar="SPEAKER", help="an FSDD speaker to be tested on and never trained on")
-    parser.add_argument("--strangers", choices=("half", "none"), default="half", help="how many of them to train on")
+    parser.add_argument("--trained-readers", choices=("half", "none"), default="half", help="of speechocean762")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
-    rows = [json.loads(line) for line in (AUDIO / "pieces.jsonl").read_text().splitlines()]
+    rows = read_rows()
     recordings = {name: read_audio(AUDIO / name, RATE)[0].numpy() for name in {row["audio_filepath"] for row in rows}}
 
     digits = [row for row in rows if row["source"] == "fsdd"]
     known = [row for row in digits if row["speaker"] != arguments.hold_out]
     splits = {
-        split: compose(pieces(known, recordings, lambda row: row["take"] in TAKES[split]), STRINGS[split], rng)
-        for split in ("train", "dev", "test")
+        split: compose(pieces(known, recordings, lambda row, takes=takes: row["take"] in takes), STRINGS[split], rng)
+        for split, takes in TAKES.items()
     }
     if arguments.hold_out:
         held_out = pieces(digits, recordings, lambda row: row["speaker"] == arguments.hold_out)
         splits["test"] = compose(held_out, STRINGS["test"], rng)
-    speakers = sorted({row["speaker"] for row in rows if row["source"] == "speechocean762"})
-    trained = set(speakers[::2]) if arguments.strangers == "half" else set()
     read = [row for row in rows if row["source"] == "speechocean762"]
-    splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] not in trained)
-    splits["train"] += pieces(read, recordings, lambda row: row["speaker"] in trained) * STRANGER_COPIES
+    strangers = stranger_speakers(rows, arguments.trained_readers)
+    splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] in strangers)
+    splits["train"] += pieces(read, recordings, lambda row: row["speaker"] not in strangers) * READ_COPIES
     splits["train"] += pieces(rows, recordings, lambda row: row["source"] == "synthetic") * SYNTHETIC_COPIES
     for split, strings in splits.items():
         write(arguments.output, split, strings)
+
+
+def read_rows() -> list[dict]:
+    return [json.loads(line) for line in (AUDIO / "pieces.jsonl").read_text().splitlines()]
+
+
+def stranger_speakers(rows: list[dict], trained: str = "half") -> set[str]:
+    """Every other speaker of speechocean762 is a stranger to training, or all of them."""
+    speakers = sorted({row["speaker"] for row in rows if row["source"] == "speechocean762"})
+    return set(speakers[1::2] if trained == "half" else speakers)
 
 
 def pieces(rows: list[dict], recordings: dict[str, np.ndarray], wanted: Callable[[dict], bool]) -> list[Piece]:

@@ -1,0 +1,30 @@
+"""Transcribes real recordings of digit strings beside what was said, with the word error rate.
+
+The strings are the half of speechocean762's that training never saw: children and adults, not native speakers.
+"""
+
+from prepare import AUDIO, read_rows, stranger_speakers
+
+import ds2
+from ds2.metrics import ErrorCounts, word_errors
+from ds2.recognizer import Segment
+
+SHOWN = 12
+
+
+def main() -> None:
+    rows = read_rows()
+    strangers = stranger_speakers(rows)
+    rows = [row for row in rows if row["source"] == "speechocean762" and row["speaker"] in strangers]
+    results = ds2.load().transcribe_files(Segment(AUDIO / row["audio_filepath"]) for row in rows)
+    total = ErrorCounts()
+    print(f"{'recording':28} {'said':28} heard")
+    for number, (row, (segment, transcript)) in enumerate(zip(rows, results, strict=True)):
+        total += word_errors(row["text"], transcript.text)
+        if number % (len(rows) // SHOWN) == 0:
+            print(f"{segment.path.name:28} {row['text']:28} {transcript.text}")
+    print(f"\nWER {total.rate:.1%} on {len(rows)} recordings, {total.reference_length} words, of speakers new to it")
+
+
+if __name__ == "__main__":
+    main()
