@@ -157,7 +157,7 @@ def _spans(lengths: Tensor, size: int, share: float, generator: torch.Generator)
 
 def _fast_size(size: int) -> int:
     """The next power of two: transforms of other sizes, primes above all, take up to 50 times as long."""
-    return 1 << (max(1, size) - 1).bit_length()
+    return 1 << (max(2, size) - 1).bit_length()
 
 
 def _chance(share: float, generator: torch.Generator) -> bool:

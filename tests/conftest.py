@@ -1,0 +1,63 @@
+"""Small real recordings and a small real model for the tests that need a whole pipeline."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+
+from ds2.bundle import Bundle
+from ds2.config import to_dict
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+
+DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
+TINY = ModelConfig(
+    FrontendConfig(8000),
+    (ConvolutionConfig(4, (11, 5), (2, 2)), ConvolutionConfig(4, (5, 3), (2, 1))),
+    recurrent_layers=1,
+    hidden=24,
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Small tensors gain nothing from threads, and results must not depend on the machine's cores."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def spoken_digits(tmp_path: Path) -> Callable[[int], Path]:
+    """spoken_digits(n): a manifest of n recordings of single digits, each in a WAV of its own."""
+
+    def make(count: int) -> Path:
+        rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+        rows = [row for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac"][:count]
+        folder = tmp_path / f"digits{count}"
+        folder.mkdir()
+        lines = []
+        for number, row in enumerate(rows):
+            start, frames = round(row["offset"] * 8000), round(row["duration"] * 8000)
+            samples, rate = soundfile.read(DIGITS / row["audio_filepath"], start=start, frames=frames)
+            soundfile.write(folder / f"{number}.wav", samples, rate)
+            facts = {"duration": row["duration"], "text": row["text"], "speaker": "theo"}
+            lines.append(json.dumps({"audio_filepath": f"{number}.wav", **facts}) + "\n")
+        (folder / "manifest.jsonl").write_text("".join(lines))
+        return folder / "manifest.jsonl"
+
+    return make
+
+
+@pytest.fixture
+def tiny_bundle(tmp_path: Path) -> Path:
+    """An untrained model of five tokens that says something else at every frame."""
+    torch.manual_seed(0)
+    tokens = ["<blank>", " ", "a", "b", "c"]
+    model = AcousticModel(TINY, len(tokens))
+    torch.nn.init.normal_(model.output.weight, std=2.0)
+    path = tmp_path / "tiny.safetensors"
+    Bundle(model.state_dict(), {"config": to_dict(TINY), "tokens": tokens, "training": {"wer": 1.0}}).save(path)
+    return path

@@ -1,0 +1,151 @@
+"""Augmentation: measured effects, and determinism."""
+
+import math
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+from ds2.data.augment import (
+    AugmentConfig,
+    Augmenter,
+    add_noise,
+    augment_features,
+    change_speed,
+    coloured_noise,
+    equalize,
+    mask_features,
+    reverberate,
+    warp_frequency,
+)
+
+NOTHING = AugmentConfig(speed=(1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
+EVERYTHING = AugmentConfig(reverberation_share=0.5, noise_share=0.5, equalizer_share=0.5)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def sine(frequency: float, seconds: float = 1.0, rate: int = 8000) -> Tensor:
+    return 0.3 * torch.sin(2 * math.pi * frequency * torch.arange(int(seconds * rate)) / rate)
+
+
+def peak_frequency(samples: Tensor, rate: int = 8000) -> float:
+    return float(torch.fft.rfft(samples).abs().argmax()) * rate / len(samples)
+
+
+def test_nothing_changes_nothing() -> None:
+    assert torch.equal(Augmenter(NOTHING, 8000, seed=1)(sine(500), 0, 0), sine(500))
+
+
+def test_same_key_same_samples_other_key_other_samples() -> None:
+    first, twin = Augmenter(EVERYTHING, 8000, seed=1), Augmenter(EVERYTHING, 8000, seed=1)
+    results = [first(sine(500), epoch, index) for epoch in range(3) for index in range(4)]
+    again = [twin(sine(500), epoch, index) for epoch in reversed(range(3)) for index in reversed(range(4))]
+    assert all(torch.equal(one, other) for one, other in zip(results, reversed(again), strict=True))
+    assert len({float(result.sum()) for result in results}) == len(results)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_speed_shortens_and_raises_the_pitch(factor: float) -> None:
+    changed = change_speed(sine(1000), 8000, factor)
+    assert len(changed) == pytest.approx(8000 / factor, abs=2)
+    assert peak_frequency(changed) == pytest.approx(1000 * factor, rel=0.01)
+
+
+@pytest.mark.parametrize("snr", [0.0, 20.0])
+def test_noise_has_the_wanted_ratio(snr: float) -> None:
+    clean, noise = sine(500), torch.randn(8000, generator=generator())
+    added = add_noise(clean, noise, snr) - clean
+    assert 10 * math.log10(float(clean.square().mean() / added.square().mean())) == pytest.approx(snr, abs=0.01)
+
+
+def test_noise_leaves_silence_alone_and_silent_noise_changes_nothing() -> None:
+    assert add_noise(torch.zeros(100), torch.randn(100), 10.0).abs().sum() == 0
+    assert torch.equal(add_noise(sine(500), torch.zeros(8000), 10.0), sine(500))
+
+
+def test_forty_percent_of_utterances_are_noisy() -> None:
+    config = AugmentConfig(speed=(1.0,), gain=(0.0, 0.0))
+    augmenter, clean = Augmenter(config, 8000, seed=5), sine(500, 0.05)
+    noisy = sum(not torch.equal(augmenter(clean, 0, index), clean) for index in range(1000))
+    assert noisy / 1000 == pytest.approx(0.4, abs=0.05)
+
+
+def test_recorded_noise_is_looped_to_length(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "hum.wav", sine(50, 0.2).numpy(), 8000)
+    config = AugmentConfig((1.0,), noise=(tmp_path / "hum.wav",), noise_share=1, synthetic_noise_share=0, gain=(0, 0))
+    noisy = Augmenter(config, 8000, seed=1)(sine(1000), 0, 0)
+    assert peak_frequency(noisy - sine(1000)) == pytest.approx(50, abs=5)
+
+
+@pytest.mark.parametrize(("slope", "ratio"), [(0.0, 0.0), (1.0, -10.0), (2.0, -20.0)])
+def test_noise_colour_falls_by_the_slope_per_decade(slope: float, ratio: float) -> None:
+    power = torch.fft.rfft(coloured_noise(1 << 17, slope, generator())).abs().square()
+    low, high = power[1000:2000].mean(), power[10000:20000].mean()
+    assert 10 * math.log10(float(high / low)) == pytest.approx(ratio, abs=0.7)
+
+
+def test_reverberation_keeps_length_and_trails_a_click() -> None:
+    click = torch.zeros(4000)
+    click[100] = 1.0
+    wet = reverberate(click, decay=2000.0, generator=generator())
+    assert len(wet) == 4000
+    assert wet[:100].abs().max() < 1e-5
+    early, late = wet[101:600].square().mean(), wet[1601:2100].square().mean()
+    assert 10 * math.log10(float(early / late)) == pytest.approx(60 * 1500 / 2000, abs=3)
+
+
+def test_equalizer_stays_within_its_gain() -> None:
+    for frequency in (100.0, 1000.0, 3500.0):
+        for seed in range(5):
+            changed = equalize(sine(frequency, 2.048), 12.0, generator(seed))
+            gain = 10 * math.log10(float(changed.square().mean() / sine(frequency).square().mean()))
+            assert abs(gain) < 12.5
+
+
+def test_samples_stay_within_full_scale() -> None:
+    loud = AugmentConfig(gain=(20.0, 20.0))
+    assert Augmenter(loud, 8000, seed=1)(sine(500), 0, 0).abs().max() <= 1.0
+
+
+def test_warp_moves_a_peak_by_the_factor() -> None:
+    features = torch.zeros(2, 81, 3)
+    features[:, 40] = 1.0
+    warped = warp_frequency(features, torch.tensor([1.25, 0.75]))
+    assert warped[0].argmax(0).tolist() == [50] * 3
+    assert warped[1].argmax(0).tolist() == [30] * 3
+
+
+def test_warp_by_one_is_the_identity() -> None:
+    features = torch.randn(2, 81, 3)
+    assert torch.allclose(warp_frequency(features, torch.ones(2)), features)
+
+
+def test_masks_hide_bounded_bands_and_spans_inside_each_utterance() -> None:
+    config = AugmentConfig(frequency_masks=1, frequency_mask_size=0.2, time_masks=1, time_mask_size=0.1)
+    features, lengths = torch.ones(16, 80, 100), torch.tensor([100, 50] * 8)
+    masked = mask_features(features, lengths, config, generator())
+    bands = (masked[:, :, 99] == 0).sum(1)
+    assert bands.max() <= 16
+    assert bands.max() > 4
+    spans = (masked == 0).all(1)
+    assert spans.sum(1).max() <= 10
+    assert spans[1::2, 50:].sum() == 0
+    assert spans.sum() > 0
+
+
+def test_features_without_masks_and_warp_stay_as_they_are() -> None:
+    features = torch.randn(2, 81, 10)
+    assert torch.equal(augment_features(features, torch.tensor([10, 5]), NOTHING, generator()), features)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_shortest_samples_survive(size: int) -> None:
+    everything = AugmentConfig(reverberation_share=1.0, noise_share=1.0, equalizer_share=1.0)
+    changed = Augmenter(everything, 8000, seed=2)(0.1 * torch.ones(size), 0, 0)
+    assert changed.isfinite().all()
+    assert len(changed) >= 1

@@ -1,0 +1,51 @@
+"""The order of training."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds2.data.sampler import JITTER, SortaGradSampler
+
+DURATIONS = [3.0, 1.0, 2.0, 5.0, 4.0]
+
+
+def test_first_epoch_by_increasing_duration() -> None:
+    assert SortaGradSampler(DURATIONS, 2, seed=1).batches(0) == [[1, 2], [0, 4], [3]]
+
+
+def test_without_sortagrad_the_first_epoch_is_like_the_others() -> None:
+    orders = {str(SortaGradSampler(DURATIONS, 2, seed, sortagrad=False).batches(0)) for seed in range(20)}
+    assert len(orders) > 5
+
+
+@given(st.lists(st.floats(0.1, 30), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 5))
+def test_every_epoch_takes_every_utterance_once(durations: list[float], batch_size: int, epoch: int) -> None:
+    sampler = SortaGradSampler(durations, batch_size, seed=3)
+    batches = sampler.batches(epoch)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(durations)))
+    assert len(batches) == len(sampler)
+    assert max(map(len, batches)) <= batch_size
+
+
+def test_later_epochs_bucket_like_durations() -> None:
+    durations = [1.0 + index / 10 for index in range(200)]
+    for batch in SortaGradSampler(durations, 10, seed=1).batches(1):
+        inside = [durations[index] for index in batch]
+        assert max(inside) * (1 - JITTER) < min(inside) * (1 + JITTER) + 2.5
+
+
+def test_later_epochs_differ_from_each_other_and_repeat_by_seed() -> None:
+    sampler, twin = (SortaGradSampler(list(range(1, 101)), 10, seed=7) for _ in range(2))
+    assert sampler.batches(1) != sampler.batches(2)
+    assert sampler.batches(1) == twin.batches(1)
+    assert sampler.batches(1) != SortaGradSampler(list(range(1, 101)), 10, seed=8).batches(1)
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+def test_resumes_inside_an_epoch(start: int) -> None:
+    sampler = SortaGradSampler(DURATIONS, 2, seed=1)
+    sampler.begin(4)
+    whole = list(sampler)
+    sampler.begin(4, start)
+    assert list(sampler) == whole[start:]
+    assert all(epoch == 4 for batch in whole for epoch, _ in batch)

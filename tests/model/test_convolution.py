@@ -1,0 +1,53 @@
+"""Convolutions against plain loops, and their masks."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ds2.model.convolution import Convolution, ConvolutionConfig, clipped_relu
+
+
+def convolution_by_hand(layer: Convolution, x: Tensor) -> Tensor:
+    """(C, F, T) of one utterance -> (C', F', T') before the nonlinearity, tap by tap with "same" zeros around."""
+    weight, bias = layer.kernel.weight, layer.kernel.bias
+    height, width = weight.shape[2:]
+    step_up, step_on = layer.stride
+    padded = torch.nn.functional.pad(x, (width // 2, width // 2, height // 2, height // 2))
+    rows = range(0, x.shape[1], step_up)
+    columns = range(0, x.shape[2], step_on)
+    result = torch.empty(len(weight), len(rows), len(columns), dtype=x.dtype)
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            patch = padded[:, row : row + height, column : column + width]
+            result[:, i, j] = (weight * patch).sum((1, 2, 3)) + bias
+    return result
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (2, 3), (3, 4)])
+def test_equals_the_loops(stride: tuple[int, int]) -> None:
+    layer = Convolution(2, ConvolutionConfig(3, (5, 3), stride), batch_norm=False).double()
+    x = torch.randn(1, 2, 7, 9, dtype=torch.float64)
+    result, lengths = layer(x, torch.tensor([9]))
+    assert torch.allclose(result[0], clipped_relu(convolution_by_hand(layer, x[0])), atol=1e-12)
+    assert lengths.tolist() == [result.shape[3]]
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_alone_and_in_a_batch_agree(batch_norm: bool) -> None:
+    layer = Convolution(1, ConvolutionConfig(4, (5, 5), (2, 3)), batch_norm).eval()
+    x = torch.randn(2, 1, 9, 20)
+    x[1, :, :, 8:] = 0
+    together, lengths = layer(x, torch.tensor([20, 8]))
+    alone, _ = layer(x[1:, :, :, :8], torch.tensor([8]))
+    assert lengths.tolist() == [7, 3]
+    assert torch.allclose(together[1, :, :, :3], alone[0], atol=1e-6)
+    assert together[1, :, :, 3:].abs().sum() == 0
+
+
+def test_clips_at_twenty() -> None:
+    assert clipped_relu(torch.tensor([-1.0, 5.0, 21.0])).tolist() == [0.0, 5.0, 20.0]
+
+
+def test_even_kernels_are_refused() -> None:
+    with pytest.raises(ValueError, match="odd"):
+        ConvolutionConfig(4, (4, 5))

@@ -1,0 +1,87 @@
+"""The front end against a plain numpy reference in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from ds2.model.frontend import POWER_FLOOR, Frontend, FrontendConfig, valid_mask
+
+
+def reference(samples: np.ndarray, rate: int) -> np.ndarray:
+    """(N,) float64 -> (F, T) log-power of the power-normalised samples, frame by frame."""
+    window, hop = round(0.020 * rate), round(0.010 * rate)
+    samples = samples / np.sqrt(np.mean(samples**2))
+    samples = np.pad(samples, (0, max(0, window - len(samples))))
+    shape = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / (window - 1))
+    columns = []
+    for start in range(0, len(samples) - window + 1, hop):
+        spectrum = np.fft.rfft(samples[start : start + window] * shape)
+        columns.append(np.log(np.abs(spectrum) ** 2 / np.sum(shape**2) + POWER_FLOOR))
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_equals_the_numpy_reference(rate: int) -> None:
+    samples = np.random.default_rng(0).normal(0, 0.1, rate // 2)
+    features, lengths = Frontend(FrontendConfig(rate))(torch.tensor(samples[None]).float(), torch.tensor([len(samples)]))
+    expected = reference(samples, rate)
+    assert features.shape == (1, rate // 100 + 1, 49)
+    assert lengths.tolist() == [expected.shape[1]]
+    np.testing.assert_allclose(features[0].numpy(), expected, atol=1e-4)
+
+
+def test_double_precision_equals_the_reference_to_rounding() -> None:
+    samples = np.random.default_rng(1).normal(0, 0.1, 4000)
+    frontend = Frontend(FrontendConfig(8000)).double()
+    frontend.hann = torch.hann_window(160, periodic=False, dtype=torch.float64)
+    frontend.hann /= frontend.hann.norm()
+    features, _ = frontend(torch.tensor(samples[None]), torch.tensor([4000]))
+    np.testing.assert_allclose(features[0].numpy(), reference(samples, 8000), atol=1e-11)
+
+
+def test_white_noise_has_unit_power_in_every_inner_bin() -> None:
+    samples = torch.randn(1, 80000, generator=torch.Generator().manual_seed(0))
+    features, _ = Frontend(FrontendConfig(8000))(samples, torch.tensor([80000]))
+    mean_power = features.exp().mean(2)[0, 1:-1]
+    assert torch.allclose(mean_power, torch.ones(79), atol=0.2)
+
+
+def test_gain_does_not_change_features() -> None:
+    samples = torch.randn(1, 4000)
+    frontend, length = Frontend(FrontendConfig(8000)), torch.tensor([4000])
+    assert torch.allclose(frontend(samples, length)[0], frontend(0.01 * samples, length)[0], atol=1e-4)
+
+
+def test_padding_never_changes_features_whatever_it_holds() -> None:
+    frontend = Frontend(FrontendConfig(8000))
+    samples = torch.randn(2, 8000)
+    alone, _ = frontend(samples[1:, :3000], torch.tensor([3000]))
+    together, lengths = frontend(samples, torch.tensor([8000, 3000]))
+    frames = int(lengths[1])
+    assert torch.allclose(together[1, :, :frames], alone[0], atol=1e-5)
+    assert together[1, :, frames:].abs().max() == 0
+
+
+@pytest.mark.parametrize(("samples", "frames"), [(1, 1), (159, 1), (160, 1), (239, 1), (240, 2), (320, 3)])
+def test_number_of_frames(samples: int, frames: int) -> None:
+    features, lengths = Frontend(FrontendConfig(8000))(torch.randn(1, samples), torch.tensor([samples]))
+    assert lengths.tolist() == [frames]
+    assert features.shape[2] == frames
+
+
+def test_silence_is_finite_and_stays_silent() -> None:
+    features, _ = Frontend(FrontendConfig(8000))(torch.zeros(1, 800), torch.tensor([800]))
+    assert torch.allclose(features, torch.full_like(features, float(np.log(POWER_FLOOR))))
+
+
+def test_statistics_standardise() -> None:
+    frontend, samples = Frontend(FrontendConfig(8000)), torch.randn(1, 8000)
+    raw, lengths = frontend.log_spectrogram(samples, torch.tensor([8000]))
+    frontend.set_statistics(raw[0].mean(1), raw[0].std(1))
+    features, _ = frontend(samples, lengths.new_tensor([8000]))
+    assert torch.allclose(features.mean(2), torch.zeros(1, 81), atol=1e-4)
+    assert torch.allclose(features.std(2), torch.ones(1, 81), atol=1e-3)
+
+
+def test_valid_mask_by_hand() -> None:
+    assert valid_mask(torch.tensor([0, 2]), 3).tolist() == [[False] * 3, [True, True, False]]

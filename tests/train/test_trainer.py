@@ -1,0 +1,178 @@
+"""Training: it learns, survives being killed at any moment, and reports what it leaves out."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.config import from_dict
+from ds2.data.augment import AugmentConfig
+from ds2.errors import InputError
+from ds2.train.checkpoint import load_checkpoint
+from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
+from ds2.train.trainer import Trainer
+from conftest import TINY
+
+Manifests = Callable[[int], Path]
+
+
+def configuration(manifest: Path, **changes: object) -> TrainConfig:
+    """Small and quick, with dropout and augmentation, so that all random states matter."""
+    config = TrainConfig(
+        DataConfig((manifest,), manifest, workers=0),
+        dataclasses.replace(TINY, dropout=0.1),
+        AugmentConfig(noise_share=0.5),
+        OptimizerConfig("adamw", 5e-3),
+        epochs=2,
+        batch_size=4,
+        checkpoint_every=1,
+    )
+    return dataclasses.replace(config, **changes)  # type: ignore[arg-type]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    model: dict[str, torch.Tensor] = load_checkpoint(folder / "checkpoint.pt")["model"]
+    return model
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    expected, found = weights(one), weights(other)
+    assert expected.keys() == found.keys()
+    for name in expected:
+        assert torch.equal(expected[name], found[name]), name
+
+
+def test_learns_and_leaves_bundle_record_and_picture(spoken_digits: Manifests, tmp_path: Path) -> None:
+    quiet = AugmentConfig((1.0,), noise_share=0, frequency_masks=0, time_masks=0)
+    config = configuration(spoken_digits(12), model=TINY, augment=quiet, epochs=25)
+    best = Trainer(config, tmp_path / "run").run()
+    history = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [epoch["epoch"] for epoch in history] == list(range(1, 26))
+    assert history[-1]["dev_loss"] < history[0]["dev_loss"] / 4
+    record = Bundle.load(best).metadata["training"]
+    assert record["wer"] == min(epoch["wer"] for epoch in history)
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("optimizer", [OptimizerConfig("adamw", 5e-3), OptimizerConfig("sgd", 1e-4)])
+def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
+    spoken_digits: Manifests, tmp_path: Path, optimizer: OptimizerConfig
+) -> None:
+    config = configuration(spoken_digits(10), optimizer=optimizer)
+    Trainer(config, tmp_path / "whole").run()
+
+    class Stopped(Exception):
+        pass
+
+    for batches in (1, 2, 1):
+        trainer = Trainer(config, tmp_path / "pieces")
+        train_batch, left = trainer._train_batch, iter(range(batches))
+
+        def stop_after(batch: object, train_batch: Callable = train_batch, left: object = left) -> None:
+            if next(left, None) is None:  # type: ignore[call-overload]
+                raise Stopped
+            train_batch(batch)
+
+        trainer._train_batch = stop_after  # type: ignore[method-assign]
+        with pytest.raises(Stopped):
+            trainer.run()
+    Trainer(config, tmp_path / "pieces").run()
+    assert_same_weights(tmp_path / "whole", tmp_path / "pieces")
+
+
+def test_kill_9_and_the_same_command_end_in_the_same_weights(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(20)
+    toml = tmp_path / "train.toml"
+    toml.write_text(
+        f'epochs = 3\nbatch_size = 4\ncheckpoint_every = 2\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
+        "workers = 1\n[model]\nhidden = 16\nrecurrent_layers = 1\ndropout = 0.1\n"
+        "convolutions = [{channels = 4, kernel = [11, 5], stride = [2, 2]}]\n[model.frontend]\nsample_rate = 8000\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def command(folder: str) -> subprocess.Popen[bytes]:
+        arguments = [sys.executable, "-m", "ds2.cli", "train", str(toml), "--output", str(tmp_path / folder)]
+        return subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    assert command("whole").wait(120) == 0
+    killed = command("killed")
+    while not (tmp_path / "killed" / "checkpoint.pt").exists():
+        assert killed.poll() is None
+        time.sleep(0.005)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    progress = load_checkpoint(tmp_path / "killed" / "checkpoint.pt")["state"]
+    assert progress["epoch"] < 3
+    assert command("killed").wait(120) == 0
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_workers_do_not_change_the_result(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(8), epochs=1)
+    Trainer(config, tmp_path / "none").run()
+    data = dataclasses.replace(config.data, workers=2)
+    Trainer(dataclasses.replace(config, data=data), tmp_path / "two").run()
+    assert_same_weights(tmp_path / "none", tmp_path / "two")
+
+
+def test_unreadable_and_impossible_utterances_are_listed_and_training_goes_on(
+    spoken_digits: Manifests, tmp_path: Path
+) -> None:
+    manifest = spoken_digits(6)
+    lines = manifest.read_text().splitlines()
+    lines[1] = json.dumps({"audio_filepath": "gone.wav", "duration": 0.5, "text": "zero"})
+    lines[2] = json.dumps({**json.loads(lines[2]), "text": "zero " * 40})
+    manifest.write_text("\n".join(lines) + "\n")
+    Trainer(configuration(manifest, epochs=1), tmp_path / "run").run()
+    skipped = (tmp_path / "run" / "skipped.txt").read_text()
+    assert "gone.wav" in skipped
+    assert f"{manifest}:3: 200 characters" in skipped
+    assert weights(tmp_path / "run")["output.weight"].isfinite().all()
+
+
+def test_checkpoint_of_another_configuration_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(4), epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    with pytest.raises(InputError, match="another seed"):
+        Trainer(dataclasses.replace(config, seed=9), tmp_path / "run")
+
+
+def test_damaged_checkpoint_is_one_line(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(4), epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    checkpoint = tmp_path / "run" / "checkpoint.pt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"checkpoint\.pt: damaged"):
+        Trainer(config, tmp_path / "run")
+
+
+def test_divergence_ends_in_one_line(spoken_digits: Manifests, tmp_path: Path) -> None:
+    trainer = Trainer(configuration(spoken_digits(8), epochs=20, batch_size=1), tmp_path / "run")
+    with torch.no_grad():
+        trainer.model.output.weight.fill_(float("nan"))
+    with pytest.raises(InputError, match="diverged"):
+        trainer.run()
+
+
+def test_unknown_dev_characters_are_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(4)
+    dev = tmp_path / "dev.jsonl"
+    dev.write_text(json.dumps({"audio_filepath": "x.wav", "duration": 1.0, "text": "zero ÿ"}) + "\n")
+    with pytest.raises(InputError, match=r"dev\.jsonl:1.*ÿ"):
+        Trainer(configuration(manifest, data=DataConfig((manifest,), dev, 0)), tmp_path / "run")
+
+
+@pytest.mark.parametrize("key", ["epochs", "batch_size", "checkpoint_every"])
+def test_counts_below_one_are_refused(key: str) -> None:
+    data = {"train": ["a"], "dev": "b"}
+    with pytest.raises(InputError, match=f"{key} = 0"):
+        from_dict(TrainConfig, {"data": data, key: 0}, "test")
