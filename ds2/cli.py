@@ -45,7 +45,7 @@ def transcribe(
     format: str = "txt",
     output: Path | None = None,
     device: str = "auto",
-    beam: int = 0,
+    beam: int | None = None,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input (-).
 
@@ -57,9 +57,8 @@ def transcribe(
         format: txt, json, srt, vtt or ctm, or several of them with commas between.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         device: auto, cpu or cuda.
-        beam: Width of the prefix beam search; 0 decodes greedily.
+        beam: Width of the prefix beam search; 0 decodes greedily; by default what suits the bundle.
     """
-    from ds2.decoder import BeamConfig
     from ds2.formats import FORMATS
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
@@ -71,7 +70,7 @@ def transcribe(
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     paths = find_audio(files)
-    recognizer = Recognizer.load(model, device, BeamConfig(beam) if beam else None)
+    recognizer = Recognizer.load(model, device, beam)
     with Progress("transcribing", len(paths), "files") as progress:
         outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
     if outcome.failed:
@@ -85,7 +84,7 @@ def evaluate(
     model: Path | None = None,
     listing: Path | None = None,
     device: str = "auto",
-    beam: int = 0,
+    beam: int | None = None,
 ) -> int:
     """Measure word and character error rate on a manifest.
 
@@ -96,17 +95,16 @@ def evaluate(
         model: A bundle; by default the one that comes with the package.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         device: auto, cpu or cuda.
-        beam: Width of the prefix beam search; 0 decodes greedily.
+        beam: Width of the prefix beam search; 0 decodes greedily; by default what suits the bundle.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.decoder import BeamConfig
     from ds2.evaluate import evaluate as measure
     from ds2.files import whole_file
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
 
     utterances = read_manifest(manifest)
-    recognizer = Recognizer.load(model, device, BeamConfig(beam) if beam else None)
+    recognizer = Recognizer.load(model, device, beam)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = measure(recognizer, utterances, progress.step)
     words, characters = result.words, result.characters

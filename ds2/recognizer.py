@@ -13,7 +13,7 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
-from ds2.decoder import BeamConfig, Hypothesis, beam_search, greedy
+from ds2.decoder import BeamConfig, Hypothesis, Lexicon, beam_search, greedy
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
@@ -26,6 +26,9 @@ CONTEXT_SECONDS = 5.0  # heard on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are taken in windows
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
+
+
+CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Recognizer:
     """An acoustic model with its tokens and its decoder."""
 
     def __init__(self, model: AcousticModel, tokenizer: Tokenizer, beam: BeamConfig | None = None):
-        """`beam` chooses prefix beam search; without it decoding is greedy."""
+        """`beam` chooses prefix beam search; None decodes greedily."""
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
@@ -93,9 +96,12 @@ class Recognizer:
 
     @classmethod
     def load(
-        cls, path: "str | Path | None" = None, device: str = "auto", beam: BeamConfig | None = None
+        cls, path: "str | Path | None" = None, device: str = "auto", beam_width: int | None = None
     ) -> "Recognizer":
         """Loads a bundle, by default the one in the package, onto "cpu", "cuda" or whichever is there ("auto").
+
+        `beam_width` of the prefix beam search; 0 decodes greedily; None takes what suits the bundle: a beam over its
+        closed vocabulary where it has one, else greedy.
 
         Raises:
             InputError: missing or damaged bundle, or weights that do not fit its configuration.
@@ -110,6 +116,7 @@ class Recognizer:
             raise InputError(
                 f"{path}: the weights do not fit the bundle's own configuration; train it again"
             ) from error
+        beam = make_beam(tokenizer, bundle.metadata.get("vocabulary"), beam_width)
         return cls(model.to(choose_device(device)), tokenizer, beam)
 
     def transcribe(self, audio: "str | Path | Tensor | np.ndarray", sample_rate: int | None = None) -> Transcript:
@@ -239,6 +246,17 @@ class Recognizer:
                 round(min(hypothesis.ends[last - 1] * seconds, duration), 3),
                 round(math.exp(sum(logs) / len(logs)), 4),
             )
+
+
+def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamConfig | None:
+    """The beam search of a bundle, or None for greedy decoding; see `Recognizer.load`."""
+    if width == 0 or (width is None and not vocabulary):
+        return None
+    lexicon = None
+    if vocabulary:
+        [space] = tokenizer.encode(" ")
+        lexicon = Lexicon(map(tokenizer.encode, vocabulary), space)
+    return BeamConfig(CLOSED_BEAM_WIDTH if width is None else width, lexicon=lexicon)
 
 
 def default_model() -> Path:

@@ -22,13 +22,13 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "transcribe": {"recognizer", "data", "formats"},
     "info": {"data"},
     "train": {"model", "ctc", "decoder", "data"},
-    "cli": {"recognizer", "train", "evaluate", "transcribe", "info", "formats", "decoder", "data"},
+    "cli": {"recognizer", "train", "evaluate", "transcribe", "info", "formats", "data"},
 }
 
 
 def room(module: str) -> str:
     """ "ds2.data.audio" -> "data"; "ds2" -> ""."""
-    return (module.split(".") + [""])[1]
+    return [*module.split("."), ""][1]
 
 
 def imports() -> set[tuple[str, str]]:

@@ -8,6 +8,7 @@ in two parts, because a repeated label starts anew only behind a blank:
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +27,38 @@ class BeamConfig:
     cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until they reach this
     max_symbols: int = 40  # and no more than these; the blank is always tried
     best: int = 1  # hypotheses returned
+    lexicon: "Lexicon | None" = None  # only its words are found; None: any label string
 
     def __post_init__(self) -> None:
         if min(self.beam_width, self.max_symbols, self.best) < 1:
             raise ValueError("beam_width, max_symbols and best must be at least 1")
+
+
+class Lexicon:
+    """A closed vocabulary: which label can follow inside a word, and where a word may end."""
+
+    def __init__(self, words: Iterable[Sequence[int]], space: int):
+        """`words` as token indices; `space` is the token between them."""
+        self.words = {tuple(word) for word in words}
+        self.beginnings = {word[:length] for word in self.words for length in range(len(word) + 1)}
+        self.space = space
+
+    def allows(self, tokens: tuple[int, ...], symbol: int) -> bool:
+        """Whether `symbol` may follow the prefix `tokens`."""
+        word = self.last_word(tokens)
+        return word in self.words if symbol == self.space else (*word, symbol) in self.beginnings
+
+    def completes(self, tokens: tuple[int, ...]) -> bool:
+        """Whether the prefix ends with a whole word, or with a space, or is empty."""
+        word = self.last_word(tokens)
+        return not word or word in self.words
+
+    def last_word(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """What stands behind the last space."""
+        for position in range(len(tokens), 0, -1):
+            if tokens[position - 1] == self.space:
+                return tokens[position:]
+        return tokens
 
 
 @dataclass(frozen=True)
@@ -94,8 +123,11 @@ def beam_search(log_probs: Tensor, lengths: Tensor, config: BeamConfig | None = 
 
 def _search(frames: np.ndarray, config: BeamConfig) -> list[Hypothesis]:
     beam: Beam = {(): Prefix(blank=Ending(0.0, 0.0, None))}
+    lexicon = config.lexicon
     for time, frame in enumerate(frames):
         beam = _keep_best(_extend(beam, frame, time, config), config.beam_width)
+    if lexicon is not None:  # what was cut off inside a word counts only where nothing else is left
+        beam = {tokens: prefix for tokens, prefix in beam.items() if lexicon.completes(tokens)} or beam
     ranked = sorted(beam.items(), key=lambda item: (-item[1].total, item[0]))
     return [_hypothesis(tokens, prefix) for tokens, prefix in ranked[: config.best]]
 
@@ -110,13 +142,15 @@ def _extend(beam: Beam, frame: np.ndarray, time: int, config: BeamConfig) -> Bea
         blank = float(frame[BLANK])
         stay.blank.add(total + blank, likelier.best + blank, likelier.runs)
         for symbol, score in symbols:
-            longer = extended.setdefault((*tokens, symbol), Prefix())
-            start = likelier
             if tokens and symbol == tokens[-1]:
                 _continue_run(prefix.label, stay.label, score, time)
+            if config.lexicon is not None and not config.lexicon.allows(tokens, symbol):
+                continue
+            longer = extended.setdefault((*tokens, symbol), Prefix())
+            if tokens and symbol == tokens[-1]:
                 start, total_before = prefix.blank, prefix.blank.total
             else:
-                total_before = total
+                start, total_before = likelier, total
             longer.label.add(total_before + score, start.best + score, Run(start.runs, time, time + 1, score))
     return extended
 

@@ -15,6 +15,7 @@ class DataConfig:
     train: tuple[Path, ...]  # manifests
     dev: Path  # manifest; decides which epoch's model is kept
     workers: int = 1  # processes that read and augment
+    closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
 
 
 @dataclass(frozen=True)

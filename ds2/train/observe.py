@@ -29,9 +29,13 @@ def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
     for number, (name, history) in enumerate(runs.items()):
         colour = f"C{number}"
         epochs = [epoch["epoch"] for epoch in history]
-        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, label=f"{name} train")
-        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", label=f"{name} dev")
-        wer_axes.plot(epochs, [100 * epoch["wer"] for epoch in history], colour, marker="o", label=name)
+        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, label=f"{name} train".strip())
+        loss_axes.plot(
+            epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", label=f"{name} dev".strip()
+        )
+        wer_axes.plot(
+            epochs, [100 * epoch["wer"] for epoch in history], colour, marker="o", label=f"{name} dev".strip()
+        )
     loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
     wer_axes.set(xlabel="epoch", ylabel="dev WER, %", yscale="log")
     for axes in (loss_axes, wer_axes):

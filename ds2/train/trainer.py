@@ -184,10 +184,11 @@ class Trainer:
             state.best_wer = record["wer"]
             self._save_bundle(record)
         self._report_skipped()
-        fresh = RunState(epoch=state.epoch + 1, step=state.step, history=state.history, best_wer=state.best_wer)
-        self.state = fresh
+        self.state = dataclasses.replace(
+            state, epoch=state.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, skipped=[]
+        )
         self._save_checkpoint()
-        write_metrics(self.folder / "metrics.jsonl", fresh.history)
+        write_metrics(self.folder / "metrics.jsonl", state.history)
         write_tensorboard(self.folder / "tensorboard", record)
         print(
             f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
@@ -240,6 +241,7 @@ class Trainer:
             collate_fn=collate,
             num_workers=workers,
             persistent_workers=augment and workers > 0,
+            generator=torch.Generator(),  # a loader draws a number when it starts: not from the run's random state
         )
 
     def _measure_features(self) -> None:
@@ -303,4 +305,6 @@ class Trainer:
             **{key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer")},
         }
         metadata = {"config": to_dict(self.config.model), "tokens": list(self.tokenizer.tokens), "training": training}
+        if self.config.data.closed_vocabulary:
+            metadata["vocabulary"] = sorted({word for utterance in self.train_set for word in utterance.text.split()})
         Bundle(self.model.state_dict(), metadata).save(self.best)

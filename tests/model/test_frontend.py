@@ -23,7 +23,9 @@ def reference(samples: np.ndarray, rate: int) -> np.ndarray:
 @pytest.mark.parametrize("rate", [8000, 16000])
 def test_equals_the_numpy_reference(rate: int) -> None:
     samples = np.random.default_rng(0).normal(0, 0.1, rate // 2)
-    features, lengths = Frontend(FrontendConfig(rate))(torch.tensor(samples[None]).float(), torch.tensor([len(samples)]))
+    features, lengths = Frontend(FrontendConfig(rate))(
+        torch.tensor(samples[None]).float(), torch.tensor([len(samples)])
+    )
     expected = reference(samples, rate)
     assert features.shape == (1, rate // 100 + 1, 49)
     assert lengths.tolist() == [expected.shape[1]]

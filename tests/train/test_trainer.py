@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import TINY
 
 from ds2.bundle import Bundle
 from ds2.config import from_dict
@@ -20,7 +21,6 @@ from ds2.errors import InputError
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
-from conftest import TINY
 
 Manifests = Callable[[int], Path]
 
