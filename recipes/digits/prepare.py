@@ -26,11 +26,11 @@ from ds2.data.manifest import Utterance, write_manifest
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
-STRINGS = {"test": 300, "dev": 300, "train": 3600}
+STRINGS = {"test": 300, "dev": 300, "train": 3200}
 WORDS = (1, 7)  # in a string, at the least and at the most
-READ_COPIES = 24  # of each string read by a training speaker: augmentation makes every copy another one
-SYNTHETIC_COPIES = 3
-EDGE = (0.0, 0.35)  # seconds of silence before and after a string
+READ_COPIES = 30  # of each string read by a training speaker: augmentation makes every copy another one
+SYNTHETIC_COPIES = 5
+EDGE = (0.0, 0.5)  # seconds of silence before and after a string
 PAUSE = (-0.06, 0.25)  # seconds between words; negative: overlap, as in fluent speech
 LEVEL = (-3.0, 3.0)  # dB between the words of a string
 
