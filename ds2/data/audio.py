@@ -14,6 +14,7 @@ from ds2.data.torchaudio_loader import functional
 from ds2.errors import InputError
 
 RATE_STEP = 25  # Hz: divides 8000, 11025, 16000, 22050, 44100, 48000; other rates are rounded to it
+RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write that stream WAV and do not know its end
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64")
 
 
@@ -114,9 +115,14 @@ def _checked(path: str | Path) -> str:
             raise InputError(f"{path}: is a folder, not an audio file")
         if size == 0:
             raise InputError(f"{path}: empty file (0 bytes)")
-        path.open("rb").close()
+        with path.open("rb") as file:
+            header = file.read(8)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    promised = int.from_bytes(header[4:], "little") + len(header)
+    if header[:4] == b"RIFF" and size < promised < RIFF_STREAM:
+        # libsndfile reads what is there without a word
+        raise InputError(f"{path}: cut off, {size} of {promised} bytes are here; copy it again")
     return str(path)
 
 

@@ -1,0 +1,176 @@
+"""Decoding real files of every kind, and refusing what is not audio."""
+
+import io
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+from ds2.data.audio import probe, read_audio, read_audio_bytes, resample
+from ds2.errors import InputError
+
+
+def sine(frequency: float = 440.0, seconds: float = 0.5, rate: int = 16000) -> np.ndarray:
+    return (0.5 * np.sin(2 * np.pi * frequency * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
+
+
+def write(path: Path, samples: np.ndarray, rate: int = 16000, subtype: str | None = None) -> Path:
+    soundfile.write(path, samples, rate, subtype=subtype, format="OGG" if path.suffix == ".opus" else None)
+    return path
+
+
+def refused(path: Path) -> str:
+    """The message with which a file is refused: one line that names it."""
+    with pytest.raises(InputError) as caught:
+        read_audio(path, 8000)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("name", "subtype", "tolerance"),
+    [
+        ("a.wav", "PCM_U8", 1e-2),
+        ("a.wav", "PCM_16", 1e-4),
+        ("a.wav", "PCM_24", 1e-6),
+        ("a.wav", "PCM_32", 1e-6),
+        ("a.wav", "FLOAT", 0.0),
+        ("a.wav", "DOUBLE", 0.0),
+        ("a.wav", "ULAW", 3e-2),
+        ("a.flac", "PCM_16", 1e-4),
+        ("a.flac", "PCM_24", 1e-6),
+        ("a.ogg", "VORBIS", 5e-2),
+        ("a.opus", "OPUS", 5e-2),
+        ("a.mp3", None, 5e-2),
+    ],
+)
+def test_decodes(tmp_path: Path, name: str, subtype: str | None, tolerance: float) -> None:
+    samples, rate = read_audio(write(tmp_path / name, sine(), subtype=subtype))
+    assert rate == 16000
+    assert samples.dtype == torch.float32
+    assert abs(len(samples) - 8000) <= (1200 if name == "a.mp3" else 0)
+    inner = slice(2000, 6000)
+    if name == "a.mp3":
+        assert float(samples[inner].square().mean()) == pytest.approx(0.125, rel=0.02)
+    else:
+        np.testing.assert_allclose(samples[inner], sine()[inner], atol=tolerance)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_channels_are_averaged(tmp_path: Path, channels: int) -> None:
+    each = np.stack([np.full(100, 0.1 * number, np.float32) for number in range(channels)], axis=1)
+    samples, _ = read_audio(write(tmp_path / "a.wav", each, subtype="FLOAT"))
+    assert torch.allclose(samples, torch.full((100,), 0.1 * (channels - 1) / 2))
+    assert probe(tmp_path / "a.wav").channels == channels
+
+
+def spectrum_peak(samples: Tensor, rate: int) -> float:
+    return float(torch.fft.rfft(samples * torch.hann_window(len(samples))).abs().argmax()) * rate / len(samples)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000, 44101])
+def test_resampling_keeps_pitch_level_and_length(tmp_path: Path, rate: int) -> None:
+    path = write(tmp_path / "a.wav", sine(1000, 1.0, rate), rate, "FLOAT")
+    samples, new_rate = read_audio(path, 8000)
+    assert new_rate == 8000
+    assert len(samples) == pytest.approx(8000, abs=8)
+    assert spectrum_peak(samples, 8000) == pytest.approx(1000, rel=0.003)
+    assert float(samples[1000:7000].square().mean()) == pytest.approx(0.125, rel=0.02)
+
+
+def test_resampling_removes_what_the_new_rate_cannot_hold() -> None:
+    above = resample(torch.from_numpy(sine(6000, 1.0, 16000)), 16000, 8000)
+    assert float(above[500:-500].abs().max()) < 0.005
+
+
+def test_same_rate_is_left_alone(tmp_path: Path) -> None:
+    samples, _ = read_audio(write(tmp_path / "a.wav", sine(), subtype="FLOAT"), 16000)
+    assert torch.equal(samples, torch.from_numpy(sine()))
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.opus"])
+def test_a_part_equals_that_part_of_the_whole(tmp_path: Path, name: str) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, 48000).astype(np.float32)
+    path = write(tmp_path / name, noise, 48000)
+    whole, _ = read_audio(path)
+    part, _ = read_audio(path, offset=0.4, duration=0.25)
+    np.testing.assert_allclose(part, whole[19200 : 19200 + 12000], atol=1e-3)
+
+
+def test_duration_beyond_the_end_takes_what_is_there(tmp_path: Path) -> None:
+    samples, _ = read_audio(write(tmp_path / "a.wav", sine()), offset=0.4, duration=10.0)
+    assert len(samples) == 1600
+
+
+def test_part_of_an_hour_is_read_without_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "hour.wav"
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 28_800_036, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8,
+                         b"data", 28_800_000)  # fmt: skip
+    with path.open("wb") as file:
+        file.write(header)
+        file.truncate(len(header) + 28_800_000)  # a sparse file: zeros, which in 8 bits are full negative scale
+    assert probe(path).duration == 3600
+    samples, _ = read_audio(path, offset=3599.0)
+    assert len(samples) == 8000
+
+
+def test_bytes_from_a_pipe() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, sine(), 16000, format="WAV", subtype="FLOAT")
+    samples, _ = read_audio_bytes(buffer.getvalue(), 16000)
+    assert torch.equal(samples, torch.from_numpy(sine()))
+    for data in (b"", b"no audio at all"):
+        with pytest.raises(InputError, match="stdin"):
+            read_audio_bytes(data)
+
+
+def test_missing_folder_empty_and_text(tmp_path: Path) -> None:
+    assert "No such file" in refused(tmp_path / "gone.wav")
+    assert "folder" in refused(tmp_path)
+    (tmp_path / "empty.wav").touch()
+    assert "0 bytes" in refused(tmp_path / "empty.wav")
+    (tmp_path / "text.wav").write_text("this is a text\n" * 100)
+    assert "not an audio file" in refused(tmp_path / "text.wav")
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("name", ["cut.flac", "cut.wav"])
+def test_cut_off_files_are_refused(tmp_path: Path, name: str, share: float) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, 48000).astype(np.float32)
+    path = write(tmp_path / name, noise)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    refused(path)
+
+
+def test_streamed_wav_of_unknown_length_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", sine())
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + b"\xff" * 4 + data[8:])
+    assert len(read_audio(path)[0]) == 8000
+
+
+def test_no_samples_nan_and_infinity(tmp_path: Path) -> None:
+    assert "no samples" in refused(write(tmp_path / "none.wav", np.zeros(0, np.float32)))
+    for value in (math.nan, math.inf):
+        samples = sine()
+        samples[100] = value
+        assert "NaN" in refused(write(tmp_path / "bad.wav", samples, subtype="FLOAT"))
+
+
+def test_offset_beyond_the_end(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.wav: ends at 0\.50 s"):
+        read_audio(write(tmp_path / "a.wav", sine()), offset=2.0)
+
+
+def test_clipping_and_silence_are_audio(tmp_path: Path) -> None:
+    square = np.sign(sine())
+    assert float(read_audio(write(tmp_path / "a.wav", square))[0].abs().max()) == pytest.approx(1.0, abs=1e-4)
+    assert float(read_audio(write(tmp_path / "b.wav", 0 * square))[0].abs().max()) == 0.0

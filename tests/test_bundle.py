@@ -1,0 +1,70 @@
+"""Model files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from ds2.bundle import Bundle, read_metadata
+from ds2.errors import InputError
+
+METADATA = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
+
+
+def saved(folder: Path) -> Path:
+    path = folder / "model.safetensors"
+    Bundle({"w": torch.arange(6.0).reshape(2, 3).T, "n": torch.tensor(3)}, METADATA).save(path)
+    return path
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    bundle = Bundle.load(saved(tmp_path))
+    assert bundle.metadata == METADATA
+    assert torch.equal(bundle.weights["w"], torch.arange(6.0).reshape(2, 3).T)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_metadata_alone_needs_no_torch(tmp_path: Path) -> None:
+    code = f"import sys; from ds2.bundle import *; print(read_metadata({str(saved(tmp_path))!r})['tokens'][1], 'torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["好", "False"]
+
+
+def test_every_cut_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    whole = path.read_bytes()
+    for length in [0, 1, 7, 8, 9, 50, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=str(path)) as caught:
+            Bundle.load(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"just some text that is no model at all", b"\xff" * 100, b""])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not a ds2 model bundle"):
+        read_metadata(path)
+
+
+def test_other_safetensors_and_newer_formats_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    save_file({"w": torch.zeros(1)}, path)
+    with pytest.raises(InputError, match="not a ds2 model bundle"):
+        read_metadata(path)
+    save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({**METADATA, "format": 99})})
+    with pytest.raises(InputError, match="update ds2"):
+        read_metadata(path)
+    save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({"format": 1})})
+    with pytest.raises(InputError, match="lacks its configuration"):
+        read_metadata(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        Bundle.load(tmp_path / "gone.safetensors")

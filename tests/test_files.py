@@ -1,0 +1,68 @@
+"""Files appear whole or not at all, also on a full disk."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.errors import InputError
+from ds2.files import whole_file
+from ds2.train.checkpoint import load_checkpoint, save_checkpoint
+
+
+def test_appears_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with whole_file(path) as partial:
+        partial.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="half way"), whole_file(path) as partial:
+        partial.write_text("ne")
+        raise RuntimeError("half way")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as partial:
+        partial.write_text("x")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_keeps_the_earlier_checkpoint(small_disk: Path) -> None:
+    path = small_disk / "checkpoint.pt"
+    save_checkpoint(path, {"step": 1, "model": torch.zeros(10_000)})
+    with pytest.raises(InputError, match=r"checkpoint\.pt: cannot be written \(No space left") as caught:
+        save_checkpoint(path, {"step": 2, "model": torch.zeros(100_000)})
+    assert "\n" not in str(caught.value)
+    assert load_checkpoint(path)["step"] == 1
+    assert list(small_disk.iterdir()) == [path]
+
+
+def test_full_disk_keeps_the_earlier_bundle(small_disk: Path) -> None:
+    path = small_disk / "model.safetensors"
+    metadata = {"config": {}, "tokens": []}
+    Bundle({"w": torch.zeros(10_000)}, metadata).save(path)
+    with pytest.raises(InputError, match="No space left"):
+        Bundle({"w": torch.zeros(100_000)}, metadata).save(path)
+    assert len(Bundle.load(path).weights["w"]) == 10_000

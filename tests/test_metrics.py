@@ -1,0 +1,83 @@
+"""Error rates."""
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds2.metrics import ErrorCounts, align, cer, character_errors, error_listing, wer, word_errors
+
+words = st.lists(st.sampled_from("abc"), max_size=6)
+
+
+def distance(reference: list[str], hypothesis: list[str]) -> int:
+    """Levenshtein's definition, by recursion."""
+
+    @functools.cache
+    def from_here(i: int, j: int) -> int:
+        if i == len(reference) or j == len(hypothesis):
+            return len(reference) - i + len(hypothesis) - j
+        swap = from_here(i + 1, j + 1) + (reference[i] != hypothesis[j])
+        return min(swap, from_here(i + 1, j) + 1, from_here(i, j + 1) + 1)
+
+    return from_here(0, 0)
+
+
+def test_counts_by_hand() -> None:
+    assert word_errors("the cat sat", "the bat sat on") == ErrorCounts(1, 0, 1, 3)
+    assert word_errors("one two", "two") == ErrorCounts(0, 1, 0, 2)
+    assert character_errors("abc", "axc") == ErrorCounts(1, 0, 0, 3)
+
+
+@given(words, words)
+def test_alignment_is_shortest_and_rebuilds_both_sides(reference: list[str], hypothesis: list[str]) -> None:
+    edits = align(reference, hypothesis)
+    assert sum(edit.kind != "equal" for edit in edits) == distance(reference, hypothesis)
+    assert [edit.reference for edit in edits if edit.reference is not None] == reference
+    assert [edit.hypothesis for edit in edits if edit.hypothesis is not None] == hypothesis
+    assert all((edit.kind == "equal") == (edit.reference == edit.hypothesis) for edit in edits)
+
+
+def test_corpus_rate_is_errors_over_words_not_a_mean_of_rates() -> None:
+    assert wer(["a", "a b c"], ["b", "a b c"]) == 0.25
+    assert cer(["ab", "cd"], ["ab", "ce"]) == 0.25
+
+
+def test_rates_at_the_edges() -> None:
+    assert wer([], []) == 0.0
+    assert wer([""], [""]) == 0.0
+    assert wer([""], ["a b"]) == 2.0
+    assert wer(["a"], [""]) == 1.0
+    assert cer(["a  b "], ["a b"]) == 0.0
+
+
+@given(st.lists(st.tuples(words, words), max_size=4))
+def test_counts_add_up(pairs: list[tuple[list[str], list[str]]]) -> None:
+    counts = [word_errors(" ".join(reference), " ".join(hypothesis)) for reference, hypothesis in pairs]
+    total = sum(counts, ErrorCounts())
+    assert total.errors == sum(count.errors for count in counts)
+    assert total.reference_length == sum(len(reference) for reference, _ in pairs)
+
+
+def test_listing_shows_wrong_utterances_aligned() -> None:
+    listing = error_listing(["one two three", "four"], ["one three", "four"], ["a.wav", "b.wav"])
+    assert "WER 25.00%: 0 substitutions, 1 deletions, 0 insertions in 4 words; 1 of 2 utterances wrong" in listing
+    assert "     1  two -> (nothing)" in listing
+    assert "a.wav\n  REF one two three\n  HYP one     three\n          D" in listing
+    assert "b.wav" not in listing
+
+
+def test_listing_counts_wide_characters_as_two_columns() -> None:
+    listing = error_listing(["你好 a b"], ["a c"], ["x"])
+    assert "  REF 你好 a b\n  HYP      a c" in listing
+
+
+def test_most_frequent_confusions_come_first() -> None:
+    listing = error_listing(["a", "a", "b"], ["x", "x", "y"], ["1", "2", "3"])
+    assert listing.index("2  a -> x") < listing.index("1  b -> y")
+
+
+def test_listing_refuses_unequal_lists() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        error_listing(["a"], [], [])
