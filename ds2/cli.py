@@ -74,7 +74,8 @@ def transcribe(
     with Progress("transcribing", len(paths), "files") as progress:
         outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
     if outcome.failed:
-        print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
+        if len(paths) > 1:
+            print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
         return SOME_FAILED if outcome.done else BAD_INPUT
     return 0
 

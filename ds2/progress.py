@@ -50,9 +50,3 @@ class Progress:
         self.finish()
 
 
-def track(items: Iterable[Item], description: str, total: int, unit: str) -> Iterator[Item]:
-    """Yields the items and moves a bar by one after each."""
-    with Progress(description, total, unit) as progress:
-        for item in items:
-            yield item
-            progress.step()

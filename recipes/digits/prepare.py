@@ -31,7 +31,7 @@ WORDS = (1, 7)  # in a string, at the least and at the most
 READ_COPIES = 30  # of each string read by a training speaker: augmentation makes every copy another one
 SYNTHETIC_COPIES = 5
 EDGE = (0.0, 0.5)  # seconds of silence before and after a string
-PAUSE = (-0.06, 0.25)  # seconds between words; negative: overlap, as in fluent speech
+PAUSE = {"test": (0.0, 0.25), "dev": (0.0, 0.25), "train": (-0.06, 0.25)}  # seconds between words; < 0: overlap
 LEVEL = (-3.0, 3.0)  # dB between the words of a string
 
 Piece = tuple[np.ndarray, str, str]  # samples, text, speaker
@@ -51,12 +51,12 @@ def main() -> None:
     digits = [row for row in rows if row["source"] == "fsdd"]
     known = [row for row in digits if row["speaker"] != arguments.hold_out]
     splits = {
-        split: compose(pieces(known, recordings, lambda row, takes=takes: row["take"] in takes), STRINGS[split], rng)
+        split: compose(pieces(known, recordings, lambda row, takes=takes: row["take"] in takes), split, rng)
         for split, takes in TAKES.items()
     }
     if arguments.hold_out:
         held_out = pieces(digits, recordings, lambda row: row["speaker"] == arguments.hold_out)
-        splits["test"] = compose(held_out, STRINGS["test"], rng)
+        splits["test"] = compose(held_out, "test", rng)
     read = [row for row in rows if row["source"] == "speechocean762"]
     strangers = stranger_speakers(rows, arguments.trained_readers)
     splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] in strangers)
@@ -88,16 +88,16 @@ def cut(row: dict, recordings: dict[str, np.ndarray]) -> np.ndarray:
     return recording[start : start + round(row["duration"] * RATE)]
 
 
-def compose(words: list[Piece], count: int, rng: random.Random) -> list[Piece]:
-    """`count` strings of words of one speaker each; every word is used equally often, give or take one."""
+def compose(words: list[Piece], split: str, rng: random.Random) -> list[Piece]:
+    """The strings of a split, of words of one speaker each; every word is used equally often, give or take one."""
     by_speaker: dict[str, list[Piece]] = {}
     for word in words:
         by_speaker.setdefault(word[2], []).append(word)
     supply = {speaker: endless(own, rng) for speaker, own in by_speaker.items()}
     strings = []
-    for speaker in itertools.islice(itertools.cycle(sorted(supply)), count):
+    for speaker in itertools.islice(itertools.cycle(sorted(supply)), STRINGS[split]):
         string = list(itertools.islice(supply[speaker], rng.randint(*WORDS)))
-        strings.append((join(string, rng), " ".join(text for _, text, _ in string), speaker))
+        strings.append((join(string, PAUSE[split], rng), " ".join(text for _, text, _ in string), speaker))
     return strings
 
 
@@ -107,12 +107,12 @@ def endless(words: list[Piece], rng: random.Random):
         yield from rng.sample(words, len(words))
 
 
-def join(words: list[Piece], rng: random.Random) -> np.ndarray:
+def join(words: list[Piece], pause: tuple[float, float], rng: random.Random) -> np.ndarray:
     """Words one after the other, with pauses or overlaps between them."""
     starts, position = [], seconds(EDGE, rng)
     for samples, _, _ in words:
         starts.append(max(0, position))
-        position = starts[-1] + len(samples) + seconds(PAUSE, rng)
+        position = starts[-1] + len(samples) + seconds(pause, rng)
     end = max(start + len(word[0]) for start, word in zip(starts, words, strict=True))
     joined = np.zeros(end + seconds(EDGE, rng), np.float32)
     for start, (samples, _, _) in zip(starts, words, strict=True):

@@ -1,0 +1,231 @@
+"""The `ds2` command: what it prints, what it writes, how it refuses."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import ds2
+from ds2.cli import COMMANDS, main
+
+Outcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """run(arguments...) -> (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> Outcome:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def write_noise(path: Path, seconds: float = 0.3, seed: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, np.random.default_rng(seed).normal(0, 0.1, round(seconds * 8000)), 8000)
+    return path
+
+
+def assert_refused(outcome: Outcome, *parts: str) -> None:
+    """Exit code 2 and one line on standard error that holds the parts; nothing on standard output."""
+    code, output, errors = outcome
+    assert code == 2
+    assert output == ""
+    assert errors.startswith("ds2: ")
+    assert errors.count("\n") == 1
+    for part in parts:
+        assert part in errors
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], command: str) -> None:
+    code, output, _ = run(command, "--help")
+    assert code == 0
+    assert f"Example: ds2 {command}" in output
+
+
+def test_version(run: Callable[..., Outcome]) -> None:
+    assert run("--version")[:2] == (0, f"ds2 {ds2.__version__}\n")
+
+
+def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav")
+    code, output, errors = run("transcribe", path, "--model", tiny_bundle)
+    assert (code, errors) == (0, "")
+    assert output == ds2.load(tiny_bundle).transcribe(path).text + "\n"
+
+
+def test_several_files_print_their_names(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    paths = [write_noise(tmp_path / f"{name}.wav", seed=ord(name)) for name in "ab"]
+    _, output, _ = run("transcribe", *paths, "--model", tiny_bundle)
+    assert [line.split("\t")[0] for line in output.splitlines()] == [str(path) for path in paths]
+
+
+def test_all_formats_into_a_folder(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    write_noise(tmp_path / "in" / "deep" / "a.flac")
+    arguments = ("--model", tiny_bundle, "--format", "txt,json,srt,vtt,ctm", "--output", tmp_path / "out")
+    assert run("transcribe", tmp_path / "in", *arguments)[0] == 0
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert len(written) == 10  # two files of one name do not overwrite each other
+    assert sum(name.endswith("deep_a.flac.srt") for name in written) == 1
+
+
+def test_standard_input(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_noise(tmp_path / "a.wav").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    _, output, _ = run("transcribe", "-", "--model", tiny_bundle, "--format", "json")
+    assert json.loads(output)["duration"] == 0.3
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert_refused(run("transcribe", "-", "--model", tiny_bundle), "stdin: empty")
+
+
+def test_hundred_files_three_of_them_bad(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    for number in range(97):
+        write_noise(tmp_path / "in" / f"{number:03}.wav", 0.1, number)
+    (tmp_path / "in" / "empty.wav").touch()
+    (tmp_path / "in" / "text.wav").write_text("no audio")
+    whole = write_noise(tmp_path / "in" / "cut.flac").read_bytes()
+    (tmp_path / "in" / "cut.flac").write_bytes(whole[: len(whole) // 2])
+    code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle, "--output", tmp_path / "out")
+    assert code == 1
+    assert len(list((tmp_path / "out").glob("*.txt"))) == 97 + 1
+    report = (tmp_path / "out" / "failed.txt").read_text().splitlines()
+    assert len(report) == 3
+    for name in ("empty.wav", "text.wav", "cut.flac"):
+        assert sum(name in line for line in report) == 1
+        assert name in errors
+    assert "97 transcribed, 3 failed" in errors
+
+
+@pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "none", "nan"])
+def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"{kind}.wav"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("some text\n" * 50)
+    elif kind == "cut":
+        whole = write_noise(path, 1.0).read_bytes()
+        path.write_bytes(whole[:5000])
+    elif kind == "none":
+        soundfile.write(path, np.zeros(0), 8000)
+    elif kind == "nan":
+        soundfile.write(path, np.full(800, np.nan), 8000, subtype="FLOAT")
+    assert_refused(run("transcribe", path, "--model", tiny_bundle), str(path))
+
+
+def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert_refused(run("transcribe", tmp_path), "no audio file")
+    assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
+    assert_refused(run("transcribe"), "at least one audio file")
+
+
+def test_bundle_cut_in_half(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    data = tiny_bundle.read_bytes()
+    tiny_bundle.write_bytes(data[: len(data) // 2])
+    path = write_noise(tmp_path / "a.wav")
+    assert_refused(run("transcribe", path, "--model", tiny_bundle), str(tiny_bundle))
+    assert_refused(run("info", tiny_bundle), str(tiny_bundle))
+
+
+def test_output_that_cannot_be_made(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = write_noise(tmp_path / "a.wav")
+    outcome = run("transcribe", path, "--model", tiny_bundle, "--output", tmp_path / "file" / "x")
+    assert_refused(outcome, "cannot make the output folder")
+
+
+def test_eval_prints_rates_and_writes_the_listing(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    code, output, _ = run("eval", spoken_digits(20), "--listing", tmp_path / "errors.txt")
+    assert code == 0
+    assert output.startswith("WER ")
+    assert "in 20 words)" in output
+    assert "CER" in output
+    assert (tmp_path / "errors.txt").read_text().startswith("WER ")
+
+
+def test_eval_survives_missing_audio(run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]) -> None:
+    manifest = spoken_digits(3)
+    (manifest.parent / "1.wav").unlink()
+    code, output, errors = run("eval", manifest)
+    assert code == 1
+    assert "in 2 words" in output
+    assert "1.wav" in errors
+    for number in (0, 2):
+        (manifest.parent / f"{number}.wav").unlink()
+    assert_refused(run("eval", manifest), "none of 3 utterances")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{broken", "not valid JSON"),
+        ('{"audio_filepath": "a.wav", "duration": -1, "text": "a"}', "duration"),
+        ('{"audio_filepath": "0.wav", "duration": 1, "text": "a"}', "duplicate"),
+    ],
+)
+@pytest.mark.parametrize("command", ["eval", "info"])
+def test_bad_manifest_is_one_line(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], line: str, message: str, command: str
+) -> None:
+    manifest = spoken_digits(2)
+    with manifest.open("a") as file:
+        file.write(line + "\n")
+    assert_refused(run(command, manifest), f"{manifest}:3", message)
+
+
+def test_info_of_bundle_manifest_and_anything_else(
+    run: Callable[..., Outcome], tiny_bundle: Path, spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    _, bundle, _ = run("info", tiny_bundle)
+    assert "tokens: 5: '<blank>' ' ' 'a' 'b' 'c'" in bundle
+    assert "config.hidden: 24" in bundle
+    assert "training.wer: 1.0" in bundle
+    _, manifest, _ = run("info", spoken_digits(5))
+    assert "5 utterances" in manifest
+    assert "1 speakers" in manifest
+    assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
+
+
+def test_train_refuses_an_unknown_key(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    toml = tmp_path / "train.toml"
+    toml.write_text('epoch = 3\n[data]\ntrain = ["a"]\ndev = "b"\n')
+    assert_refused(run("train", toml, "--output", tmp_path / "run"), str(toml), "unknown key epoch; did you mean epochs?")
+    toml.write_text('[data]\ntrain = ["a"]\ndev = "b"\n')
+    outcome = run("train", toml, "--output", tmp_path / "run", "--set", "model.hiden=3")
+    assert_refused(outcome, "model.hiden")
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_refuses_a_bad_manifest(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    toml = tmp_path / "train.toml"
+    toml.write_text('[data]\ntrain = ["t.jsonl"]\ndev = "d.jsonl"\n')
+    assert_refused(run("train", toml, "--output", tmp_path / "run"), "t.jsonl", "No such file")
+
+
+def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: Path) -> None:
+    paths = [str(write_noise(tmp_path / f"{number}.wav", seed=number)) for number in range(3)]
+    command = [sys.executable, "-m", "ds2.cli", "transcribe", *paths, "--model", str(tiny_bundle)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert "Traceback" not in result.stderr
+    assert "Error" not in result.stderr

@@ -1,0 +1,57 @@
+"""Transcripts as files, by hand."""
+
+import json
+
+import pytest
+
+from ds2.formats import FORMATS, _clock
+from ds2.recognizer import Transcript, Word
+
+WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))
+TRANSCRIPT = Transcript("one two three", WORDS, 3700.0)
+NOTHING = Transcript("", (), 1.0)
+
+
+def test_txt() -> None:
+    assert FORMATS["txt"](TRANSCRIPT, "a.wav") == "one two three\n"
+
+
+def test_json_is_one_line_that_holds_everything() -> None:
+    text = FORMATS["json"](TRANSCRIPT, "a.wav")
+    assert text.count("\n") == 1
+    values = json.loads(text)
+    assert values["file"] == "a.wav"
+    assert values["words"][1] == {"text": "two", "start": 1.0, "end": 1.25, "confidence": 0.5}
+
+
+def test_srt() -> None:
+    assert FORMATS["srt"](TRANSCRIPT, "a.wav") == (
+        "1\n00:00:00,500 --> 00:00:01,250\none two\n\n2\n01:01:01,500 --> 01:01:02,000\nthree\n\n"
+    )
+
+
+def test_vtt() -> None:
+    text = FORMATS["vtt"](TRANSCRIPT, "a.wav")
+    assert text.startswith("WEBVTT\n\n00:00:00.500 --> 00:00:01.250\none two\n\n")
+
+
+def test_ctm() -> None:
+    assert FORMATS["ctm"](TRANSCRIPT, "my call.wav").splitlines()[1] == "my_call.wav 1 1.000 0.250 two 0.5000"
+
+
+@pytest.mark.parametrize(("name", "empty"), [("txt", "\n"), ("srt", ""), ("vtt", "WEBVTT\n\n"), ("ctm", "")])
+def test_nothing_said(name: str, empty: str) -> None:
+    assert FORMATS[name](NOTHING, "a.wav") == empty
+
+
+def test_cues_break_where_lines_or_times_grow_too_long() -> None:
+    wide = tuple(Word("abcdefghi", n * 0.1, n * 0.1 + 0.1, 1.0) for n in range(9))
+    lines = [line for line in FORMATS["srt"](Transcript("", wide, 1.0), "a").splitlines() if line.startswith("abc")]
+    assert [len(line) for line in lines] == [39, 39, 9]
+    slow = tuple(Word("a", n * 1.0, n + 0.9, 1.0) for n in range(9))
+    assert FORMATS["srt"](Transcript("", slow, 9.0), "a").count("-->") == 2
+
+
+@pytest.mark.parametrize(("seconds", "clock"), [(0.0, "00:00:00,000"), (59.9996, "00:01:00,000"), (3599.999, "00:59:59,999")])
+def test_clock(seconds: float, clock: str) -> None:
+    assert _clock(seconds, ",") == clock
