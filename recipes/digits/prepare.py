@@ -26,12 +26,14 @@ from ds2.data.manifest import Utterance, write_manifest
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
-STRINGS = {"test": 300, "dev": 300, "train": 3200}
+STRINGS = {"test": 300, "dev": 300, "train": 2600}
 WORDS = (1, 7)  # in a string, at the least and at the most
-READ_COPIES = 30  # of each string read by a training speaker: augmentation makes every copy another one
+READ_COPIES = 45  # of each string read by a training speaker: augmentation makes every copy another one
 SYNTHETIC_COPIES = 5
 EDGE = (0.0, 0.5)  # seconds of silence before and after a string
 PAUSE = {"test": (0.0, 0.25), "dev": (0.0, 0.25), "train": (-0.06, 0.25)}  # seconds between words; < 0: overlap
+HESITATION = (0.3, 0.8)  # seconds: a long pause, in training
+HESITATIONS = 0.1  # share of the pauses that are long, in training
 LEVEL = (-3.0, 3.0)  # dB between the words of a string
 
 Piece = tuple[np.ndarray, str, str]  # samples, text, speaker
@@ -112,7 +114,8 @@ def join(words: list[Piece], pause: tuple[float, float], rng: random.Random) -> 
     starts, position = [], seconds(EDGE, rng)
     for samples, _, _ in words:
         starts.append(max(0, position))
-        position = starts[-1] + len(samples) + seconds(pause, rng)
+        hesitates = pause == PAUSE["train"] and rng.random() < HESITATIONS
+        position = starts[-1] + len(samples) + seconds(HESITATION if hesitates else pause, rng)
     end = max(start + len(word[0]) for start, word in zip(starts, words, strict=True))
     joined = np.zeros(end + seconds(EDGE, rng), np.float32)
     for start, (samples, _, _) in zip(starts, words, strict=True):
