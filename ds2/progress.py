@@ -48,5 +48,3 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.finish()
-
-

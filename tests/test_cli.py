@@ -207,7 +207,9 @@ def test_info_of_bundle_manifest_and_anything_else(
 def test_train_refuses_an_unknown_key(run: Callable[..., Outcome], tmp_path: Path) -> None:
     toml = tmp_path / "train.toml"
     toml.write_text('epoch = 3\n[data]\ntrain = ["a"]\ndev = "b"\n')
-    assert_refused(run("train", toml, "--output", tmp_path / "run"), str(toml), "unknown key epoch; did you mean epochs?")
+    assert_refused(
+        run("train", toml, "--output", tmp_path / "run"), str(toml), "unknown key epoch; did you mean epochs?"
+    )
     toml.write_text('[data]\ntrain = ["a"]\ndev = "b"\n')
     outcome = run("train", toml, "--output", tmp_path / "run", "--set", "model.hiden=3")
     assert_refused(outcome, "model.hiden")

@@ -52,6 +52,8 @@ def test_cues_break_where_lines_or_times_grow_too_long() -> None:
     assert FORMATS["srt"](Transcript("", slow, 9.0), "a").count("-->") == 2
 
 
-@pytest.mark.parametrize(("seconds", "clock"), [(0.0, "00:00:00,000"), (59.9996, "00:01:00,000"), (3599.999, "00:59:59,999")])
+@pytest.mark.parametrize(
+    ("seconds", "clock"), [(0.0, "00:00:00,000"), (59.9996, "00:01:00,000"), (3599.999, "00:59:59,999")]
+)
 def test_clock(seconds: float, clock: str) -> None:
     assert _clock(seconds, ",") == clock

@@ -62,4 +62,4 @@ def test_normal_form_is_its_own_normal_form(text: str) -> None:
 def test_normal_form_has_single_inner_spaces_and_no_capitals(text: str) -> None:
     form = normalize(text)
     assert form == " ".join(form.split())
-    assert not any(character in ",.!?;:\"()" for character in form)
+    assert not any(character in ',.!?;:"()' for character in form)

@@ -7,6 +7,7 @@ Writes train, dev, test and strangers manifests with their audio:
     dev        FSDD takes 5-9
     test       FSDD takes 0-4, the data set's official split; at least 1,000 words
     strangers  digit strings read by the other speechocean762 speakers, as they were recorded
+    small      1,000 of the composed training strings, for comparisons
 With --hold-out one FSDD speaker is in test alone, with all takes, and in neither train nor dev.
 """
 
@@ -27,6 +28,7 @@ AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
 STRINGS = {"test": 300, "dev": 300, "train": 2600}
+SMALL = 1000  # strings of the training set for comparisons
 WORDS = (1, 7)  # in a string, at the least and at the most
 READ_COPIES = 45  # of each string read by a training speaker: augmentation makes every copy another one
 SYNTHETIC_COPIES = 5
@@ -59,6 +61,7 @@ def main() -> None:
     if arguments.hold_out:
         held_out = pieces(digits, recordings, lambda row: row["speaker"] == arguments.hold_out)
         splits["test"] = compose(held_out, "test", rng)
+    splits["small"] = splits["train"][:SMALL]
     read = [row for row in rows if row["source"] == "speechocean762"]
     strangers = stranger_speakers(rows, arguments.trained_readers)
     splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] in strangers)

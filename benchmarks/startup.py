@@ -1,0 +1,55 @@
+"""Start-up: what one waits for at a shell, beside what `import torch` alone takes.
+
+    python benchmarks/startup.py
+
+Each command runs in a process of its own, in turn, several times; medians are printed. Goals: transcribing one 5 s file
+takes at most 3 times as long as importing torch; help appears within 0.3 s.
+"""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+ROUNDS = 7
+RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_theo_test.flac"
+
+
+def main() -> None:
+    ds2 = shutil.which("ds2", path=str(Path(sys.executable).parent)) or "ds2"
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/five_seconds.wav"
+        samples, rate = soundfile.read(RECORDING, frames=5 * 8000)
+        soundfile.write(path, np.asarray(samples), rate)
+        commands = {
+            "python": [sys.executable, "-c", "pass"],
+            "import ds2": [sys.executable, "-c", "import ds2"],
+            "help": [ds2, "--help"],
+            "import torch": [sys.executable, "-c", "import torch"],
+            "transcribe": [ds2, "transcribe", path],
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                times[name].append(seconds(command))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    for name, median in medians.items():
+        print(f"{name:13} {median:6.2f} s")
+    print(f"transcribe / import torch: {medians['transcribe'] / medians['import torch']:.2f} (goal: at most 3)")
+    print(f"help: {medians['help']:.2f} s (goal: at most 0.3 s)")
+
+
+def seconds(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
