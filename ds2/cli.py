@@ -62,7 +62,7 @@ def transcribe(
     from ds2.formats import FORMATS
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
-    from ds2.transcribe import find_audio, transcribe_to
+    from ds2.transcription import find_audio, transcribe_to
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in FORMATS]:

@@ -1,10 +1,6 @@
 """Progress on long work: a bar with rate and ETA on a terminal, silence elsewhere."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
-
-Item = TypeVar("Item")
 
 
 class Progress:

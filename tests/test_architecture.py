@@ -19,10 +19,10 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "recognizer": {"model", "ctc", "decoder", "data"},
     "formats": {"recognizer"},
     "evaluate": {"recognizer", "data"},
-    "transcribe": {"recognizer", "data", "formats"},
+    "transcription": {"recognizer", "data", "formats"},
     "info": {"data"},
     "train": {"model", "ctc", "decoder", "data"},
-    "cli": {"recognizer", "train", "evaluate", "transcribe", "info", "formats", "data"},
+    "cli": {"recognizer", "train", "evaluate", "transcription", "info", "formats", "data"},
 }
 
 

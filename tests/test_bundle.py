@@ -29,7 +29,10 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_metadata_alone_needs_no_torch(tmp_path: Path) -> None:
-    code = f"import sys; from ds2.bundle import *; print(read_metadata({str(saved(tmp_path))!r})['tokens'][1], 'torch' in sys.modules)"
+    code = (
+        "import sys; from ds2.bundle import read_metadata; "
+        f"print(read_metadata({str(saved(tmp_path))!r})['tokens'][1], 'torch' in sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["好", "False"]
 
