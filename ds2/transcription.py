@@ -27,8 +27,10 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
     """Files as named, and in place of a folder all audio files below it, sorted; "-" is standard input.
 
     Raises:
-        InputError: a folder without audio files.
+        InputError: a folder without audio files, or "-" among other files.
     """
+    if "-" in arguments and len(arguments) > 1:
+        raise InputError("-: standard input is one recording; name no other files beside it")
     found: list[Path] = []
     for argument in map(Path, arguments):
         if not argument.is_dir():

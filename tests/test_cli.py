@@ -133,6 +133,7 @@ def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outc
     assert_refused(run("transcribe", tmp_path), "no audio file")
     assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
     assert_refused(run("transcribe"), "at least one audio file")
+    assert_refused(run("transcribe", "-", "a.wav"), "standard input")
 
 
 def test_bundle_cut_in_half(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
