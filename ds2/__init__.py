@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ds2.recognizer import Recognizer, Transcript
+    from ds2.recognizer import Recognizer
+    from ds2.transcript import Transcript
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ds2.recognizer import Transcript, Word
+    from ds2.transcript import Transcript, Word
 
 CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
 CUE_PAUSE = 0.5  # seconds of silence that end a cue

@@ -1,6 +1,5 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -13,10 +12,11 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
-from ds2.decoder import BeamConfig, Hypothesis, Lexicon, beam_search, greedy
+from ds2.decoder import BeamConfig, Lexicon, beam_search, greedy
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
+from ds2.transcript import Transcript, make_transcript
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,25 +29,6 @@ GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that li
 
 
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
-
-
-@dataclass(frozen=True)
-class Word:
-    """One word: seconds from the start of the recording; confidence 0 to 1, the geometric mean of its tokens'."""
-
-    text: str
-    start: float
-    end: float
-    confidence: float
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """What was said in a recording of `duration` seconds."""
-
-    text: str
-    words: tuple[Word, ...]
-    duration: float
 
 
 @dataclass(frozen=True)
@@ -231,21 +212,7 @@ class Recognizer:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
         batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
         hypothesis = greedy(batch, lengths)[0] if self.beam is None else beam_search(batch, lengths, self.beam)[0][0]
-        words = tuple(self._words(hypothesis, duration))
-        return Transcript(" ".join(self.tokenizer.decode(hypothesis.tokens).split()), words, duration)
-
-    def _words(self, hypothesis: Hypothesis, duration: float) -> Iterator[Word]:
-        """Groups tokens into words at spaces; an ideograph is a word by itself."""
-        seconds = self.model.config.frame_seconds
-        texts = [self.tokenizer.tokens[token] for token in hypothesis.tokens]
-        for first, last in _word_spans(texts):
-            logs = [math.log(max(confidence, 1e-9)) for confidence in hypothesis.confidences[first:last]]
-            yield Word(
-                "".join(texts[first:last]),
-                round(hypothesis.starts[first] * seconds, 3),
-                round(min(hypothesis.ends[last - 1] * seconds, duration), 3),
-                round(math.exp(sum(logs) / len(logs)), 4),
-            )
+        return make_transcript(hypothesis, self.tokenizer, self.model.config.frame_seconds, duration)
 
 
 def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamConfig | None:
@@ -286,22 +253,3 @@ def choose_device(name: str) -> str:
     if kind == "cuda" and not torch.cuda.is_available():
         raise InputError(f"--device {name}: no CUDA device here; use --device cpu")
     return name
-
-
-def _word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
-    """(first, past the last) token of each word."""
-    first = 0
-    for position, text in enumerate([*texts, " "]):
-        if text == " " or _is_ideograph(text):
-            if position > first:
-                yield first, position
-            first = position
-        if text == " ":
-            first = position + 1
-        elif _is_ideograph(text):
-            yield position, position + 1
-            first = position + 1
-
-
-def _is_ideograph(text: str) -> bool:
-    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

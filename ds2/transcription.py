@@ -9,7 +9,8 @@ from ds2.data.audio import SUFFIXES, read_audio_bytes
 from ds2.errors import InputError
 from ds2.files import whole_file
 from ds2.formats import FORMATS
-from ds2.recognizer import Recognizer, Segment, Transcript
+from ds2.recognizer import Recognizer, Segment
+from ds2.transcript import Transcript
 
 STDIN = Path("-")
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ds2.formats import FORMATS, _clock
-from ds2.recognizer import Transcript, Word
+from ds2.transcript import Transcript, Word
 
 WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))
 TRANSCRIPT = Transcript("one two three", WORDS, 3700.0)

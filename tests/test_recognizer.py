@@ -13,10 +13,10 @@ from torch import Tensor
 from ds2 import recognizer as module
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
-from ds2.decoder import Hypothesis
 from ds2.errors import InputError
-from ds2.recognizer import Recognizer, Segment, Transcript, Window, choose_device, make_beam
+from ds2.recognizer import Recognizer, Segment, Window, choose_device, make_beam
 from ds2.text import Tokenizer
+from ds2.transcript import Transcript
 
 
 @pytest.fixture
@@ -28,20 +28,6 @@ def write_noise(path: Path, seconds: float, rate: int = 8000, seed: int = 0) -> 
     samples = np.random.default_rng(seed).normal(0, 0.1, round(seconds * rate))
     soundfile.write(path, samples, rate)
     return path
-
-
-def test_words_are_grouped_at_spaces_with_times_and_confidence(recognizer: Recognizer) -> None:
-    hypothesis = Hypothesis((2, 3, 1, 4), (1, 3, 5, 7), (2, 4, 6, 9), (0.9, 0.4, 1.0, 0.5))
-    first, second = recognizer._words(hypothesis, duration=10.0)
-    assert (first.text, first.start, first.end) == ("ab", 0.02, 0.08)
-    assert first.confidence == pytest.approx(0.6)  # the geometric mean of 0.9 and 0.4
-    assert (second.text, second.start, second.end, second.confidence) == ("c", 0.14, 0.18, 0.5)
-
-
-def test_ideographs_are_words_by_themselves() -> None:
-    assert [(a, b) for a, b in module._word_spans(list("你好 ok吗 "))] == [(0, 1), (1, 2), (3, 5), (5, 6)]
-    assert list(module._word_spans([])) == []
-    assert list(module._word_spans([" ", " "])) == []
 
 
 def test_file_samples_and_array_give_the_same_transcript(recognizer: Recognizer, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Augmenter:
     def __call__(self, samples: Tensor, epoch: int, index: int) -> Tensor:
         """(N,) samples of utterance `index` -> (N',) as heard in `epoch`."""
         config = self.config
-        generator = torch.Generator().manual_seed(hash((self.seed, epoch, index)) & 0x7FFF_FFFF_FFFF_FFFF)
+        generator = seeded_generator(self.seed, epoch, index)
         samples = change_speed(samples, self.sample_rate, _choice(config.speed, generator))
         if _chance(config.reverberation_share, generator):
             seconds = _uniform(config.reverberation_seconds, generator)
@@ -77,6 +77,11 @@ class Augmenter:
         noise = _choice(self.noises, generator)
         start = int(_uniform((0, len(noise)), generator))
         return noise.roll(-start).repeat(math.ceil(size / len(noise)))[:size]
+
+
+def seeded_generator(*key: int) -> torch.Generator:
+    """Random numbers that depend on the key alone."""
+    return torch.Generator().manual_seed(hash(key) & 0x7FFF_FFFF_FFFF_FFFF)
 
 
 def change_speed(samples: Tensor, sample_rate: int, factor: float) -> Tensor:

@@ -21,14 +21,12 @@ from ds2.bundle import Bundle
 from ds2.config import to_dict
 from ds2.ctc import ctc_loss
 from ds2.ctc.loss import required_frames
-from ds2.data.augment import Augmenter, augment_features
+from ds2.data.augment import Augmenter, augment_features, seeded_generator
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import SortaGradSampler
-from ds2.decoder import greedy
 from ds2.errors import InputError
 from ds2.files import whole_file
-from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
 from ds2.progress import Progress
 from ds2.text import Tokenizer
@@ -36,6 +34,7 @@ from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.observe import Epoch, draw_curves, write_metrics, write_tensorboard
 from ds2.train.optimizer import learning_rate, make_optimizer
+from ds2.train.validation import validate
 
 STATISTICS_UTTERANCES = 200  # for the mean and deviation of the features
 NON_FINITE_LIMIT = 20  # updates in a row without a finite gradient: the run has diverged
@@ -54,7 +53,7 @@ class RunState:
     non_finite: int = 0  # updates left out in a row
     skipped: list[str] = field(default_factory=list)  # a line for each utterance left out, this epoch
     history: list[Epoch] = field(default_factory=list)
-    best_wer: float = math.inf
+    best: tuple[float, float] = (math.inf, math.inf)  # dev WER and loss of the model kept
 
 
 class Trainer:
@@ -124,7 +123,7 @@ class Trainer:
         state.skipped += batch.skipped
         if not batch.utterances:
             return
-        losses = self._losses(batch, augment=True)
+        losses = self._losses(batch)
         self.optimizer.zero_grad(set_to_none=True)
         (losses.sum() / len(losses)).backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip_norm)
@@ -141,14 +140,12 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.step()
 
-    def _losses(self, batch: Batch, augment: bool) -> Tensor:
+    def _losses(self, batch: Batch) -> Tensor:
         """(B,) nats; utterances with more labels than their frames can hold cost 0 and are reported as skipped."""
         device, state = self.device, self.state
         features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
-        if augment:
-            seed = hash((self.config.seed, state.epoch, state.batch)) & 0x7FFF_FFFF_FFFF_FFFF
-            generator = torch.Generator().manual_seed(seed)
-            features = augment_features(features, lengths, self.config.augment, generator)
+        generator = seeded_generator(self.config.seed, state.epoch, state.batch)
+        features = augment_features(features, lengths, self.config.augment, generator)
         logits, lengths = self.model.logits(features, lengths)
         too_long = required_frames(batch.targets, batch.target_lengths) > lengths.cpu()
         for index in too_long.nonzero().flatten().tolist():
@@ -168,7 +165,9 @@ class Trainer:
     def _finish_epoch(self) -> None:
         """Validates, keeps the model if it is the best, writes the record; then the next epoch may begin."""
         state = self.state
-        validation = self.validate()
+        validation = validate(self.model, self.tokenizer, self._loader(self.dev_set, augment=False))
+        if math.isnan(validation["wer"]):
+            raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
         record: Epoch = {
             "epoch": state.epoch + 1,
             "step": state.step,
@@ -180,46 +179,22 @@ class Trainer:
             "skipped": len(state.skipped),
         }
         state.history.append(record)
-        if record["wer"] < state.best_wer:
-            state.best_wer = record["wer"]
+        standing = (record["wer"], record["dev_loss"])
+        if standing < state.best:
+            state.best = standing
             self._save_bundle(record)
         self._report_skipped()
+        write_metrics(self.folder / "metrics.jsonl", state.history)
+        write_tensorboard(self.folder / "tensorboard", record)
         self.state = dataclasses.replace(
             state, epoch=state.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, skipped=[]
         )
         self._save_checkpoint()
-        write_metrics(self.folder / "metrics.jsonl", state.history)
-        write_tensorboard(self.folder / "tensorboard", record)
         print(
             f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
             f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, {record['utterances_per_second']} utterances/s",
             flush=True,
         )
-
-    @torch.no_grad()
-    def validate(self) -> dict[str, float]:
-        """Dev loss (nats per utterance), WER and CER, greedily decoded."""
-        self.model.eval()
-        references: list[str] = []
-        hypotheses: list[str] = []
-        loss = 0.0
-        for batch in self._loader(self.dev_set, augment=False):
-            self.state.skipped += batch.skipped
-            if not batch.utterances:
-                continue
-            log_probs, lengths = self.model(batch.samples.to(self.device), batch.sample_lengths.to(self.device))
-            targets, target_lengths = batch.targets.to(self.device), batch.target_lengths.to(self.device)
-            losses = ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
-            loss += float(losses.sum())
-            references += [utterance.text for utterance in batch.utterances]
-            hypotheses += [self.tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(log_probs, lengths)]
-        if not references:
-            raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
-        return {
-            "dev_loss": loss / len(references),
-            "wer": wer(references, hypotheses),
-            "cer": cer(references, hypotheses),
-        }
 
     def _report_skipped(self) -> None:
         if not self.state.skipped:

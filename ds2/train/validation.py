@@ -1,0 +1,37 @@
+"""How good a model is on held-out utterances, between epochs."""
+
+from collections.abc import Iterable
+
+import torch
+
+from ds2.ctc import ctc_loss
+from ds2.data.dataset import Batch
+from ds2.decoder import greedy
+from ds2.metrics import cer, wer
+from ds2.model.acoustic import AcousticModel
+from ds2.text import Tokenizer
+
+
+@torch.no_grad()
+def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch]) -> dict[str, float]:
+    """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read."""
+    model.eval()
+    device = model.output.weight.device
+    references: list[str] = []
+    hypotheses: list[str] = []
+    loss = 0.0
+    for batch in batches:
+        if not batch.utterances:
+            continue
+        log_probs, lengths = model(batch.samples.to(device), batch.sample_lengths.to(device))
+        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
+        loss += float(ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True).sum())
+        references += [utterance.text for utterance in batch.utterances]
+        hypotheses += [tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(log_probs, lengths)]
+    if not references:
+        return dict.fromkeys(("dev_loss", "wer", "cer"), float("nan"))
+    return {
+        "dev_loss": loss / len(references),
+        "wer": wer(references, hypotheses),
+        "cer": cer(references, hypotheses),
+    }

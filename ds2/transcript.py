@@ -1,0 +1,63 @@
+"""What was said: text, and words with times and confidence."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ds2.decoder import Hypothesis
+from ds2.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word: seconds from the start of the recording; confidence 0 to 1, the geometric mean of its tokens'."""
+
+    text: str
+    start: float
+    end: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What was said in a recording of `duration` seconds."""
+
+    text: str
+    words: tuple[Word, ...]
+    duration: float
+
+
+def make_transcript(hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Transcript:
+    """The transcript of a recording of `duration` seconds from a decoder's hypothesis."""
+    words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
+    return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
+
+
+def _words(hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
+    """Groups tokens into words at spaces; an ideograph is a word by itself."""
+    texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
+    for first, last in _word_spans(texts):
+        logs = [math.log(max(confidence, 1e-9)) for confidence in hypothesis.confidences[first:last]]
+        yield Word(
+            "".join(texts[first:last]),
+            round(hypothesis.starts[first] * frame_seconds, 3),
+            round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
+            round(math.exp(sum(logs) / len(logs)), 4),
+        )
+
+
+def _word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
+    """(first, past the last) token of each word."""
+    first = 0
+    for position, text in enumerate([*texts, " "]):
+        alone = text == " " or _is_ideograph(text)
+        if alone and position > first:
+            yield first, position
+        if _is_ideograph(text):
+            yield position, position + 1
+        if alone:
+            first = position + 1
+
+
+def _is_ideograph(text: str) -> bool:
+    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")
