@@ -1,7 +1,5 @@
 """Files appear whole or not at all, also on a full disk."""
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,18 +32,6 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Pat
 def test_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as partial:
         partial.write_text("x")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_full_disk_keeps_the_earlier_checkpoint(small_disk: Path) -> None:

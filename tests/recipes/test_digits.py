@@ -1,0 +1,92 @@
+"""The digits recipe: what is held out is held out, and the bundled model holds what the README says."""
+
+import importlib.util
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import ds2
+from ds2.data.manifest import read_manifest
+from ds2.evaluate import evaluate
+from ds2.text import normalize
+
+DIGITS = Path(__file__).parents[2] / "recipes" / "digits"
+
+
+@pytest.fixture(scope="module")
+def prepare() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("prepare", DIGITS / "prepare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_recordings_are_complete_and_small(prepare: ModuleType) -> None:
+    rows = prepare.read_rows()
+    digits = [row for row in rows if row["source"] == "fsdd"]
+    assert len(digits) == 3000
+    assert {row["take"] for row in digits if row["audio_filepath"].endswith("flac")} == set(prepare.TAKES["test"])
+    assert sum(path.stat().st_size for path in prepare.AUDIO.iterdir()) <= 6_000_000
+    assert all(normalize(row["text"]) == row["text"] for row in rows)
+
+
+def test_strangers_are_half_of_the_readers(prepare: ModuleType) -> None:
+    rows = prepare.read_rows()
+    readers = {row["speaker"] for row in rows if row["source"] == "speechocean762"}
+    strangers = prepare.stranger_speakers(rows)
+    assert len(readers) == 26
+    assert len(strangers) == 13
+    assert strangers < readers
+
+
+def test_strings_are_of_one_speaker_and_use_every_word_equally_often(prepare: ModuleType) -> None:
+    words = [(np.full(800, 0.1, np.float32), f"{number}{speaker}", speaker) for number in range(9) for speaker in "xy"]
+    strings = prepare.compose(words, "test", random.Random(0))
+    assert len(strings) == prepare.STRINGS["test"]
+    said = [word for samples, text, speaker in strings for word in text.split()]
+    assert all(set(text.replace(" ", "")) - set("012345678") == {speaker} for _, text, speaker in strings)
+    counts = [said.count(word) for word in set(said) if word.endswith("x")]
+    assert max(counts) - min(counts) <= 1
+    assert all(1 <= len(text.split()) <= 7 for _, text, _ in strings)
+
+
+def test_joined_words_follow_each_other_without_overlap_in_test_strings(prepare: ModuleType) -> None:
+    words = [(np.ones(1000, np.float32) / 2, "one", "x")] * 3
+    joined = prepare.join(words, prepare.PAUSE["test"], random.Random(0))
+    assert np.count_nonzero(joined) == 3000
+
+
+def test_held_out_speaker_is_in_test_alone(tmp_path: Path) -> None:
+    command = [sys.executable, str(DIGITS / "prepare.py"), "--output", str(tmp_path), "--hold-out", "theo"]
+    subprocess.run(command, check=True, capture_output=True)
+    speakers = {
+        split: {utterance.speaker for utterance in read_manifest(tmp_path / f"{split}.jsonl")}
+        for split in ("train", "dev", "test", "strangers", "small")
+    }
+    assert speakers["test"] == {"theo"}
+    assert all("theo" not in found for split, found in speakers.items() if split != "test")
+    assert not speakers["strangers"] & speakers["train"]
+
+
+def test_bundled_model_holds_on_the_official_test_split(tmp_path: Path) -> None:
+    command = [sys.executable, str(DIGITS / "prepare.py"), "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    result = evaluate(ds2.load(device="cpu"), read_manifest(tmp_path / "test.jsonl"))
+    assert result.words.reference_length >= 1000
+    assert result.words.rate <= 0.01
+
+
+def test_demo_prints_transcripts_and_the_error_rate() -> None:
+    result = subprocess.run([sys.executable, str(DIGITS / "demo.py")], check=True, capture_output=True, text=True)
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["recording", "said", "heard"]
+    assert len(lines) > 12
+    rate = float(lines[-1].split()[1].rstrip("%"))
+    assert rate <= 20
