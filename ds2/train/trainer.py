@@ -7,6 +7,7 @@ same weights as one that was never interrupted (on the CPU, with the same number
 
 import dataclasses
 import math
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,7 @@ class Trainer:
         self.dev_set = read_manifest(config.data.dev)
         self.tokenizer = Tokenizer.from_texts(utterance.text for utterance in self.train_set)
         check_characters(self.dev_set, self.tokenizer)
+        share_cores(config.data.workers)
         torch.manual_seed(config.seed)
         self.model = AcousticModel(config.model, len(self.tokenizer)).to(self.device)
         self.optimizer = make_optimizer(self.model, config.optimizer)
@@ -283,3 +285,9 @@ class Trainer:
         if self.config.data.closed_vocabulary:
             metadata["vocabulary"] = sorted({word for utterance in self.train_set for word in utterance.text.split()})
         Bundle(self.model.state_dict(), metadata).save(self.best)
+
+
+def share_cores(workers: int) -> None:
+    """Leaves a core to each worker: threads that wait for one another on a taken core cost more than they bring."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores - workers)))
