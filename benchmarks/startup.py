@@ -18,6 +18,7 @@ import numpy as np
 import soundfile
 
 ROUNDS = 7
+RATE = 8000  # Hz: the rate of the bundled model and of the recording
 RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_theo_test.flac"
 
 
@@ -25,8 +26,7 @@ def main() -> None:
     ds2 = shutil.which("ds2", path=str(Path(sys.executable).parent)) or "ds2"
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/five_seconds.wav"
-        samples, rate = soundfile.read(RECORDING, frames=5 * 8000)
-        soundfile.write(path, np.asarray(samples), rate)
+        soundfile.write(path, five_seconds(), RATE)
         commands = {
             "python": [sys.executable, "-c", "pass"],
             "import ds2": [sys.executable, "-c", "import ds2"],
@@ -43,6 +43,13 @@ def main() -> None:
         print(f"{name:13} {median:6.2f} s")
     print(f"transcribe / import torch: {medians['transcribe'] / medians['import torch']:.2f} (goal: at most 3)")
     print(f"help: {medians['help']:.2f} s (goal: at most 0.3 s)")
+
+
+def five_seconds() -> np.ndarray:
+    """Samples of the recipe's recording, or noise where it is not there."""
+    if RECORDING.exists():
+        return np.asarray(soundfile.read(RECORDING, frames=5 * RATE)[0])
+    return np.random.default_rng(0).normal(0, 0.1, 5 * RATE)
 
 
 def seconds(command: list[str]) -> float:

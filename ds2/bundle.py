@@ -77,6 +77,6 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a ds2 model bundle, or cut off in its header") from error
     if metadata.pop("format", None) != FORMAT:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
-    if not {"config", "tokens"} <= metadata.keys():
+    if not isinstance(metadata.get("config"), dict) or not isinstance(metadata.get("tokens"), list):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
     return dict(metadata)

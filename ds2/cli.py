@@ -69,6 +69,8 @@ def transcribe(
         raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}")
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
+    if len(formats) > 1 and output is None:
+        raise InputError(f"--format {format}: several formats need --output, the folder to write them to")
     paths = find_audio(files)
     recognizer = Recognizer.load(model, device, beam)
     with Progress("transcribing", len(paths), "files") as progress:
@@ -108,10 +110,11 @@ def evaluate(
     recognizer = Recognizer.load(model, device, beam)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = measure(recognizer, utterances, progress.step)
-    words, characters = result.words, result.characters
-    print(f"WER {words.rate:.2%} ({words.errors} errors in {words.reference_length} words)")
-    print(f"CER {characters.rate:.2%} ({characters.errors} errors in {characters.reference_length} characters)")
-    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s")
+    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
+        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
+    print(f"real-time factor {result.real_time_factor:.3f}")
     if listing is not None:
         with whole_file(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")

@@ -21,6 +21,11 @@ class Evaluation:
     compute_seconds: float
     skipped: list[str]
 
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of computing per second of audio."""
+        return self.compute_seconds / self.audio_seconds
+
 
 def evaluate(
     recognizer: Recognizer, utterances: list[Utterance], on_done: Callable[[], None] = lambda: None

@@ -29,4 +29,5 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be written ({reason}); the previous file, if any, is intact") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a name too long was never made
+            partial.unlink(missing_ok=True)

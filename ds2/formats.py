@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,23 +21,24 @@ def to_txt(transcript: "Transcript", name: str) -> str:
 
 def to_json(transcript: "Transcript", name: str) -> str:
     """One object a line: file, duration in seconds, text, words with start, end (seconds) and confidence."""
-    return json.dumps({"file": name, **dataclasses.asdict(transcript)}, ensure_ascii=False) + "\n"
+    return json.dumps({"file": printable(name), **dataclasses.asdict(transcript)}, ensure_ascii=False) + "\n"
 
 
 def to_srt(transcript: "Transcript", name: str) -> str:
     """SubRip subtitles."""
-    cues = enumerate(_cues(transcript.words), 1)
-    return "".join(f"{number}\n{_span(cue, ',')}\n{_text(cue)}\n\n" for number, cue in cues)
+    cues = enumerate(_cues(transcript), 1)
+    return "".join(f"{number}\n{_span(cue, ',')}\n{cue.text}\n\n" for number, cue in cues)
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
-    """WebVTT subtitles."""
-    return "WEBVTT\n\n" + "".join(f"{_span(cue, '.')}\n{_text(cue)}\n\n" for cue in _cues(transcript.words))
+    """WebVTT subtitles; & and < have a meaning of their own there."""
+    cues = ((_span(cue, "."), cue.text.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
+    return "WEBVTT\n\n" + "".join(f"{span}\n{text}\n\n" for span, text in cues)
 
 
 def to_ctm(transcript: "Transcript", name: str) -> str:
     """NIST CTM: file, channel, start, duration, word, confidence; blanks in the file's name become underscores."""
-    file = "_".join(name.split())
+    file = "_".join(printable(name).split())
     return "".join(
         f"{file} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.4f}\n"
         for word in transcript.words
@@ -52,28 +54,57 @@ FORMATS: dict[str, Callable[["Transcript", str], str]] = {
 }
 
 
-def _cues(words: Sequence["Word"]) -> Iterator[list["Word"]]:
+def printable(name: str) -> str:
+    """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cue:
+    """What stands on the screen from start to end (seconds)."""
+
+    start: float
+    end: float
+    text: str
+
+
+def _cues(transcript: "Transcript") -> Iterator[_Cue]:
     """Groups words into cues: broken at pauses, and where a line or its time would grow too long."""
-    cue: list[Word] = []
-    for word in words:
-        if cue and (
-            word.start - cue[-1].end > CUE_PAUSE
-            or word.end - cue[0].start > CUE_SECONDS
-            or len(_text([*cue, word])) > CUE_CHARACTERS
+    cue: _Cue | None = None
+    for word, blank in _with_blanks(transcript):
+        longer = None if cue is None else _Cue(cue.start, word.end, cue.text + blank + word.text)
+        if (
+            cue is not None
+            and longer is not None
+            and (
+                word.start - cue.end > CUE_PAUSE
+                or longer.end - longer.start > CUE_SECONDS
+                or _width(longer.text) > CUE_CHARACTERS
+            )
         ):
             yield cue
-            cue = []
-        cue.append(word)
-    if cue:
+            longer = None
+        cue = longer or _Cue(word.start, word.end, word.text)
+    if cue is not None:
         yield cue
 
 
-def _text(cue: Sequence["Word"]) -> str:
-    return " ".join(word.text for word in cue)
+def _with_blanks(transcript: "Transcript") -> Iterator[tuple["Word", str]]:
+    """Each word with what stands before it in the text: a blank, or nothing between ideographs."""
+    at = 0
+    for word in transcript.words:
+        blank = "" if transcript.text.startswith(word.text, at) else " "
+        at += len(blank) + len(word.text)
+        yield word, blank
 
 
-def _span(cue: Sequence["Word"], point: str) -> str:
-    return f"{_clock(cue[0].start, point)} --> {_clock(cue[-1].end, point)}"
+def _width(text: str) -> int:
+    """Columns on the screen: an ideograph takes two."""
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def _span(cue: _Cue, point: str) -> str:
+    return f"{_clock(cue.start, point)} --> {_clock(cue.end, point)}"
 
 
 def _clock(seconds: float, point: str) -> str:

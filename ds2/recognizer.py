@@ -90,9 +90,11 @@ class Recognizer:
         path = path or default_model()
         bundle = Bundle.load(path)
         tokenizer = Tokenizer(bundle.metadata["tokens"])
-        model = AcousticModel(from_dict(ModelConfig, bundle.metadata["config"], str(path)), len(tokenizer))
+        config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
+        with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
+            model = AcousticModel(config, len(tokenizer))
         try:
-            model.load_state_dict(bundle.weights)
+            model.load_state_dict(bundle.weights, assign=True)
         except RuntimeError as error:
             raise InputError(
                 f"{path}: the weights do not fit the bundle's own configuration; train it again"
@@ -125,15 +127,18 @@ class Recognizer:
         """
         jobs: list[Job] = []
         group: list[tuple[Job, int, Window]] = []
+        held = 0  # samples in the group
         for segment in segments:
             job = Job(segment)
             jobs.append(job)
             for number, window in enumerate(self._windows_of_job(job)):
                 job.parts.append(None)
                 group.append((job, number, window))
-                if sum(len(window.samples) for _, _, window in group) >= GROUP_SECONDS * self.sample_rate:
+                held += len(window.samples)
+                if held >= GROUP_SECONDS * self.sample_rate:
                     self._run_group(group)
                     group.clear()
+                    held = 0
             job.read = True
             while not group and jobs and jobs[0].done:
                 yield self._finish(jobs.pop(0))
@@ -216,7 +221,13 @@ class Recognizer:
 
 
 def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamConfig | None:
-    """The beam search of a bundle, or None for greedy decoding; see `Recognizer.load`."""
+    """The beam search of a bundle, or None for greedy decoding; see `Recognizer.load`.
+
+    Raises:
+        InputError: a negative width.
+    """
+    if width is not None and width < 0:
+        raise InputError(f"--beam {width}: must be at least 1, or 0 to decode greedily")
     if width == 0 or (width is None and not vocabulary):
         return None
     lexicon = None
@@ -247,9 +258,12 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(name).type
+        device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"--device {name}: not a device; use auto, cpu or cuda") from error
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: no CUDA device here; use --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: not supported; use auto, cpu or cuda")
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        here = f"{count} CUDA devices here" if count else "no CUDA device here; use --device cpu"
+        raise InputError(f"--device {name}: {here}")
     return name

@@ -1,6 +1,8 @@
 """Transcribing files for a person at a shell: which files, which outputs, what went wrong."""
 
+import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,11 +10,12 @@ from pathlib import Path
 from ds2.data.audio import SUFFIXES, read_audio_bytes
 from ds2.errors import InputError
 from ds2.files import whole_file
-from ds2.formats import FORMATS
+from ds2.formats import FORMATS, printable
 from ds2.recognizer import Recognizer, Segment
 from ds2.transcript import Transcript
 
 STDIN = Path("-")
+NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 
 
@@ -63,8 +66,8 @@ def transcribe_to(
     for path, result in _results(recognizer, paths):
         on_done()
         if isinstance(result, InputError):
-            outcome.failed.append(str(result))
-            print(f"ds2: {result}", file=sys.stderr)
+            outcome.failed.append(printable(str(result)))
+            print(f"ds2: {outcome.failed[-1]}", file=sys.stderr)
             continue
         outcome.done += 1
         for name in formats:
@@ -72,7 +75,9 @@ def transcribe_to(
             if output is not None:
                 _write(targets[path].with_name(f"{targets[path].name}.{name}"), text)
             else:
-                print(f"{path}\t{text}" if name == "txt" and len(paths) > 1 else text, end="", flush=True)
+                print(
+                    f"{printable(str(path))}\t{text}" if name == "txt" and len(paths) > 1 else text, end="", flush=True
+                )
     if output is not None and outcome.failed:
         _write(output / REPORT, "\n".join(outcome.failed) + "\n")
     return outcome
@@ -88,15 +93,24 @@ def _results(recognizer: Recognizer, paths: Sequence[Path]) -> Iterator[tuple[Pa
 
 
 def _targets(paths: Sequence[Path], output: Path) -> dict[Path, Path]:
-    """Output paths without their format: by stem, and where two stems are equal by the whole path."""
-    stems = [path.stem for path in paths]
-    targets = {}
+    """Output paths without their format, all distinct: by stem, and where two stems are equal by the whole path."""
+    paths = list(dict.fromkeys(paths))
+    stems = Counter(_base(path) for path in paths)
+    taken, targets = {Path(REPORT).stem}, {}
     for path in paths:
-        name = (
-            path.stem if stems.count(path.stem) == 1 else "_".join(part for part in path.parts if part != path.anchor)
-        )
-        targets[path] = output / ("stdin" if path == STDIN else name)
+        base = _base(path)
+        if stems[base] > 1:
+            base = "_".join(part for part in path.parts if part != path.anchor)
+        base = printable(base).encode()[-NAME_BYTES:].decode(errors="ignore")
+        numbered = (f"{base}_{number}" for number in itertools.count(2))
+        name = base if base not in taken else next(name for name in numbered if name not in taken)
+        taken.add(name)
+        targets[path] = output / name
     return targets
+
+
+def _base(path: Path) -> str:
+    return "stdin" if path == STDIN else path.stem
 
 
 def _write(path: Path, text: str) -> None:

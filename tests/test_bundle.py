@@ -63,9 +63,10 @@ def test_other_safetensors_and_newer_formats_are_refused(tmp_path: Path) -> None
     save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({**METADATA, "format": 99})})
     with pytest.raises(InputError, match="update ds2"):
         read_metadata(path)
-    save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({"format": 1})})
-    with pytest.raises(InputError, match="lacks its configuration"):
-        read_metadata(path)
+    for damaged in ({}, {"config": {}, "tokens": 5}, {"config": 5, "tokens": []}):
+        save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({"format": 1, **damaged})})
+        with pytest.raises(InputError, match="lacks its configuration"):
+            read_metadata(path)
 
 
 def test_missing_file(tmp_path: Path) -> None:

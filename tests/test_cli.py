@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,6 +85,29 @@ def test_all_formats_into_a_folder(run: Callable[..., Outcome], tiny_bundle: Pat
     assert sum(name.endswith("deep_a.flac.srt") for name in written) == 1
 
 
+def test_outputs_never_overwrite_each_other(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    names = ["x/y/c.wav", "x_y/c.wav", "failed.wav", "d" * 120 + "/" + "e" * 120 + "/c.wav", "f" * 240 + ".wav"]
+    texts = []
+    for number, name in enumerate(names):
+        texts.append(ds2.load(tiny_bundle).transcribe(write_noise(folder / name, 0.3 + number / 10, number)).text)
+    (folder / "bad.wav").touch()
+    assert run("transcribe", folder, "--model", tiny_bundle, "--output", tmp_path / "out")[0] == 1
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert "bad.wav" in written.pop("failed.txt")
+    assert sorted(written.values()) == sorted(text + "\n" for text in texts)
+    assert all(len(name) <= 255 for name in written)
+
+
+def test_name_that_is_not_utf8(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    write_noise(tmp_path / "in" / "a.wav").rename(tmp_path / "in" / os.fsdecode(b"\xff.wav"))
+    (tmp_path / "in" / os.fsdecode(b"\xfe.wav")).touch()
+    arguments = ("--model", tiny_bundle, "--format", "txt,json", "--output", tmp_path / "out")
+    assert run("transcribe", tmp_path / "in", *arguments)[0] == 1
+    assert "udcfe.wav" in (tmp_path / "out" / "failed.txt").read_text()
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
 def test_standard_input(
     run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +137,7 @@ def test_hundred_files_three_of_them_bad(run: Callable[..., Outcome], tiny_bundl
     assert "97 transcribed, 3 failed" in errors
 
 
-@pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "none", "nan"])
+@pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "flac", "none", "nan"])
 def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"{kind}.wav"
     if kind == "empty":
@@ -123,6 +147,9 @@ def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, t
     elif kind == "cut":
         whole = write_noise(path, 1.0).read_bytes()
         path.write_bytes(whole[:5000])
+    elif kind == "flac":
+        soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 8000), 8000, format="FLAC")
+        path.write_bytes(path.read_bytes()[:5000])
     elif kind == "none":
         soundfile.write(path, np.zeros(0), 8000)
     elif kind == "nan":
@@ -133,13 +160,17 @@ def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, t
 def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
     assert_refused(run("transcribe", tmp_path), "no audio file")
     assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
+    assert_refused(run("transcribe", "a.wav", "--format", "txt,srt"), "--output")
     assert_refused(run("transcribe"), "at least one audio file")
     assert_refused(run("transcribe", "-", "a.wav"), "standard input")
 
 
-def test_bundle_cut_in_half(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.0, 1e-4, 1e-3, 0.02, 0.25, 0.5, 0.75, 1 - 1e-9, None])
+def test_bundle_cut_anywhere_or_of_text(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, share: float | None
+) -> None:
     data = tiny_bundle.read_bytes()
-    tiny_bundle.write_bytes(data[: len(data) // 2])
+    tiny_bundle.write_bytes(b"some text\n" * 50 if share is None else data[: int(len(data) * share)])
     path = write_noise(tmp_path / "a.wav")
     assert_refused(run("transcribe", path, "--model", tiny_bundle), str(tiny_bundle))
     assert_refused(run("info", tiny_bundle), str(tiny_bundle))
@@ -158,8 +189,16 @@ def test_eval_prints_rates_and_writes_the_listing(
     code, output, _ = run("eval", spoken_digits(20), "--listing", tmp_path / "errors.txt")
     assert code == 0
     assert output.startswith("WER ")
-    assert "in 20 words)" in output
+    assert "in 20 words): " in output
     assert "CER" in output
+    counts = re.findall(r"\((\d+) errors in \d+ \w+\): (\d+) substituted, (\d+) deleted, (\d+) inserted", output)
+    assert len(counts) == 2
+    for total, *kinds in counts:
+        assert int(total) == sum(map(int, kinds))
+    seconds, computing, factor = map(
+        float, re.findall(r"^(\d+) s of .* in ([\d.]+) s: real-time factor (.+)$", output, re.M)[0]
+    )
+    assert factor == pytest.approx(computing / seconds, abs=0.02)
     assert (tmp_path / "errors.txt").read_text().startswith("WER ")
 
 

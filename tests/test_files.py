@@ -29,6 +29,11 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_name_too_long(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / ("x" * 300)) as partial:
+        partial.write_text("x")
+
+
 def test_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as partial:
         partial.write_text("x")

@@ -44,6 +44,28 @@ def test_nothing_said(name: str, empty: str) -> None:
     assert FORMATS[name](NOTHING, "a.wav") == empty
 
 
+def test_ideographs_stand_together_and_take_two_columns() -> None:
+    words = tuple(Word(text, 0.1 * n, 0.1 * n + 0.1, 1.0) for n, text in enumerate(["你", "好", "ok", "我"]))
+    assert "你好 ok我\n" in FORMATS["srt"](Transcript("你好 ok我", words, 1.0), "a")
+    many = tuple(Word("好", 0.1 * n, 0.1 * n + 0.1, 1.0) for n in range(30))
+    lines = FORMATS["vtt"](Transcript("好" * 30, many, 3.0), "a").splitlines()
+    assert [len(line) for line in lines if line.startswith("好")] == [21, 9]
+
+
+def test_vtt_escapes_what_it_would_take_for_markup() -> None:
+    words = (Word("<a", 0.0, 0.1, 1.0), Word("&", 0.2, 0.3, 1.0))
+    assert "\n&lt;a &amp;\n" in FORMATS["vtt"](Transcript("<a &", words, 1.0), "a")
+    assert "\n<a &\n" in FORMATS["srt"](Transcript("<a &", words, 1.0), "a")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_names_that_are_not_utf8_can_be_written(name: str) -> None:
+    text = FORMATS[name](TRANSCRIPT, "\udcff.wav")
+    assert text.encode("utf-8")
+    if name == "json":
+        assert json.loads(text)["file"] == "\\udcff.wav"
+
+
 def test_cues_break_where_lines_or_times_grow_too_long() -> None:
     wide = tuple(Word("abcdefghi", n * 0.1, n * 0.1 + 0.1, 1.0) for n in range(9))
     lines = [line for line in FORMATS["srt"](Transcript("", wide, 1.0), "a").splitlines() if line.startswith("abc")]

@@ -14,6 +14,7 @@ from ds2 import recognizer as module
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
 from ds2.errors import InputError
+from ds2.model.acoustic import AcousticModel
 from ds2.recognizer import Recognizer, Segment, Window, choose_device, make_beam
 from ds2.text import Tokenizer
 from ds2.transcript import Transcript
@@ -136,6 +137,26 @@ def test_weights_that_do_not_fit_are_refused(tiny_bundle: Path) -> None:
         Recognizer.load(tiny_bundle)
 
 
+def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Path) -> None:
+    bundle, before = Bundle.load(tiny_bundle), torch.get_rng_state()
+    loaded = Recognizer.load(tiny_bundle, "cpu").model
+    assert torch.equal(torch.get_rng_state(), before)
+    filled = AcousticModel(loaded.config, len(bundle.metadata["tokens"]))
+    filled.load_state_dict(bundle.weights)
+    for of_loaded, of_filled in (
+        (loaded.named_parameters(), filled.named_parameters()),
+        (loaded.named_buffers(), filled.named_buffers()),
+    ):
+        for (name, value), (_, expected) in zip(of_loaded, of_filled, strict=True):
+            assert torch.equal(value, expected), name
+
+
+@pytest.mark.parametrize("width", [-1, -100])
+def test_negative_beam_is_refused(tiny_bundle: Path, width: int) -> None:
+    with pytest.raises(InputError, match=f"--beam {width}"):
+        Recognizer.load(tiny_bundle, "cpu", width)
+
+
 def test_missing_default_model_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module.resources, "files", lambda _: tmp_path)
     with pytest.raises(InputError, match="make train-digits"):
@@ -145,7 +166,7 @@ def test_missing_default_model_says_what_to_do(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_devices() -> None:
     assert choose_device("auto") == choose_device("cpu") == "cpu"
-    for name in ("cuda", "gpu"):
+    for name in ("cuda", "cuda:9", "gpu", "meta", "mps"):
         with pytest.raises(InputError, match=f"--device {name}"):
             choose_device(name)
 

@@ -1,6 +1,7 @@
 """Audio files -> samples. Every error names the file."""
 
 import io
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -73,7 +74,7 @@ def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
 
 
 def _read(
-    source: str | IO[bytes], name: str | Path, sample_rate: int | None, offset: float, duration: float | None
+    source: bytes | IO[bytes], name: str | Path, sample_rate: int | None, offset: float, duration: float | None
 ) -> tuple[Tensor, int]:
     with _open(source, name) as sound:
         rate, total = sound.samplerate, sound.frames
@@ -107,7 +108,7 @@ def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: in
         raise InputError(f"{name}: damaged audio ({error}); copy or convert it again") from error
 
 
-def _checked(path: str | Path) -> str:
+def _checked(path: str | Path) -> bytes:
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -123,10 +124,10 @@ def _checked(path: str | Path) -> str:
     if header[:4] == b"RIFF" and size < promised < RIFF_STREAM:
         # libsndfile reads what is there without a word
         raise InputError(f"{path}: cut off, {size} of {promised} bytes are here; copy it again")
-    return str(path)
+    return os.fsencode(path)  # soundfile refuses a str whose bytes are not UTF-8
 
 
-def _open(source: str | IO[bytes], name: str | Path) -> soundfile.SoundFile:
+def _open(source: bytes | IO[bytes], name: str | Path) -> soundfile.SoundFile:
     try:
         return soundfile.SoundFile(source)
     except soundfile.LibsndfileError as error:

@@ -51,15 +51,12 @@ class Frontend(nn.Module):
 
     mean: Tensor
     std: Tensor
-    hann: Tensor
 
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
-        hann = torch.hann_window(config.window_samples, periodic=False)
-        self.register_buffer("hann", hann / hann.norm(), persistent=False)
 
     def frames(self, sample_lengths: Tensor) -> Tensor:
         """(B,) samples -> (B,) frames. At least one: an utterance shorter than a window is padded to one window."""
@@ -75,7 +72,8 @@ class Frontend(nn.Module):
         samples = torch.where(rms > SILENCE, samples / rms.clamp(min=SILENCE), samples)
         window, hop = self.config.window_samples, self.config.hop_samples
         samples = nn.functional.pad(samples, (0, max(0, window - samples.shape[1])))
-        spectrum = torch.fft.rfft(samples.unfold(1, window, hop) * self.hann)
+        hann = torch.hann_window(window, periodic=False, dtype=samples.dtype, device=samples.device)
+        spectrum = torch.fft.rfft(samples.unfold(1, window, hop) * (hann / hann.norm()))
         features = (spectrum.real.square() + spectrum.imag.square() + POWER_FLOOR).log()
         return features.transpose(1, 2), self.frames(sample_lengths)
 

@@ -27,12 +27,12 @@ from ds2.data.manifest import Utterance, write_manifest
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
-STRINGS = {"test": 300, "dev": 300, "train": 2600, "read": 900}
+STRINGS = {"test": 300, "dev": 300, "train": 3300, "read": 800}
 SMALL = 1000  # strings of the training set for comparisons
 WORDS = (1, 7)  # in a string, at the least and at the most
-READ_COPIES = 20  # of each string read by a training speaker: augmentation makes every copy another one
-SYNTHETIC_COPIES = 5
-EDGE = (0.0, 0.5)  # seconds of silence before and after a string
+READ_COPIES = 14  # of each string read by a training speaker: augmentation makes every copy another one
+SYNTHETIC_COPIES = 4
+EDGE = (0.0, 0.4)  # seconds of silence before and after a string
 PAUSE = {
     "test": (0.0, 0.25),
     "dev": (0.0, 0.25),
