@@ -1,7 +1,9 @@
 """Audio files -> samples. Every error names the file."""
 
 import io
+import math
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,6 +18,7 @@ from ds2.errors import InputError
 
 RATE_STEP = 25  # Hz: divides 8000, 11025, 16000, 22050, 44100, 48000; other rates are rounded to it
 RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write that stream WAV and do not know its end
+UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64")
 
 
@@ -32,7 +35,7 @@ def probe(path: str | Path) -> AudioInfo:
     """Reads the header alone.
 
     Raises:
-        InputError: missing, empty or not audio.
+        InputError: missing, empty, not audio, or a WAV that is cut off.
     """
     with _open(_checked(path), path) as sound:
         return AudioInfo(sound.frames / sound.samplerate, sound.samplerate, sound.channels)
@@ -50,7 +53,8 @@ def read_audio(
         (N,) float32 samples, full scale 1.0, and their rate in Hz.
 
     Raises:
-        InputError: missing, empty, not audio, cut off, without samples, NaN or infinite, or ends before `offset`.
+        InputError: missing, empty, not audio, cut off, without samples, NaN or infinite, ends before `offset`, or
+            `offset` or `duration` (seconds) is no such number.
     """
     return _read(_checked(path), path, sample_rate, offset, duration)
 
@@ -59,11 +63,14 @@ def read_audio_bytes(data: bytes, sample_rate: int | None = None, name: str = "s
     """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_audio`."""
     if not data:
         raise InputError(f"{name}: empty, no audio received")
+    _refuse_cut_wav(io.BytesIO(data), name)
     return _read(io.BytesIO(data), name, sample_rate, 0.0, None)
 
 
 def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
     """(..., N) samples -> (..., about N * to_rate / from_rate), by band-limited sinc interpolation."""
+    if min(from_rate, to_rate) <= 0:
+        raise InputError(f"sample rates must be positive (Hz), got {from_rate} and {to_rate}")
     # The filter bank holds one filter per phase, from_rate / gcd of them: odd rates would make it huge, and
     # rounding a rate to 25 Hz moves the pitch by 0.2 % at most.
     from_rate, to_rate = (max(1, round(rate / RATE_STEP)) for rate in (from_rate, to_rate))
@@ -76,6 +83,10 @@ def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
 def _read(
     source: bytes | IO[bytes], name: str | Path, sample_rate: int | None, offset: float, duration: float | None
 ) -> tuple[Tensor, int]:
+    if not (math.isfinite(offset) and offset >= 0):
+        raise InputError(f"{name}: offset must be 0 or more seconds, got {offset}")
+    if duration is not None and not (math.isfinite(duration) and duration > 0):
+        raise InputError(f"{name}: duration must be positive seconds, got {duration}")
     with _open(source, name) as sound:
         rate, total = sound.samplerate, sound.frames
         start = round(offset * rate)
@@ -84,32 +95,43 @@ def _read(
             raise InputError(f"{name}: holds no samples; remove it or record it again")
         if wanted <= 0:
             raise InputError(f"{name}: ends at {total / rate:.2f} s, before the offset {offset:.2f} s")
-        decoded = _decode(sound, name, start, wanted)
-    if len(decoded) < wanted:
-        raise InputError(
-            f"{name}: cut off, {(start + len(decoded)) / rate:.2f} s of {total / rate:.2f} s can be read; copy it again"
-        )
-    mono = decoded[:, 0] if decoded.shape[1] == 1 else decoded.mean(axis=1)
-    if not np.isfinite(mono).all():
+        decoded = _decode(sound, name, start, wanted, total)
+    if not np.isfinite(decoded).all():
         raise InputError(f"{name}: NaN or infinite samples; convert or record it again")
-    samples = torch.from_numpy(np.ascontiguousarray(mono))
+    mono = decoded[:, 0] if decoded.shape[1] == 1 else decoded.mean(axis=1, dtype=np.float64)
+    samples = torch.from_numpy(np.ascontiguousarray(mono, dtype=np.float32))
     if sample_rate is None or sample_rate == rate:
         return samples, rate
     return resample(samples, rate, sample_rate), sample_rate
 
 
-def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: int) -> np.ndarray:
-    """(N, channels) float32: at most `wanted` samples from `start` on."""
+def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: int, total: int) -> np.ndarray:
+    """(wanted, channels) float32: the samples from `start` on, of the `total` that the header promises."""
+    rate, why = sound.samplerate, ""
     try:
         if start:
             sound.seek(start)
-        return np.asarray(sound.read(wanted, dtype="float32", always_2d=True))
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise InputError(f"{name}: damaged audio ({error}); copy or convert it again") from error
+    except RuntimeError as error:
+        raise InputError(
+            f"{name}: cut off or damaged before {start / rate:.2f} s of {total / rate:.2f} s ({error}); copy it again"
+        ) from error
+    try:
+        decoded = np.asarray(sound.read(wanted, dtype="float32", always_2d=True))
+        reached = start + len(decoded)
+    except RuntimeError as error:
+        reached, why = max(start, sound.tell()), f" ({error})"
+    if reached < start + wanted:
+        raise InputError(
+            f"{name}: cut off or damaged, {reached / rate:.2f} s of {total / rate:.2f} s can be read{why}; "
+            "copy it again"
+        )
+    return decoded
 
 
 def _checked(path: str | Path) -> bytes:
     path = Path(path)
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: is no name that a file can have")
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -117,20 +139,47 @@ def _checked(path: str | Path) -> bytes:
         if size == 0:
             raise InputError(f"{path}: empty file (0 bytes)")
         with path.open("rb") as file:
-            header = file.read(8)
+            _refuse_cut_wav(file, path)
+        return os.fsencode(path)  # soundfile refuses a str whose bytes are not UTF-8
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    promised = int.from_bytes(header[4:], "little") + len(header)
-    if header[:4] == b"RIFF" and size < promised < RIFF_STREAM:
-        # libsndfile reads what is there without a word
-        raise InputError(f"{path}: cut off, {size} of {promised} bytes are here; copy it again")
-    return os.fsencode(path)  # soundfile refuses a str whose bytes are not UTF-8
+    except UnicodeEncodeError as error:
+        raise InputError(f"{str(path)!r}: is no name that a file can have") from error
+
+
+def _refuse_cut_wav(file: IO[bytes], name: str | Path) -> None:
+    """Compares the bytes of sound that a WAV promises with those that are there: libsndfile shortens it silently.
+
+    The size in the RIFF header itself is not believed: many programs are off by a pad byte or by the header.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    header, byte_rate = file.read(12), 0
+    if header[:4] != b"RIFF" or header[8:] != b"WAVE":
+        return
+    while len(header := file.read(8)) == 8:
+        kind, length = struct.unpack("<4sI", header)
+        start = file.tell()
+        if kind == b"fmt ":
+            byte_rate = int.from_bytes(file.read(12)[8:], "little")
+        elif kind == b"data":
+            here, rate = size - start, byte_rate or 1
+            if here < length < RIFF_STREAM:
+                raise InputError(
+                    f"{name}: cut off, {here / rate:.2f} s of {length / rate:.2f} s are here; copy it again"
+                )
+            return
+        file.seek(start + length + length % 2)
 
 
 def _open(source: bytes | IO[bytes], name: str | Path) -> soundfile.SoundFile:
     try:
-        return soundfile.SoundFile(source)
-    except soundfile.LibsndfileError as error:
+        sound = soundfile.SoundFile(source)
+    except (soundfile.LibsndfileError, TypeError) as error:  # TypeError: headerless .raw, without a sample rate
         raise InputError(
             f"{name}: not an audio file that libsndfile can read; convert it to WAV, FLAC, MP3, OGG or Opus"
         ) from error
+    if sound.frames >= UNKNOWN_LENGTH:  # libsndfile can neither count nor seek here
+        sound.close()
+        raise InputError(f"{name}: the header does not say how long it is (written to a pipe?); convert it into a file")
+    return sound

@@ -1,8 +1,9 @@
 """Manifests: JSON Lines, one utterance a line, `{"audio_filepath": ..., "duration": ..., "text": ...}`."""
 
+import codecs
 import json
-import math
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,16 +61,17 @@ def read_manifest(path: str | Path) -> list[Utterance]:
     """
     path = Path(path)
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
     except OSError as error:
         raise InputError(f"{path}: cannot read the manifest ({error.strerror})") from error
     utterances: list[Utterance] = []
-    seen: dict[tuple[Path, float | None], str] = {}
+    seen: dict[tuple[Path, float | None, float | None], str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         utterance = _parse(line, path, f"{path}:{number}")
-        key = (utterance.audio_path, utterance.offset)
+        part = utterance.offset is not None
+        key = (utterance.audio_path, utterance.offset, utterance.duration if part else None)
         if key in seen:
             raise InputError(f"{utterance.place}: duplicate of {seen[key]}, the same audio again; remove one")
         seen[key] = utterance.place
@@ -82,7 +84,8 @@ def read_manifest(path: str | Path) -> list[Utterance]:
 def write_manifest(path: str | Path, utterances: Sequence[Utterance]) -> None:
     """Writes a manifest, whole or not at all; audio below its folder is named relative to it."""
     path = Path(path)
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+    # backslashreplace writes what UTF-8 cannot hold (bytes of odd file names) as \udcff, which JSON reads back
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for utterance in utterances:
             file.write(json.dumps(_line(utterance, path.absolute().parent), ensure_ascii=False) + "\n")
 
@@ -125,15 +128,17 @@ def _parse(line: bytes, path: Path, place: str) -> Utterance:
         raise InputError(f"{place}: not UTF-8; convert the manifest") from error
     except json.JSONDecodeError as error:
         raise InputError(f"{place}: not valid JSON ({error.msg} at column {error.colno})") from error
+    except (ValueError, RecursionError) as error:  # thousands of digits, thousands of brackets
+        raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
     if not isinstance(values, dict):
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {values!r:.60}')
     for key, (kind, required) in KINDS.items():
         _check_kind(values, key, kind, required, place)
     duration, offset = values["duration"], values.get("offset")
-    if not (math.isfinite(duration) and duration > 0):
-        raise InputError(f"{place}: duration must be positive seconds, got {duration}")
-    if offset is not None and not (math.isfinite(offset) and offset >= 0):
-        raise InputError(f"{place}: offset must be 0 or more seconds, got {offset}")
+    if not 0 < duration <= sys.float_info.max:  # which NaN, infinity and integers too large for a float fail
+        raise InputError(f"{place}: duration must be positive seconds, got {duration!r:.60}")
+    if offset is not None and not 0 <= offset <= sys.float_info.max:
+        raise InputError(f"{place}: offset must be 0 or more seconds, got {offset!r:.60}")
     return Utterance(
         audio_path=(path.parent / values["audio_filepath"]).absolute(),
         duration=float(duration),
@@ -153,7 +158,7 @@ def _check_kind(values: dict[str, Any], key: str, kind: type, required: bool, pl
     if key not in values:
         raise InputError(f"{place}: lacks {key}")
     if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
-        raise InputError(f"{place}: {key} must be a {'number' if kind is float else 'string'}, got {value!r}")
+        raise InputError(f"{place}: {key} must be a {'number' if kind is float else 'string'}, got {value!r:.60}")
 
 
 def _line(utterance: Utterance, folder: Path) -> dict[str, Any]:

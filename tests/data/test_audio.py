@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 import struct
 from pathlib import Path
 
@@ -71,6 +72,11 @@ def test_channels_are_averaged(tmp_path: Path, channels: int) -> None:
     assert probe(tmp_path / "a.wav").channels == channels
 
 
+def test_channels_at_full_scale_of_float_do_not_overflow(tmp_path: Path) -> None:
+    samples, _ = read_audio(write(tmp_path / "a.wav", np.full((10, 2), 3e38, np.float32), subtype="FLOAT"))
+    assert torch.equal(samples, torch.full((10,), 3e38))
+
+
 def spectrum_peak(samples: Tensor, rate: int) -> float:
     return float(torch.fft.rfft(samples * torch.hann_window(len(samples))).abs().argmax()) * rate / len(samples)
 
@@ -90,18 +96,29 @@ def test_resampling_removes_what_the_new_rate_cannot_hold() -> None:
     assert float(above[500:-500].abs().max()) < 0.005
 
 
+@pytest.mark.parametrize("rates", [(0, 8000), (8000, 0), (8000, -1)])
+def test_impossible_rates_are_refused(rates: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="must be positive"):
+        resample(torch.zeros(10), *rates)
+
+
 def test_same_rate_is_left_alone(tmp_path: Path) -> None:
     samples, _ = read_audio(write(tmp_path / "a.wav", sine(), subtype="FLOAT"), 16000)
     assert torch.equal(samples, torch.from_numpy(sine()))
 
 
-@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.opus"])
-def test_a_part_equals_that_part_of_the_whole(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("start", [1, 19200, 35999])
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("a.wav", 0.0), ("a.flac", 0.0), ("a.ogg", 1e-6), ("a.opus", 1e-6), ("a.mp3", 1e-3)]
+)
+def test_a_part_equals_that_part_of_the_whole(tmp_path: Path, name: str, tolerance: float, start: int) -> None:
+    """To the sample: noise shifted by one sample would differ by about 0.1."""
     noise = np.random.default_rng(0).normal(0, 0.1, 48000).astype(np.float32)
     path = write(tmp_path / name, noise, 48000)
     whole, _ = read_audio(path)
-    part, _ = read_audio(path, offset=0.4, duration=0.25)
-    np.testing.assert_allclose(part, whole[19200 : 19200 + 12000], atol=1e-3)
+    part, _ = read_audio(path, offset=start / 48000, duration=0.25)
+    assert len(part) == 12000
+    np.testing.assert_allclose(part, whole[start : start + 12000], rtol=0, atol=tolerance)
 
 
 def test_duration_beyond_the_end_takes_what_is_there(tmp_path: Path) -> None:
@@ -131,6 +148,13 @@ def test_bytes_from_a_pipe() -> None:
             read_audio_bytes(data)
 
 
+def test_cut_off_bytes_are_refused() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, sine(), 16000, format="WAV", subtype="PCM_16")
+    with pytest.raises(InputError, match=r"stdin: cut off, 0\.25 s of 0\.50 s"):
+        read_audio_bytes(buffer.getvalue()[:-8000])
+
+
 def test_missing_folder_empty_and_text(tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / "gone.wav")
     assert "folder" in refused(tmp_path)
@@ -138,6 +162,26 @@ def test_missing_folder_empty_and_text(tmp_path: Path) -> None:
     assert "0 bytes" in refused(tmp_path / "empty.wav")
     (tmp_path / "text.wav").write_text("this is a text\n" * 100)
     assert "not an audio file" in refused(tmp_path / "text.wav")
+    (tmp_path / "text.wav").rename(tmp_path / "text.raw")
+    assert "not an audio file" in refused(tmp_path / "text.raw")
+
+
+@pytest.mark.parametrize("name", ["nul\0.wav", "surrogate\ud800.wav"])
+def test_impossible_names_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="no name that a file can have"):
+        read_audio(name)
+
+
+def test_permission_denied(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", sine())
+    path.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may read everything
+    try:
+        assert "Permission denied" in refused(path)
+    finally:
+        os.seteuid(user)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
@@ -147,7 +191,60 @@ def test_cut_off_files_are_refused(tmp_path: Path, name: str, share: float) -> N
     path = write(tmp_path / name, noise)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    refused(path)
+    assert "of 3.00 s" in refused(path)
+
+
+def test_cut_off_says_how_much_is_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", sine(seconds=1.0))
+    path.write_bytes(path.read_bytes()[:-16000])  # half of the 16-bit samples
+    assert "0.50 s of 1.00 s" in refused(path)
+
+
+def test_the_intact_part_of_a_cut_off_flac_is_read(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, 48000).astype(np.float32)
+    path = write(tmp_path / "a.flac", noise)
+    path.write_bytes(path.read_bytes()[:-30000])
+    assert len(read_audio(path, duration=0.5)[0]) == 8000
+    with pytest.raises(InputError, match=r"a\.flac: cut off or damaged before 2\.90 s of 3\.00 s"):
+        read_audio(path, offset=2.9)
+
+
+def wav(riff: int, data: int, there: int) -> bytes:
+    """A WAV of 8 bits at 8 kHz that claims `riff` and `data` bytes, of which `there` follow."""
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", riff, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8,
+                         b"data", data)  # fmt: skip
+    return header + b"\x80" * there
+
+
+@pytest.mark.parametrize(
+    ("riff", "data", "there"),
+    [
+        (836, 800, 800),
+        (844, 800, 800),  # counts its own 8 bytes
+        (838, 801, 801),  # counts a pad byte that is not there
+        (0xFFFFFFFF, 0xFFFFFFFF, 800),  # streamed, as ffmpeg does it
+        (0x7FFFF024, 0x7FFFF000, 800),  # streamed, as sox does it
+    ],
+)
+def test_wav_with_a_careless_header_is_read(tmp_path: Path, riff: int, data: int, there: int) -> None:
+    (tmp_path / "a.wav").write_bytes(wav(riff, data, there))
+    assert len(read_audio(tmp_path / "a.wav")[0]) == there
+
+
+def test_one_missing_sample_is_noticed_whatever_the_outer_size_says(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(wav(36 + 799, 800, 799))
+    assert "cut off" in refused(tmp_path / "a.wav")
+
+
+def test_flac_without_a_length_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.flac", sine())
+    data = bytearray(path.read_bytes())
+    data[21] &= 0xF0  # STREAMINFO: 36 bits from here on count the samples, 0 stands for unknown
+    data[22:26] = bytes(4)
+    path.write_bytes(data)
+    assert "does not say how long" in refused(path)
+    with pytest.raises(InputError, match="does not say how long"):
+        probe(path)
 
 
 def test_streamed_wav_of_unknown_length_is_read(tmp_path: Path) -> None:
@@ -163,11 +260,23 @@ def test_no_samples_nan_and_infinity(tmp_path: Path) -> None:
         samples = sine()
         samples[100] = value
         assert "NaN" in refused(write(tmp_path / "bad.wav", samples, subtype="FLOAT"))
+    opposite = np.array([[math.inf, -math.inf]], np.float32)
+    assert "NaN" in refused(write(tmp_path / "bad.wav", opposite, subtype="FLOAT"))
 
 
 def test_offset_beyond_the_end(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.wav: ends at 0\.50 s"):
         read_audio(write(tmp_path / "a.wav", sine()), offset=2.0)
+
+
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
+def test_impossible_offset_and_duration(tmp_path: Path, value: float) -> None:
+    path = write(tmp_path / "a.wav", sine())
+    with pytest.raises(InputError, match=r"a\.wav: offset must be 0 or more"):
+        read_audio(path, offset=value)
+    for duration in (value, 0.0):
+        with pytest.raises(InputError, match=r"a\.wav: duration must be positive"):
+            read_audio(path, duration=duration)
 
 
 def test_clipping_and_silence_are_audio(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Manifests: round trip, and every mistake named by its line."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,12 @@ def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:
         ({**GOOD, "duration": 0}, "duration must be positive"),
         ({**GOOD, "duration": float("nan")}, "duration must be positive"),
         ({**GOOD, "duration": float("inf")}, "duration must be positive"),
+        ({**GOOD, "duration": 10**400}, "duration must be positive"),
+        ({**GOOD, "duration": {"a": "b" * 9999}}, "duration must be a number"),
         ({**GOOD, "offset": -0.1}, "offset must be 0 or more"),
+        ({**GOOD, "offset": float("nan")}, "offset must be 0 or more"),
+        ('{"duration": 1' + "0" * 5000 + "}", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ({**GOOD, "speaker": 7}, "speaker must be a string"),
     ],
 )
@@ -77,6 +83,7 @@ def test_mistakes_are_named_by_line(tmp_path: Path, line: object, message: str) 
         read_manifest(path)
     assert str(caught.value).startswith(f"{path}:2: ")
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(path)) + 200
 
 
 def test_duplicate_names_both_lines(tmp_path: Path) -> None:
@@ -87,6 +94,30 @@ def test_duplicate_names_both_lines(tmp_path: Path) -> None:
 
 def test_other_offsets_of_one_file_are_no_duplicates(tmp_path: Path) -> None:
     assert len(read_manifest(manifest(tmp_path, {**GOOD, "offset": 0}, {**GOOD, "offset": 1.5}))) == 2
+
+
+def test_a_part_within_a_part_is_no_duplicate_but_the_same_part_is(tmp_path: Path) -> None:
+    part, longer = {**GOOD, "offset": 1}, {**GOOD, "offset": 1, "duration": 3}
+    assert len(read_manifest(manifest(tmp_path, part, longer))) == 2
+    with pytest.raises(InputError, match=r"m\.jsonl:3: duplicate of .*m\.jsonl:1"):
+        read_manifest(manifest(tmp_path, part, longer, part))
+
+
+def test_a_whole_file_is_a_duplicate_whatever_duration_it_claims(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="duplicate"):
+        read_manifest(manifest(tmp_path, GOOD, {**GOOD, "duration": 3}))
+
+
+def test_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
+    assert [utterance.text for utterance in read_manifest(tmp_path / "m.jsonl")] == ["hello"]
+
+
+def test_file_names_that_are_not_utf_8_survive_a_round_trip(tmp_path: Path) -> None:
+    written = [Utterance(tmp_path / os.fsdecode(b"caf\xe9.wav"), 1.0, "naïve")]
+    write_manifest(tmp_path / "m.jsonl", written)
+    assert read_manifest(tmp_path / "m.jsonl") == written
+    assert "naïve" in (tmp_path / "m.jsonl").read_text(encoding="utf-8")
 
 
 def test_empty_missing_and_other_encodings(tmp_path: Path) -> None:

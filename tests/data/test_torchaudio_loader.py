@@ -1,7 +1,9 @@
 """torchaudio beside a torch without CUDA."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +18,40 @@ def test_resamples_in_a_fresh_process() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "torch.Size([80])"
+
+
+def test_equal_rates_do_not_import_torchaudio() -> None:
+    code = (
+        "import sys, torch; from ds2.data.audio import resample; resample(torch.ones(160), 16000, 16000); "
+        "print('torchaudio' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("extension", "outcome"),
+    [
+        ("mark = 'its own'", "its own"),
+        ("raise OSError('libcudart.so.13: cannot open shared object file')", "stand-in"),
+        ("raise ImportError('another trouble')", "ImportError: another trouble"),
+    ],
+)
+def test_the_stand_in_comes_only_when_the_library_cannot_load(tmp_path: Path, extension: str, outcome: str) -> None:
+    """A torchaudio of three lines, in a process of its own."""
+    package = tmp_path / "torchaudio"
+    package.mkdir()
+    (package / "__init__.py").write_text("from torchaudio import _extension\n")
+    (package / "_extension.py").write_text(extension)
+    (package / "functional.py").write_text(
+        "import sys\nmark = getattr(sys.modules['torchaudio._extension'], 'mark', 'stand-in')\n"
+    )
+    code = "from ds2.data.torchaudio_loader import functional; print(functional().mark)"
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert (result.stdout + result.stderr).strip().endswith(outcome)
 
 
 def test_is_loaded_once() -> None:
