@@ -16,7 +16,6 @@ class FrontendConfig:
     sample_rate: int = 16000  # Hz
     window: float = 0.020  # seconds
     hop: float = 0.010  # seconds
-    utterance_mean: bool = False  # subtract each bin's mean over the utterance: what a microphone and a room add
 
     @property
     def window_samples(self) -> int:
@@ -82,11 +81,7 @@ class Frontend(nn.Module):
         features, lengths = self.log_spectrogram(samples, sample_lengths)
         features = (features - self.mean.unsqueeze(1)) / self.std.unsqueeze(1)
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
-        features = torch.where(valid, features, 0.0)
-        if self.config.utterance_mean:
-            mean = features.sum(2, keepdim=True) / lengths[:, None, None]
-            features = torch.where(valid, features - mean, 0.0)
-        return features, lengths
+        return torch.where(valid, features, 0.0), lengths
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
         """Standardises by the (F,) mean and deviation of the training set's log-power."""

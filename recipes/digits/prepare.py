@@ -27,20 +27,13 @@ from ds2.data.manifest import Utterance, write_manifest
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
 TAKES = {"test": range(0, 5), "dev": range(5, 10), "train": range(10, 50)}
-STRINGS = {"test": 300, "dev": 300, "train": 3300, "read": 800}
+STRINGS = {"test": 300, "dev": 300, "train": 3600}
 SMALL = 1000  # strings of the training set for comparisons
 WORDS = (1, 7)  # in a string, at the least and at the most
-READ_COPIES = 14  # of each string read by a training speaker: augmentation makes every copy another one
-SYNTHETIC_COPIES = 4
-EDGE = (0.0, 0.4)  # seconds of silence before and after a string
-PAUSE = {
-    "test": (0.0, 0.25),
-    "dev": (0.0, 0.25),
-    "train": (-0.06, 0.25),
-    "read": (-0.1, 0.2),
-}  # seconds between words; < 0: overlap
-HESITATION = (0.3, 0.8)  # seconds: a long pause, in training
-HESITATIONS = 0.1  # share of the pauses that are long, in training
+READ_COPIES = 24  # of each string read by a training speaker: augmentation makes every copy another one
+SYNTHETIC_COPIES = 3
+EDGE = (0.0, 0.35)  # seconds of silence before and after a string
+PAUSE = {"test": (0.0, 0.25), "dev": (0.0, 0.25), "train": (-0.06, 0.25)}  # seconds between words; < 0: overlap
 LEVEL = (-3.0, 3.0)  # dB between the words of a string
 
 Piece = tuple[np.ndarray, str, str]  # samples, text, speaker
@@ -71,7 +64,6 @@ def main() -> None:
     strangers = stranger_speakers(rows, arguments.trained_readers)
     splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] in strangers)
     splits["train"] += pieces(read, recordings, lambda row: row["speaker"] not in strangers) * READ_COPIES
-    splits["train"] += compose(read_words(read, recordings, strangers), "read", rng)
     splits["train"] += pieces(rows, recordings, lambda row: row["source"] == "synthetic") * SYNTHETIC_COPIES
     for split, strings in splits.items():
         write(arguments.output, split, strings)
@@ -99,16 +91,6 @@ def cut(row: dict, recordings: dict[str, np.ndarray]) -> np.ndarray:
     return recording[start : start + round(row["duration"] * RATE)]
 
 
-def read_words(rows: list[dict], recordings: dict[str, np.ndarray], strangers: set[str]) -> list[Piece]:
-    """The single words, as align.py marked them, of strings read by all but the strangers."""
-    return [
-        (recordings[row["audio_filepath"]][round(start * RATE) : round(end * RATE)], text, row["speaker"])
-        for row in rows
-        if row["speaker"] not in strangers
-        for text, start, end in row.get("words", [])
-    ]
-
-
 def compose(words: list[Piece], split: str, rng: random.Random) -> list[Piece]:
     """The strings of a split, of words of one speaker each; every word is used equally often, give or take one."""
     by_speaker: dict[str, list[Piece]] = {}
@@ -133,8 +115,7 @@ def join(words: list[Piece], pause: tuple[float, float], rng: random.Random) -> 
     starts, position = [], seconds(EDGE, rng)
     for samples, _, _ in words:
         starts.append(max(0, position))
-        hesitates = pause[0] < 0 and rng.random() < HESITATIONS
-        position = starts[-1] + len(samples) + seconds(HESITATION if hesitates else pause, rng)
+        position = starts[-1] + len(samples) + seconds(pause, rng)
     end = max(start + len(word[0]) for start, word in zip(starts, words, strict=True))
     joined = np.zeros(end + seconds(EDGE, rng), np.float32)
     for start, (samples, _, _) in zip(starts, words, strict=True):
