@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,7 +48,11 @@ class ErrorCounts:
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
-    """A shortest sequence of edits (Levenshtein); among equals, substitutions come before deletions and insertions."""
+    """A shortest sequence of edits (Levenshtein 1966) that turns the reference into the hypothesis.
+
+    Among equally short ones the choice is fixed: from the end backwards, a pair (equal or substituted) is preferred to
+    a deletion, and a deletion to an insertion.
+    """
     distances = _distances(reference, hypothesis)
     edits: list[Edit] = []
     row, column = len(reference), len(hypothesis)
@@ -82,36 +86,52 @@ def _distances(reference: Sequence[str], hypothesis: Sequence[str]) -> list[list
 
 
 def word_errors(reference: str, hypothesis: str) -> ErrorCounts:
-    return _count(reference.split(), hypothesis.split())
+    """Errors in words, which are what stands between white space."""
+    return _count(align(reference.split(), hypothesis.split()))
 
 
 def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
-    """Spaces between words count as characters; repeated and outer ones do not."""
-    return _count(" ".join(reference.split()), " ".join(hypothesis.split()))
+    """Errors in characters. Spaces between words count as characters; repeated and outer ones do not."""
+    return _count(align(" ".join(reference.split()), " ".join(hypothesis.split())))
 
 
-def _count(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
-    kinds = Counter(edit.kind for edit in align(reference, hypothesis))
-    return ErrorCounts(kinds["substitute"], kinds["delete"], kinds["insert"], len(reference))
+def _count(edits: Sequence[Edit]) -> ErrorCounts:
+    kinds = Counter(edit.kind for edit in edits)
+    return ErrorCounts(kinds["substitute"], kinds["delete"], kinds["insert"], len(edits) - kinds["insert"])
 
 
 def wer(references: Iterable[str], hypotheses: Iterable[str]) -> float:
-    """Word error rate of a corpus: all errors over all reference words."""
-    return sum(map(word_errors, references, hypotheses), ErrorCounts()).rate
+    """Word error rate of a corpus: all errors over all reference words.
+
+    Raises:
+        ValueError: not as many hypotheses as references.
+    """
+    return _total(word_errors, references, hypotheses).rate
 
 
 def cer(references: Iterable[str], hypotheses: Iterable[str]) -> float:
-    """Character error rate of a corpus."""
-    return sum(map(character_errors, references, hypotheses), ErrorCounts()).rate
+    """Character error rate of a corpus; raises as `wer` does."""
+    return _total(character_errors, references, hypotheses).rate
+
+
+def _total(
+    errors: Callable[[str, str], ErrorCounts], references: Iterable[str], hypotheses: Iterable[str]
+) -> ErrorCounts:
+    pairs = zip(references, hypotheses, strict=True)
+    return sum((errors(reference, hypothesis) for reference, hypothesis in pairs), ErrorCounts())
 
 
 def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: Sequence[str]) -> str:
-    """Totals, the most frequent confusions, then each wrong utterance word under word."""
+    """Totals, the most frequent confusions, then each wrong utterance word under word.
+
+    Raises:
+        ValueError: references, hypotheses and names are not equally many.
+    """
     total, confusions, wrong = ErrorCounts(), Counter[str](), []
     for reference, hypothesis, name in zip(references, hypotheses, names, strict=True):
         edits = align(reference.split(), hypothesis.split())
         errors = [edit for edit in edits if edit.kind != "equal"]
-        total += word_errors(reference, hypothesis)
+        total += _count(edits)
         confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)
         if errors:
             wrong.append(f"{name}\n{_columns(edits)}")
@@ -132,13 +152,20 @@ def _columns(edits: Sequence[Edit]) -> str:
         "   ": [MARKS[edit.kind] for edit in edits],
     }
     widths = [max(map(_width, column)) for column in zip(*rows.values(), strict=True)]
-    return "\n".join(
-        f"  {title} " + " ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
-        for title, row in rows.items()
-    )
+    lines = []
+    for title, row in rows.items():
+        cells = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
+        lines.append(f"  {title} {' '.join(cells)}".rstrip())
+    return "\n".join(lines)
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+    """Columns that a text fills on a terminal."""
+    return sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    """East Asian wide characters fill two columns; marks upon the letter before, and invisible ones, fill none."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from ds2.errors import InputError
 
 BLANK = "<blank>"
-APOSTROPHES = str.maketrans("’ʼ`´", "''''")
+APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
+ZERO_WIDTH_SPACE = "\u200b"
 
 
 class Tokenizer:
@@ -50,7 +51,7 @@ class Tokenizer:
             raise InputError(f"{text!r}: not in the model's alphabet: {unknown!r}; normalise the text") from None
 
     def decode(self, indices: Iterable[int]) -> str:
-        """The text of token indices without blanks."""
+        """The text of token indices, in which a decoder has left no blanks."""
         return "".join(self.tokens[index] for index in indices)
 
 
@@ -59,11 +60,19 @@ def normalize(text: str) -> str:
 
     Idempotent: a normalised text is its own normal form.
     """
-    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()
-    text = unicodedata.normalize("NFKC", text)  # lower case can decompose: İ becomes i with a dot above
+    text = _visible(text).translate(APOSTROPHES)  # before NFKC, which makes a space and an accent of ´
+    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
+    text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
-    words = ("".join(kept)).split()
+    words = "".join(kept).split()
     return " ".join(word for word in (word.strip("'") for word in words) if word)
+
+
+def _visible(text: str) -> str:
+    """Without soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays."""
+    return "".join(
+        character for character in text if character == ZERO_WIDTH_SPACE or unicodedata.category(character) != "Cf"
+    )
 
 
 def _belongs_to_word(character: str) -> bool:

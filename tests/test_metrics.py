@@ -1,12 +1,13 @@
 """Error rates."""
 
 import functools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.metrics import ErrorCounts, align, cer, character_errors, error_listing, wer, word_errors
+from ds2.metrics import Edit, ErrorCounts, align, cer, character_errors, error_listing, wer, word_errors
 
 words = st.lists(st.sampled_from("abc"), max_size=6)
 
@@ -39,6 +40,12 @@ def test_alignment_is_shortest_and_rebuilds_both_sides(reference: list[str], hyp
     assert all((edit.kind == "equal") == (edit.reference == edit.hypothesis) for edit in edits)
 
 
+def test_ties_go_to_pairs_then_to_deletions() -> None:
+    assert [edit.kind for edit in align("ab", "bc")] == ["substitute", "substitute"]  # not delete, equal, insert
+    assert align("ab", "c") == [Edit("delete", "a", None), Edit("substitute", "b", "c")]
+    assert [edit.kind for edit in align("aba", "bab")] == ["insert", "equal", "equal", "delete"]
+
+
 def test_corpus_rate_is_errors_over_words_not_a_mean_of_rates() -> None:
     assert wer(["a", "a b c"], ["b", "a b c"]) == 0.25
     assert cer(["ab", "cd"], ["ab", "ce"]) == 0.25
@@ -50,6 +57,12 @@ def test_rates_at_the_edges() -> None:
     assert wer([""], ["a b"]) == 2.0
     assert wer(["a"], [""]) == 1.0
     assert cer(["a  b "], ["a b"]) == 0.0
+
+
+@pytest.mark.parametrize("rate", [wer, cer])
+def test_rates_refuse_unequal_lists(rate: Callable[[list[str], list[str]], float]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        rate(["a", "b"], ["a"])
 
 
 @given(st.lists(st.tuples(words, words), max_size=4))
@@ -71,6 +84,16 @@ def test_listing_shows_wrong_utterances_aligned() -> None:
 def test_listing_counts_wide_characters_as_two_columns() -> None:
     listing = error_listing(["你好 a b"], ["a c"], ["x"])
     assert "  REF 你好 a b\n  HYP      a c" in listing
+
+
+def test_listing_gives_marks_upon_letters_no_column() -> None:
+    listing = error_listing(["e\u0301 が\u3099 a"], ["x y b"], ["x"])
+    assert "  HYP x y  b\n      S S  S\n" in listing
+
+
+def test_listing_has_no_trailing_spaces() -> None:
+    listing = error_listing(["a long", "b"], ["a", "b word"], ["x", "y"])
+    assert all(line == line.rstrip() for line in listing.splitlines())
 
 
 def test_most_frequent_confusions_come_first() -> None:

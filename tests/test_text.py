@@ -1,7 +1,7 @@
 """Alphabets and the normal form of transcripts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ds2.errors import InputError
@@ -46,6 +46,11 @@ def test_impossible_alphabets_are_refused(tokens: list[str]) -> None:
         ("Grüße — Straße", "grüße straße"),
         ("...", ""),
         ("rock-and-roll", "rock and roll"),
+        ("don´t don`t don‘t", "don't don't don't"),
+        ("ŉ", "n"),
+        ("co\u00adoperate", "cooperate"),
+        ("\ufeffone\u200btwo", "one two"),
+        ("H\u0331", "\u1e96"),
         ("'", ""),
     ],
 )
@@ -54,6 +59,8 @@ def test_normal_form_by_example(text: str, expected: str) -> None:
 
 
 @given(st.text())
+@example("H\u0331")  # composes only in lower case
+@example("ŉ´a")
 def test_normal_form_is_its_own_normal_form(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
 
@@ -62,4 +69,5 @@ def test_normal_form_is_its_own_normal_form(text: str) -> None:
 def test_normal_form_has_single_inner_spaces_and_no_capitals(text: str) -> None:
     form = normalize(text)
     assert form == " ".join(form.split())
+    assert form == form.lower()
     assert not any(character in ',.!?;:"()' for character in form)

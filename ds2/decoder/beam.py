@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from ds2.decoder.greedy import BLANK
-from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.errors import InputError
 
 
@@ -32,6 +32,8 @@ class BeamConfig:
     def __post_init__(self) -> None:
         if min(self.beam_width, self.max_symbols, self.best) < 1:
             raise ValueError("beam_width, max_symbols and best must be at least 1")
+        if not 0 < self.cumulative_probability <= 1:
+            raise ValueError(f"cumulative_probability must be in (0, 1], got {self.cumulative_probability}")
 
 
 class Lexicon:
@@ -109,16 +111,24 @@ def beam_search(log_probs: Tensor, lengths: Tensor, config: BeamConfig | None = 
     """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
 
     A hypothesis' score is the log-probability of its label string, summed over all alignments that the beam kept;
-    its times are those of the best alignment.
+    its times are those of the best alignment. Where no label string has any probability (a frame of -inf alone), the
+    empty one is returned with the score -inf, so that every utterance has a hypothesis.
 
     Raises:
-        InputError: NaN among the log-probabilities.
+        InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
+        ValueError: lengths that do not fit.
     """
     config = config or BeamConfig()
     rows = log_probs.detach().double().cpu().numpy()
-    if np.isnan(rows).any():
-        raise InputError("log_probs hold NaN; the model has diverged or its input is not finite")
-    return [_search(row[:length], config) for row, length in zip(rows, lengths.tolist(), strict=True)]
+    utterances = [row[:count] for row, count in zip(rows, frame_counts(log_probs, lengths), strict=True)]
+    for index, frames in enumerate(utterances):
+        _check(frames, index)
+    return [_search(frames, config) for frames in utterances]
+
+
+def _check(frames: np.ndarray, index: int) -> None:
+    if not (frames < np.inf).all():  # false for NaN too
+        raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
 
 
 def _search(frames: np.ndarray, config: BeamConfig) -> list[Hypothesis]:
@@ -129,7 +139,7 @@ def _search(frames: np.ndarray, config: BeamConfig) -> list[Hypothesis]:
     if lexicon is not None:  # what was cut off inside a word counts only where nothing else is left
         beam = {tokens: prefix for tokens, prefix in beam.items() if lexicon.completes(tokens)} or beam
     ranked = sorted(beam.items(), key=lambda item: (-item[1].total, item[0]))
-    return [_hypothesis(tokens, prefix) for tokens, prefix in ranked[: config.best]]
+    return [_hypothesis(tokens, prefix) for tokens, prefix in ranked[: config.best]] or [Hypothesis(score=-math.inf)]
 
 
 def _extend(beam: Beam, frame: np.ndarray, time: int, config: BeamConfig) -> Beam:

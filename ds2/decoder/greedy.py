@@ -5,7 +5,7 @@ import math
 
 from torch import Tensor
 
-from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis, frame_counts
 
 BLANK = 0
 
@@ -13,12 +13,14 @@ BLANK = 0
 def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
     """(B, T, V) log-probabilities on any device, (B,) frames -> one hypothesis each: the best single path.
 
-    The score is that path's log-probability. The maxima are taken on the device; one small copy leaves it.
+    The score is that path's log-probability, NaN where the log-probabilities hold NaN. The maxima are taken on the
+    device; only they, (B, T), leave it.
+
+    Raises:
+        ValueError: lengths that do not fit.
     """
-    if log_probs.shape[0] == 0:
-        return []
-    best, tokens = log_probs.max(dim=2) if log_probs.shape[1] else (log_probs[..., 0], log_probs[..., 0].long())
-    rows = zip(tokens.tolist(), best.tolist(), lengths.tolist(), strict=True)
+    best, tokens = log_probs.max(dim=2)
+    rows = zip(tokens.tolist(), best.tolist(), frame_counts(log_probs, lengths), strict=True)
     return [_merge(path[:length], scores[:length]) for path, scores, length in rows]
 
 
@@ -33,4 +35,4 @@ def _merge(path: list[int], scores: list[float]) -> Hypothesis:
             starts.append(start)
             ends.append(position)
             confidences.append(math.exp(max(scores[start:position])))
-    return Hypothesis(tuple(tokens), tuple(starts), tuple(ends), tuple(confidences), sum(scores))
+    return Hypothesis(tuple(tokens), tuple(starts), tuple(ends), tuple(confidences), sum(scores, 0.0))

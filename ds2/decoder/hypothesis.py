@@ -1,6 +1,8 @@
-"""What a decoder returns."""
+"""What a decoder returns, and the lengths that every decoder is given."""
 
 from dataclasses import dataclass
+
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -19,3 +21,16 @@ class Hypothesis:
     ends: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     score: float = 0.0
+
+
+def frame_counts(log_probs: Tensor, lengths: Tensor) -> list[int]:
+    """The (B,) lengths of (B, T, V) log-probabilities as integers.
+
+    Raises:
+        ValueError: not one length for each utterance, or one outside 0..T.
+    """
+    utterances, frames = log_probs.shape[:2]
+    counts: list[int] = lengths.tolist()
+    if len(counts) != utterances or any(not 0 <= count <= frames for count in counts):
+        raise ValueError(f"lengths: expected {utterances} numbers of frames from 0 to {frames}, got {counts}")
+    return counts

@@ -31,12 +31,27 @@ def enumerate_strings(log_probs: Tensor) -> dict[tuple[int, ...], float]:
     return strings
 
 
+def best_alignments(log_probs: Tensor) -> dict[tuple[int, ...], tuple[float, list[tuple[int, int, float]]]]:
+    """Label string -> its most probable path: the score, and (start, end, highest probability) of each label."""
+    outputs, rows = log_probs.shape[2], log_probs[0].tolist()
+    best: dict[tuple[int, ...], tuple[float, list[tuple[int, int, float]]]] = {}
+    for symbols in itertools.product(range(outputs), repeat=len(rows)):
+        score = sum(row[symbol] for row, symbol in zip(rows, symbols, strict=True))
+        runs = [list(run) for _, run in itertools.groupby(range(len(rows)), key=symbols.__getitem__)]
+        runs = [run for run in runs if symbols[run[0]] != 0]
+        labels = tuple(symbols[run[0]] for run in runs)
+        if labels not in best or score > best[labels][0]:
+            peaks = [math.exp(max(rows[time][symbols[time]] for time in run)) for run in runs]
+            best[labels] = (score, [(run[0], run[-1] + 1, peak) for run, peak in zip(runs, peaks, strict=True)])
+    return best
+
+
 def search(log_probs: Tensor, config: BeamConfig) -> list[Hypothesis]:
     return beam_search(log_probs, torch.tensor([log_probs.shape[1]]), config)[0]
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 4), st.integers(2, 4))
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 5), st.integers(2, 4))
 def test_unlimited_beam_equals_enumeration(seed: int, frames: int, outputs: int) -> None:
     log_probs = random_log_probs(seed, frames, outputs)
     expected = enumerate_strings(log_probs)
@@ -45,6 +60,17 @@ def test_unlimited_beam_equals_enumeration(seed: int, frames: int, outputs: int)
     for hypothesis in found:
         assert math.exp(hypothesis.score) == pytest.approx(expected[hypothesis.tokens], rel=1e-9)
     assert [hypothesis.score for hypothesis in found] == sorted((h.score for h in found), reverse=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(2, 3))
+def test_times_and_confidences_are_those_of_the_best_alignment(seed: int, frames: int, outputs: int) -> None:
+    log_probs = random_log_probs(seed, frames, outputs)
+    expected = best_alignments(log_probs)
+    for hypothesis in search(log_probs, EXHAUSTIVE):
+        _, runs = expected[hypothesis.tokens]
+        assert list(zip(hypothesis.starts, hypothesis.ends, strict=True)) == [(start, end) for start, end, _ in runs]
+        assert hypothesis.confidences == pytest.approx([peak for _, _, peak in runs])
 
 
 def test_finds_the_string_that_greedy_misses() -> None:
@@ -80,9 +106,30 @@ def test_pruning_symbols_keeps_a_confident_result(seed: int) -> None:
     assert search(log_probs, BeamConfig(50))[0].tokens == search(log_probs, EXHAUSTIVE)[0].tokens
 
 
-def test_same_input_same_result() -> None:
-    log_probs = torch.full((1, 6, 4), 0.25).log()  # nothing but ties
-    assert search(log_probs, BeamConfig(3, best=3)) == search(log_probs, BeamConfig(3, best=3))
+def test_blank_is_tried_however_improbable() -> None:
+    log_probs = torch.tensor([[[0.01, 0.99]]]).log()
+    found = search(log_probs, BeamConfig(cumulative_probability=0.5, best=2))
+    assert [hypothesis.tokens for hypothesis in found] == [(1,), ()]
+
+
+@pytest.mark.parametrize("limit", [{"max_symbols": 1}, {"cumulative_probability": 0.5}])
+def test_symbols_beyond_a_limit_are_not_tried(limit: dict[str, float]) -> None:
+    log_probs = torch.tensor([[[0.1, 0.6, 0.3]]]).log()
+    found = search(log_probs, BeamConfig(best=9, **limit))
+    assert [hypothesis.tokens for hypothesis in found] == [(1,), ()]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_no_more_prefixes_than_the_width_are_kept(width: int) -> None:
+    log_probs = torch.tensor([[[0.1, 0.6, 0.3]]]).log()
+    found = search(log_probs, BeamConfig(width, best=9))
+    assert [hypothesis.tokens for hypothesis in found] == [(1,), (2,), ()][:width]
+
+
+@pytest.mark.parametrize(("width", "kept"), [(9, [(), (1,), (2,), (3,)]), (2, [(), (1,)])])
+def test_ties_go_to_the_smaller_label_string(width: int, kept: list[tuple[int, ...]]) -> None:
+    log_probs = torch.full((1, 1, 4), 0.25).log()
+    assert [hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(width, best=9))] == kept
 
 
 def test_impossible_symbols_are_never_found() -> None:
@@ -97,15 +144,46 @@ def test_boundaries() -> None:
     assert short == search(random_log_probs(1, 6, 3)[:, :2], BeamConfig())[0]
 
 
-def test_nan_is_refused() -> None:
-    with pytest.raises(InputError, match="NaN"):
-        search(torch.full((1, 2, 3), float("nan")), BeamConfig())
+def test_ties_at_the_edge_of_the_beam_go_to_the_smaller_label_string() -> None:
+    log_probs = torch.tensor([[[0.0, 0.4, 0.6]] * 2]).log()  # (1, 2) and (2, 1) tie; (2, 1) is met first
+    assert [hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(2, best=9))] == [(2,), (1, 2)]
+
+
+def test_all_blank_gives_the_empty_string() -> None:
+    log_probs = torch.tensor([[[1.0, 0.0, 0.0]] * 3]).log()
+    assert search(log_probs, EXHAUSTIVE) == [Hypothesis()]
+
+
+def test_an_impossible_frame_leaves_the_empty_string_with_no_probability() -> None:
+    log_probs = torch.tensor([[[0.5, 0.5], [0.0, 0.0]]]).log()
+    assert search(log_probs, BeamConfig()) == [Hypothesis(score=-math.inf)]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_nan_and_infinity_are_refused_only_inside_the_utterance(value: float) -> None:
+    log_probs = random_log_probs(0, 3, 3).repeat(2, 1, 1)
+    log_probs[1, 2, 1] = value
+    assert len(beam_search(log_probs, torch.tensor([3, 2]))) == 2
+    with pytest.raises(InputError, match="utterance 1: log_probs hold NaN"):
+        beam_search(log_probs, torch.tensor([3, 3]))
+
+
+@pytest.mark.parametrize("lengths", [[-1], [4], [3, 3]])
+def test_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"expected 1 numbers of frames from 0 to 3, got \["):
+        beam_search(random_log_probs(0, 3, 3), torch.tensor(lengths))
 
 
 @pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"best": 0}])
 def test_empty_beams_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         BeamConfig(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 1.1, math.nan])
+def test_impossible_cumulative_probabilities_are_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="cumulative_probability"):
+        BeamConfig(cumulative_probability=wrong)
 
 
 SPACE, A, B = 1, 2, 3

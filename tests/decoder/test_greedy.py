@@ -42,6 +42,19 @@ def test_shortest_inputs(frames: int) -> None:
     assert hypothesis.tokens == (1,) * frames
 
 
+@pytest.mark.parametrize("lengths", [[-1], [4], [3, 3], []])
+def test_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"expected 1 numbers of frames from 0 to 3, got \["):
+        greedy(path(1, 1, 1), torch.tensor(lengths, dtype=torch.long))
+
+
+def test_nan_shows_in_the_score_unless_it_lies_behind_the_length() -> None:
+    log_probs = path(1, 2, 0)
+    log_probs[0, 2, 1] = math.nan
+    assert math.isnan(greedy(log_probs, torch.tensor([3]))[0].score)
+    assert greedy(log_probs, torch.tensor([2]))[0].score == pytest.approx(2 * math.log(0.8), rel=1e-5)
+
+
 def test_empty_batch_and_all_blank() -> None:
     assert greedy(torch.zeros(0, 5, 3), torch.zeros(0, dtype=torch.long)) == []
     assert greedy(path(0, 0, 0), torch.tensor([3]))[0].tokens == ()
