@@ -80,7 +80,7 @@ def test_bundled_model_holds_on_the_official_test_split(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     result = evaluate(ds2.load(device="cpu"), read_manifest(tmp_path / "test.jsonl"))
     assert result.words.reference_length >= 1000
-    assert result.words.rate <= 0.015  # measured: 0.0125, see the recipe's README
+    assert result.words.rate <= 0.01  # measured: 0.0058, see the recipe's README
 
 
 def test_demo_prints_transcripts_and_the_error_rate() -> None:
@@ -89,4 +89,4 @@ def test_demo_prints_transcripts_and_the_error_rate() -> None:
     assert lines[0].split() == ["recording", "said", "heard"]
     assert len(lines) > 12
     rate = float(lines[-1].split()[1].rstrip("%"))
-    assert rate <= 20  # measured: 18.9
+    assert rate <= 18  # measured: 16.5
