@@ -86,7 +86,7 @@ def test_long_recording_equals_one_pass_but_for_distant_context(recognizer: Reco
 def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
     spoken_digits: Callable[[int], Path], tmp_path: Path
 ) -> None:
-    """A digit every 2 seconds for 70 seconds, with the bundled model: each is heard once, at its time."""
+    """A digit every 2 seconds for 70 seconds, with the bundled model: words and times are those of one pass."""
     rng, digits = np.random.default_rng(0), sorted(spoken_digits(30).parent.glob("*.wav"))
     long = rng.normal(0, 1e-3, 70 * 8000)
     for number in range(35):
@@ -94,9 +94,14 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
         start = 2 * 8000 * number + 4000
         long[start : start + len(samples)] += samples[: len(long) - start]
     soundfile.write(tmp_path / "long.wav", long, 8000)
-    transcript = Recognizer.load(device="cpu").transcribe(tmp_path / "long.wav")
-    heard = [int(word.start // 2) for word in transcript.words]
-    assert sum(count == 1 for count in np.bincount(heard, minlength=35)) >= 33
+    recognizer = Recognizer.load(device="cpu")
+    samples, _ = read_audio(tmp_path / "long.wav")
+    whole = recognizer._decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
+    heard = recognizer.transcribe(tmp_path / "long.wav").words
+    moments = {(word.text, round(word.start)) for word in whole}
+    assert len(whole) >= 33
+    assert abs(len(heard) - len(whole)) <= 2
+    assert sum((word.text, round(word.start)) in moments for word in heard) >= len(whole) - 3
 
 
 def test_many_files_come_back_in_order_whatever_their_lengths(
