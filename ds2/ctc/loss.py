@@ -1,6 +1,13 @@
-"""The CTC loss (Graves et al. 2006): -log of the summed probability of all alignments of the targets."""
+"""The CTC loss (Graves et al. 2006): -log of the summed probability of all alignments of the targets.
 
-from typing import Literal
+Log-softmax, loss and the gradient with respect to the logits are one operator. The gradient,
+
+    d loss / d logits[t, v] = softmax(logits[t])[v] - P(output v at frame t | targets),
+
+is computed in the forward pass, already weighted as the reduction will ask for; the backward pass hands it on.
+"""
+
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,28 +24,36 @@ def ctc_loss(
     reduction: Reduction = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Loss of each utterance, differentiable with respect to the logits.
+    """Loss of each utterance, differentiable (once) with respect to the logits; the same bits on every run.
 
     Args:
-        logits: (B, T, V) unnormalised scores, or log-probabilities (log-softmax leaves those as they are).
+        logits: (B, T, V) unnormalised scores, or log-probabilities (log-softmax leaves those as they are); float16,
+            bfloat16 and float32 are computed in float32 at least, float64 in float64. Any layout; (B, T, V) and
+            (T, B, V) in memory are not copied.
         targets: (B, L) padded, or (sum of target_lengths,) concatenated; no blank among them.
         input_lengths: (B,) frames of each utterance.
         target_lengths: (B,) labels of each utterance, 0 allowed.
         blank: index of the blank.
         reduction: "none" gives (B,) nats; "sum" their sum; "mean" the average over utterances of nats per label.
-        zero_infinity: targets that do not fit into their frames cost 0 with gradient 0, in place of infinity.
+        zero_infinity: targets that do not fit into their frames cost 0, not infinity; their gradient is 0 anyway.
 
     Raises:
-        ValueError: shapes, lengths or labels that do not fit each other.
+        ValueError: shapes, lengths or labels that do not fit each other. On a GPU lengths and labels are not looked at,
+            for the host would have to wait: an utterance that has wrong ones gets the loss NaN.
     """
-    _check(logits, targets, input_lengths, target_lengths, blank)
-    if logits.shape[0] == 0:
-        return logits.sum((1, 2)) if reduction == "none" else logits.sum()
-    log_probs = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    log_probs = torch.log_softmax(log_probs, dim=2).transpose(0, 1)
-    return torch.nn.functional.ctc_loss(
-        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
-    )
+    _check_shapes(logits, targets, input_lengths, target_lengths, blank)
+    batch = logits.shape[0]
+    if logits.dtype in (torch.float16, torch.bfloat16) and not logits.is_cuda:
+        logits = logits.float()
+    if reduction == "mean":
+        weights = 1.0 / (max(batch, 1) * target_lengths.to(logits.device, torch.float64).clamp(min=1))
+    else:
+        weights = torch.ones(batch, dtype=torch.float64, device=logits.device)
+    differentiable = torch.is_grad_enabled() and logits.requires_grad
+    losses, _ = _ctc(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
+    if zero_infinity:
+        losses = losses.where(losses != torch.inf, 0.0)
+    return losses if reduction == "none" else (losses * weights.to(losses.dtype)).sum()
 
 
 def required_frames(targets: Tensor, target_lengths: Tensor) -> Tensor:
@@ -49,32 +64,83 @@ def required_frames(targets: Tensor, target_lengths: Tensor) -> Tensor:
     return target_lengths + ((targets[:, 1:] == targets[:, :-1]) & inside).sum(1)
 
 
-def _check(logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
+@torch.library.custom_op("ds2::ctc", mutates_args=(), device_types="cpu")
+def _ctc(
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    weights: Tensor,
+    blank: int,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor]:
+    """(B,) losses, and weights[b] times their gradients as `logits` (empty unless differentiable)."""
+    from ds2.ctc.cpu import ctc_on_cpu
+
+    return ctc_on_cpu(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
+
+
+@_ctc.register_kernel("cuda")
+def _(
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    weights: Tensor,
+    blank: int,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor]:
+    from ds2.ctc.cuda import ctc_on_cuda
+
+    return ctc_on_cuda(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
+
+
+@_ctc.register_fake
+def _(
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    weights: Tensor,
+    blank: int,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor]:
+    kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    return logits.new_empty(logits.shape[0], dtype=kind), torch.empty_like(
+        logits
+    ) if differentiable else logits.new_empty(0)
+
+
+def _setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(output[1], inputs[4])
+
+
+def _backward(ctx: Any, grad_losses: Tensor, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+    gradient, weights = ctx.saved_tensors
+    weights = weights.to(grad_losses.dtype)
+    # What the forward pass foresaw is handed on. A GPU is not asked, for the host would have to wait; nor is a tensor
+    # that is being traced.
+    if grad_losses.is_cuda or type(grad_losses) is not Tensor or not torch.equal(grad_losses, weights):
+        gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
+    return gradient, None, None, None, None, None, None
+
+
+_ctc.register_autograd(_backward, setup_context=_setup_context)
+
+
+@_ctc.register_vmap
+def _(info: Any, in_dims: tuple, *inputs: Any) -> None:
+    raise ValueError("ctc_loss takes a whole batch, (B, T, V), and is not for torch.func.vmap: merge the dimensions")
+
+
+def _check_shapes(logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
     if logits.dim() != 3:
         raise ValueError(f"logits must be (B, T, V), got {tuple(logits.shape)}")
-    batch, frames, outputs = logits.shape
+    batch, _, outputs = logits.shape
     if not 0 <= blank < outputs:
         raise ValueError(f"blank {blank} must be one of the {outputs} outputs")
     for name, lengths in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
         if lengths.shape != (batch,):
             raise ValueError(f"{name} must be ({batch},) as the logits' batch, got {tuple(lengths.shape)}")
-    if batch == 0:
-        return
-    if int(input_lengths.max()) > frames or int(input_lengths.min()) < 0:
-        raise ValueError(f"input_lengths must be 0..{frames}, got {input_lengths.tolist()}")
-    labels = _labels(targets, target_lengths)
-    if labels.numel() and (int(labels.min()) < 0 or int(labels.max()) >= outputs or bool((labels == blank).any())):
-        raise ValueError(f"targets must be 0..{outputs - 1} without the blank {blank}, got {labels.unique().tolist()}")
-
-
-def _labels(targets: Tensor, target_lengths: Tensor) -> Tensor:
-    """The labels of all utterances in one row, padding left out."""
-    if targets.dim() == 1:
-        if targets.numel() != int(target_lengths.sum()):
-            raise ValueError(
-                f"{targets.numel()} concatenated targets, but target_lengths sum to {target_lengths.sum()}"
-            )
-        return targets
-    if targets.dim() != 2 or int(target_lengths.max()) > targets.shape[1] or int(target_lengths.min()) < 0:
-        raise ValueError(f"targets {tuple(targets.shape)} do not hold target_lengths {target_lengths.tolist()}")
-    return targets[torch.arange(targets.shape[1], device=targets.device) < target_lengths.unsqueeze(1)]
+    if targets.dim() not in (1, 2) or (targets.dim() == 2 and targets.shape[0] != batch):
+        raise ValueError(f"targets must be ({batch}, L) or concatenated, got {tuple(targets.shape)}")

@@ -1,0 +1,105 @@
+"""CTC on the CPU: hands utterances to the numba kernels, as many threads as torch uses."""
+
+import functools
+import heapq
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.ctc.numba_kernels import ctc_utterances
+
+
+def ctc_on_cpu(
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    weights: Tensor,
+    blank: int,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor]:
+    """(B,) losses of float32 or float64 logits (B, T, V), and weights[b] times their gradients, in the logits' layout.
+
+    Raises:
+        ValueError: lengths or labels that do not fit.
+    """
+    _check_values(logits, targets, input_lengths, target_lengths, blank)
+    batch, frames, outputs = logits.shape
+    gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
+    losses = np.zeros(batch)
+    if batch:
+        dense = logits.stride(2) == 1 and torch.empty_like(logits).stride() == logits.stride()
+        scores = logits.detach() if dense else logits.detach().contiguous()
+        result = gradient if dense else torch.empty_like(scores) if differentiable else gradient
+        lengths, sizes = _integers(input_lengths), _integers(target_lengths)
+        ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
+        run = functools.partial(
+            _run,
+            _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
+            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result),
+        )  # fmt: skip
+        groups = _share(lengths * (outputs + 8 * sizes), torch.get_num_threads())
+        list(_pool(os.getpid()).map(run, groups)) if len(groups) > 1 else run(groups[0])
+        if differentiable and not dense:
+            gradient.copy_(result)
+    return torch.from_numpy(losses).to(logits.dtype), gradient
+
+
+def _run(*arguments) -> None:  # type: ignore[no-untyped-def]
+    *kernel_arguments, order = arguments
+    ctc_utterances(order, *kernel_arguments)
+
+
+@functools.cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads of this process: after a fork the parent's are gone."""
+    return ThreadPoolExecutor(os.cpu_count())
+
+
+def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
+    """Indices of utterances for each thread, the largest first to whoever has least to do."""
+    groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
+    loads = [(0, number) for number in range(len(groups))]
+    for index in np.argsort(-work, kind="stable"):
+        load, number = heapq.heappop(loads)
+        groups[number].append(int(index))
+        heapq.heappush(loads, (load + int(work[index]), number))
+    return [np.array(group) for group in groups]
+
+
+def _flat(tensor: Tensor) -> np.ndarray:
+    """The elements of a dense tensor in the order of memory."""
+    return tensor.as_strided((tensor.numel(),), (1,)).numpy()
+
+
+def _integers(tensor: Tensor) -> np.ndarray:
+    return tensor.to(torch.int64).contiguous().numpy()
+
+
+def _check_values(logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
+    batch, frames, outputs = logits.shape
+    if batch == 0:
+        return
+    if int(input_lengths.max()) > frames or int(input_lengths.min()) < 0:
+        raise ValueError(f"input_lengths must be 0..{frames}, got {input_lengths.tolist()}")
+    labels = _labels(targets, target_lengths)
+    if labels.numel() and (int(labels.min()) < 0 or int(labels.max()) >= outputs or bool((labels == blank).any())):
+        raise ValueError(f"targets must be 0..{outputs - 1} without the blank {blank}, got {labels.unique().tolist()}")
+
+
+def _labels(targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """The labels of all utterances in one row, padding left out."""
+    if int(target_lengths.min()) < 0:
+        raise ValueError(f"target_lengths must be 0 or more, got {target_lengths.tolist()}")
+    if targets.dim() == 1:
+        if targets.numel() != int(target_lengths.sum()):
+            raise ValueError(
+                f"{targets.numel()} concatenated targets, but target_lengths sum to {target_lengths.sum()}"
+            )
+        return targets
+    if int(target_lengths.max()) > targets.shape[1]:
+        raise ValueError(f"targets {tuple(targets.shape)} do not hold target_lengths {target_lengths.tolist()}")
+    return targets[torch.arange(targets.shape[1]) < target_lengths.unsqueeze(1)]

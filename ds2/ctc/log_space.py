@@ -1,0 +1,69 @@
+"""CTC in log space and float64: slower, for any input whatever. The last resort of the fast kernels."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def _log_add(a, b):  # type: ignore[no-untyped-def]
+    """log(exp a + exp b); -inf adds nothing, NaN stays."""
+    high, low = (a, b) if a > b else (b, a)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def ctc_log_space(scores, frames, labels, blank, weight, gradient, normalizers):  # type: ignore[no-untyped-def]
+    """Loss in nats of one utterance that fits into its frames.
+
+    `gradient` holds weight * softmax and becomes weight times the gradient. Where no path has a probability above 0 the
+    loss is inf and the gradient left as it is; NaN among the scores gives NaN.
+    """
+    _, first, stride, _ = scores
+    states = 2 * len(labels) + 1
+    alpha = np.full((frames, states), -math.inf)
+    for t in range(frames):
+        for s in range(states):
+            before = 0.0 if t == 0 and s < 2 else -math.inf
+            if t > 0:
+                before = alpha[t - 1, s]
+                if s >= 1:
+                    before = _log_add(before, alpha[t - 1, s - 1])
+                if _skips(labels, s):
+                    before = _log_add(before, alpha[t - 1, s - 2])
+            alpha[t, s] = before + _log_probability(scores, t, labels, s, blank, normalizers)
+    total = alpha[-1, states - 1]
+    if states > 1:
+        total = _log_add(total, alpha[-1, states - 2])
+    if len(gradient) == 0 or total == -math.inf:
+        return -total
+
+    beta, new = np.full(states, -math.inf), np.full(states, -math.inf)
+    for t in range(frames - 1, -1, -1):
+        for s in range(states):
+            after = 0.0 if t == frames - 1 and s >= states - 2 else -math.inf
+            if t < frames - 1:
+                after = beta[s]
+                if s + 1 < states:
+                    after = _log_add(after, beta[s + 1])
+                if s + 2 < states and _skips(labels, s + 2):
+                    after = _log_add(after, beta[s + 2])
+            output = labels[s // 2] if s % 2 else blank
+            gradient[first + t * stride + output] -= weight * math.exp(alpha[t, s] + after - total)
+            new[s] = after + _log_probability(scores, t, labels, s, blank, normalizers)
+        beta, new = new, beta
+    return -total
+
+
+@njit(nogil=True, cache=True)
+def _skips(labels, s):  # type: ignore[no-untyped-def]
+    """Whether state s, a label, can follow the label before it without a blank."""
+    return s % 2 == 1 and s >= 3 and labels[s // 2] != labels[s // 2 - 1]
+
+
+@njit(nogil=True, cache=True)
+def _log_probability(scores, t, labels, s, blank, normalizers):  # type: ignore[no-untyped-def]
+    logits, first, stride, _ = scores
+    output = labels[s // 2] if s % 2 else blank
+    return logits[first + t * stride + output] - normalizers[t]

@@ -1,0 +1,388 @@
+"""CTC on the CPU: loss and gradient of one utterance after another, in linear space, without logarithms in the loops.
+
+The trellis of labels "a b" over T frames; blanks and labels lie in separate arrays, so that each step is a vector step:
+
+    blank 0 o--o--o . . .        new_blank[i] = y_blank (blank[i] + w label[i-1])
+    label a   o--o--o . .        new_label[i] = y_i     (label[i] + w blank[i] + w^2 label[i-1], if label i differs)
+    blank 1     o--o--o .
+    label b     . o--o--o        Only the band of states that can still be reached, and that can still reach the end,
+    blank 2     . . o--o--o      is computed.
+
+Each column is scaled by the sum of the one before it. The factor w of every half label is the same for all complete
+paths, w^2L, and is taken out at the end; it slows or hurries alpha and beta so that their masses meet in the middle.
+
+Underflow cannot go unseen. No state falls below FLOOR, so that alpha and beta are upper bounds; what FLOOR adds to the
+probability is bounded by the overlap of alpha and beta in each frame. Where an overlap is below LEAST_OVERLAP (or NaN)
+the answer is "cannot tell", and that utterance is computed again in log space.
+
+The columns of alpha are needed again when beta comes by. Long utterances keep only a column at each start of a block
+and compute the block's columns once more: memory grows as the square root of T, and stays in the cache.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from ds2.ctc.exponential import exponential
+from ds2.ctc.log_space import ctc_log_space
+
+FLOOR = 1e-290
+LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
+BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
+SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within the first-level cache
+MARGIN = 3  # unused states at the end of a column: its loops need no special cases
+SAFE_PRODUCT = 1e100  # scales are multiplied up to here before a logarithm is taken
+REORDER = {"reassoc", "contract", "nsz", "arcp"}  # never "nnan" or "ninf": NaN must come through
+U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # indices of the inner loops are unsigned: a signed one is tested
+# for being negative, which costs the vector instructions; and arrays are flat: each slice would count a reference
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def ctc_utterances(  # type: ignore[no-untyped-def]
+    order,
+    logits,
+    starts,
+    stride,
+    shape,
+    frames,
+    targets,
+    target_starts,
+    target_lengths,
+    blank,
+    weights,
+    losses,
+    gradient,
+):
+    """Fills in the losses (nats) of the utterances in `order`, and weights[b] times their gradients.
+
+    Args:
+        logits, gradient: flat; the V scores of frame t of utterance b start at starts[b] + t * stride. No gradient is
+            wanted where it is empty.
+        shape: (T, V), the frames of the batch and the outputs.
+        targets: flat int64; the labels of utterance b start at target_starts[b].
+        losses: float64. inf, with gradient 0, where the labels do not fit into the frames.
+    """
+    longest, most = 1, 0
+    for b in order:
+        longest, most = max(longest, frames[b]), max(most, target_lengths[b])
+    workspace = _workspace(longest, most, shape[1], logits)
+    normalizers, piece = workspace[-2], workspace[-1]
+    for b in order:
+        labels = targets[target_starts[b] : target_starts[b] + target_lengths[b]]
+        scores = (logits, starts[b], stride, shape[1])
+        losses[b], sure = _linear(scores, frames[b], labels, blank, weights[b], gradient, workspace)
+        if not sure:
+            _softmax(scores, frames[b], weights[b], gradient, normalizers, piece)
+            losses[b] = ctc_log_space(scores, frames[b], labels, blank, weights[b], gradient, normalizers)
+        if len(gradient):
+            for t in range(0 if losses[b] == math.inf else frames[b], shape[0]):
+                gradient[starts[b] + t * stride : starts[b] + t * stride + shape[1]] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def _workspace(frames, most, outputs, logits):  # type: ignore[no-untyped-def]
+    """Arrays for utterances of up to `frames` frames and `most` labels, allocated once a call."""
+    width = most + 1 + MARGIN
+    fitting = BLOCK_VALUES // (2 * width)
+    block = min(frames, max(fitting, math.ceil(math.sqrt(frames))))
+    kinds = min(most, outputs) + 1
+    return (
+        np.zeros((block + 1) * 2 * width),  # alpha, column by column, blanks before labels; the first is from before
+        np.zeros(((frames - 1) // block + 1, 2 * width)),  # that first column, of every block
+        np.zeros(4 * width),  # beta times emission: blanks and labels of this frame and of the next
+        np.zeros((block, kinds)),  # probability of each kind of label: of each output that the labels hold, and blank
+        np.zeros(block * width),  # the same, label by label
+        np.zeros(width),  # factor of the step over a blank
+        np.zeros(width),  # posterior of each label
+        np.zeros((2, kinds)),  # posterior of each kind, in two parts
+        np.zeros((2, frames), np.uint64),  # the band of each frame: first state, and one past the last
+        np.zeros(outputs, np.uint64),  # output -> kind
+        np.zeros(width, np.uint64),  # label -> kind
+        np.zeros(kinds, np.int64),  # kind -> output; kind 0 is the blank
+        np.zeros(frames + 1),  # sum of each column; [0] is of the one before the first frame
+        np.zeros(frames),  # log of the sum of exp of the scores of each frame
+        np.zeros(max(SOFTMAX_VALUES, outputs), logits.dtype),
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type: ignore[no-untyped-def]
+    """(loss, True), or (anything, False) where underflow cannot be excluded."""
+    (alpha, checkpoints, beta, emitted, emissions, skips, posteriors, kind_posteriors, band, kind_of_output,
+     kind_of_label, output_of, totals, normalizers, piece) = workspace  # fmt: skip
+    count, width = len(labels), len(skips)
+    if not _find_band(labels, frames, band):
+        return math.inf, True
+    if frames == 0:
+        return 0.0, True
+    _softmax(scores, frames, weight, gradient, normalizers, piece)
+    kinds = _number(labels, blank, kind_of_output, kind_of_label, output_of)
+    w = _tilt(count, frames)
+    for i in range(width):
+        skips[i] = w * w if 0 < i < count and labels[i] != labels[i - 1] else 0.0
+
+    block = len(emitted)
+    last = (frames - 1) // block
+    alpha[: 2 * width] = 0.0
+    alpha[0] = 1.0  # before the first frame all is at the first blank
+    totals[0] = 1.0
+    for number in range(last + 1):
+        start, size = number * block, min(block, frames - number * block)
+        checkpoints[number] = alpha[: 2 * width]
+        _emit(scores, start, size, normalizers, kinds, output_of, emitted)
+        _alpha(alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals)
+        if number < last:
+            alpha[: 2 * width] = alpha[size * 2 * width : (size + 1) * 2 * width]
+    end = size * 2 * width + count
+    final = alpha[end] + (w * alpha[end + width] if count else 0.0)
+    loss = 2 * count * math.log(w) - math.log(final) - _log_of_product(totals[:frames])
+
+    beta[:] = 0.0
+    beta[count + 2 * width * (frames & 1)] = 1.0  # after the last frame all is at the last blank
+    scale = 1.0
+    for number in range(last, -1, -1):
+        start, size = number * block, min(block, frames - number * block)
+        if number < last:
+            alpha[: 2 * width] = checkpoints[number]
+            _emit(scores, start, size, normalizers, kinds, output_of, emitted)
+            _alpha(alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals)
+        for k in range(size - 1, -1, -1):
+            t = start + k
+            overlap, blank_posterior, scale = _beta_step(
+                beta, t, band[0, t], band[1, t], np.uint64(width), alpha, emissions, np.uint64(k), skips, posteriors,
+                emitted[k, 0], scale, w,
+            )  # fmt: skip
+            if not overlap >= LEAST_OVERLAP:
+                return 0.0, False
+            if len(gradient):
+                factor = weight / overlap
+                row = scores[1] + t * scores[2]
+                _gather_posteriors(
+                    posteriors, band[0, t], min(band[1, t], np.uint64(count)), kind_of_label, kind_posteriors
+                )
+                gradient[row + blank] -= factor * blank_posterior
+                for kind in range(1, kinds):
+                    gradient[row + output_of[kind]] -= factor * (kind_posteriors[0, kind] + kind_posteriors[1, kind])
+    return loss, True
+
+
+@njit(nogil=True, cache=True)
+def _find_band(labels, frames, band):  # type: ignore[no-untyped-def]
+    """The states i (blank i or label i) of each frame that lie on a complete path; False if there is no such path.
+
+    Label i is reached after i + repeats(0..i) frames, and needs as many as its successors and their repeats to end.
+    """
+    count, repeats = len(labels), 0
+    for i in range(1, count):
+        repeats += labels[i] == labels[i - 1]
+    if count + repeats > frames:
+        return False
+    low, high = 0, 0
+    reached, left = 0, count + repeats  # frames before blank `high`; frames that label `low` and its successors need
+    for t in range(frames):
+        while high <= count and reached <= t:
+            reached += 1 + (0 < high < count and labels[high] == labels[high - 1])
+            high += 1
+        while low < count and left > frames - t:
+            low += 1
+            left -= 1 + (low < count and labels[low] == labels[low - 1])
+        band[0, t], band[1, t] = low, high
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _number(labels, blank, kind_of_output, kind_of_label, output_of):  # type: ignore[no-untyped-def]
+    """Numbers the outputs that occur, the blank first; how many there are."""
+    for label in labels:
+        kind_of_output[label] = 0
+    output_of[0], kinds = blank, 1
+    for i, label in enumerate(labels):
+        if kind_of_output[label] == 0:
+            kind_of_output[label] = kinds
+            output_of[kinds] = label
+            kinds += 1
+        kind_of_label[i] = kind_of_output[label]
+    return kinds
+
+
+@njit(nogil=True, cache=True)
+def _tilt(count, frames):  # type: ignore[no-untyped-def]
+    """The w with which alpha advances at count / frames labels a frame where all emissions are alike.
+
+    The largest eigenvalue of one step, x^2 - (2 + w^2) x + 1 = 0, grows with w^2 by the speed v = w / sqrt(w^2 + 4).
+    """
+    speed = min(max(count / frames, 1e-3), 0.95)
+    return math.sqrt(4 * speed * speed / (1 - speed * speed))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _softmax(scores, frames, weight, gradient, normalizers, piece):  # type: ignore[no-untyped-def]
+    """Normalizers log sum exp of all frames; weight * softmax into the gradient. One pass over the scores."""
+    logits, first, stride, outputs = scores
+    at_once = max(1, SOFTMAX_VALUES // outputs)
+    for start in range(0, frames, at_once):
+        size = min(at_once, frames - start)
+        for k in range(size):
+            row = logits[first + (start + k) * stride : first + (start + k) * stride + outputs]
+            normalizers[start + k] = _subtract_largest(row, piece[k * outputs : (k + 1) * outputs])
+        _exponentials(piece[: size * outputs])
+        for k in range(size):
+            row = piece[k * outputs : (k + 1) * outputs]
+            total = _sum(row)
+            normalizers[start + k] += math.log(total)
+            if len(gradient):
+                begin = first + (start + k) * stride
+                _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
+def _largest(row):  # type: ignore[no-untyped-def]
+    largest = row[0]
+    for value in row:
+        largest = value if value > largest else largest
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
+    largest = _largest(row)
+    for v in range(len(row)):
+        into[v] = row[v] - largest
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def _exponentials(values):  # type: ignore[no-untyped-def]
+    for v in range(len(values)):
+        values[v] = exponential(values[v])
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _sum(row):  # type: ignore[no-untyped-def]
+    total = row.dtype.type(0.0)
+    for value in row:
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _scale_into(row, factor, into):  # type: ignore[no-untyped-def]
+    for v in range(len(row)):
+        into[v] = row[v] * factor
+
+
+@njit(nogil=True, cache=True)
+def _emit(scores, start, size, normalizers, kinds, output_of, emitted):  # type: ignore[no-untyped-def]
+    """Probabilities of the kinds, in float64 whatever the scores are, for a block of frames."""
+    logits, first, stride, _ = scores
+    for k in range(size):
+        row = first + (start + k) * stride
+        for kind in range(kinds):
+            emitted[k, kind] = logits[row + output_of[kind]] - normalizers[start + k]
+        for kind in range(kinds, emitted.shape[1]):
+            emitted[k, kind] = 0.0
+    _exponentials(emitted[:size].reshape(-1))
+
+
+@njit(nogil=True, cache=True)
+def _alpha(  # type: ignore[no-untyped-def]
+    alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals
+):
+    """Columns 1..size of a block from column 0; fills `emissions` and `totals` for the same frames."""
+    width, count = np.uint64(len(skips)), np.uint64(count)
+    for k in range(np.uint64(size)):
+        t = start + k
+        low, high = band[0, t], band[1, t]
+        _spread(emitted, k, kind_of_label, low, min(high, count), emissions, k * width)
+        emissions[k * width + count] = 0.0
+        totals[t + U1] = _alpha_step(
+            alpha, k, low, high, width, emissions, skips, emitted[k, 0] / totals[t], 1.0 / totals[t], w
+        )
+        blanks = (k + U1) * U2 * width
+        labels = blanks + width + U1  # label i lies at labels + i
+        alpha[labels + low - U1] = 0.0
+        alpha[labels + count] = 0.0
+        alpha[blanks + high] = 0.0
+        alpha[labels + high] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def _spread(emitted, k, kind_of_label, low, high, emissions, row):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        emissions[row + i] = emitted[k, kind_of_label[i]]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _alpha_step(alpha, k, low, high, width, emissions, skips, blank_emission, scale, w):  # type: ignore[no-untyped-def]
+    """States low..high - 1 of column k + 1 from column k; their sum."""
+    total = 0.0
+    blanks = k * U2 * width + low
+    labels = blanks + width  # the label before that blank; the label after it is one further
+    new_blanks, new_labels, row = blanks + U2 * width, labels + U2 * width + U1, k * width + low
+    for i in range(high - low):
+        blank = blank_emission * (alpha[blanks + i] + w * alpha[labels + i])
+        label = alpha[labels + U1 + i] + w * alpha[blanks + i] + skips[low + i] * alpha[labels + i]
+        label *= scale * emissions[row + i]
+        blank = FLOOR if blank < FLOOR else blank
+        label = FLOOR if label < FLOOR else label
+        alpha[new_blanks + i] = blank
+        alpha[new_labels + i] = label
+        total += blank + label
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _beta_step(  # type: ignore[no-untyped-def]
+    beta, t, low, high, width, alpha, emissions, k, skips, posteriors, blank_emission, scale, w
+):
+    """beta times emission of frame t, column k + 1 of alpha, from that of frame t + 1.
+
+    Returns:
+        The overlap sum(alpha beta), the blanks' part of it, and the scale of the next step. `posteriors` receives the
+        labels' parts.
+    """
+    overlap, blank_overlap, total = 0.0, 0.0, 0.0
+    half = U2 * width
+    new_blanks, blanks = (low, half + low) if t % 2 == 0 else (half + low, low)
+    new_labels, labels = new_blanks + width, blanks + width
+    alpha_blanks = (k + U1) * half + low
+    alpha_labels, row, skip = alpha_blanks + width + U1, k * width + low, low + U1
+    blank_emission *= scale
+    for i in range(high - low):
+        blank = beta[blanks + i] + w * beta[labels + i]
+        label = beta[labels + i] + w * beta[blanks + U1 + i] + skips[skip + i] * beta[labels + U1 + i]
+        blank = FLOOR if blank < FLOOR else blank
+        label = FLOOR if label < FLOOR else label
+        blank_overlap += alpha[alpha_blanks + i] * blank
+        posterior = alpha[alpha_labels + i] * label
+        posteriors[low + i] = posterior
+        overlap += posterior
+        blank *= blank_emission
+        label *= scale * emissions[row + i]
+        beta[new_blanks + i] = blank
+        beta[new_labels + i] = label
+        total += blank + label
+    beta[new_blanks + high - low], beta[new_labels + high - low] = 0.0, 0.0
+    if low > U0:
+        beta[new_blanks - U1], beta[new_labels - U1] = 0.0, 0.0
+    return overlap + blank_overlap, blank_overlap, 1.0 / total
+
+
+@njit(nogil=True, cache=True)
+def _gather_posteriors(posteriors, low, high, kind_of_label, sums):  # type: ignore[no-untyped-def]
+    """Sums over the labels of each kind; in two parts, so that neighbours of a kind do not wait for each other."""
+    sums[:] = 0.0
+    for i in range(low, high):
+        sums[i & U1, kind_of_label[i]] += posteriors[i]
+
+
+@njit(nogil=True, cache=True)
+def _log_of_product(factors):  # type: ignore[no-untyped-def]
+    logarithm, product = 0.0, 1.0
+    for factor in factors:
+        product *= factor
+        if not 1.0 / SAFE_PRODUCT < product < SAFE_PRODUCT:
+            logarithm += math.log(product)
+            product = 1.0
+    return logarithm + math.log(product)
