@@ -54,7 +54,7 @@ def transcribe(
     Args:
         files: Audio files or folders; - reads one file from standard input.
         model: A bundle; by default the one that comes with the package.
-        format: txt, json, srt, vtt or ctm, or several of them with commas between.
+        format: txt, json, srt, vtt, ctm or TextGrid, or several of them with commas between.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         device: auto, cpu or cuda.
         beam: Width of the prefix beam search; 0 decodes greedily; by default what suits the bundle.
@@ -80,6 +80,57 @@ def transcribe(
             print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
         return SOME_FAILED if outcome.done else BAD_INPUT
     return 0
+
+
+def align(
+    audio: Positional[Path],
+    text: Positional[Path],
+    output: Path = Path("."),
+    format: str = "TextGrid,json,ctm,png",
+    model: Path | None = None,
+    skip: bool = False,
+    device: str = "auto",
+) -> int:
+    """Find when each word of a known transcript is said; a * in the text stands for speech that is not transcribed.
+
+    Example: ds2 align chapter.mp3 chapter.txt --output aligned
+
+    Args:
+        audio: The recording, of seconds or hours.
+        text: Its transcript, plain text.
+        output: Folder for NAME.FORMAT.
+        format: TextGrid, json, ctm, srt, vtt, txt or png (a picture), or several of them with commas between.
+        model: A bundle; by default the one that comes with the package.
+        skip: Speech that is not transcribed may stand before, after and between the lines of the text.
+        device: auto, cpu or cuda.
+    """
+    from ds2.align import align as align_recording
+    from ds2.files import make_folder, read_text, whole_file
+    from ds2.formats import FORMATS
+    from ds2.pictures import draw_alignment
+    from ds2.recognizer import Recognizer
+
+    formats = format.split(",")
+    if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
+        raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}, png")
+    recognizer = Recognizer.load(model, device)
+    aligned = align_recording(recognizer, audio, read_text(text), skip)
+    make_folder(output)
+    for name in formats:
+        path = output / f"{audio.stem}.{name}"
+        if name == "png":
+            frame_seconds = recognizer.model.config.frame_seconds
+            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds, recognizer.tokenizer.tokens)
+        else:
+            with whole_file(path) as partial:
+                partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
+        print(path)
+    for word in aligned.doubtful:
+        print(
+            f"ds2: {word.start:.2f}-{word.end:.2f} s: {word.text!r} is doubtful ({word.confidence:.2f})",
+            file=sys.stderr,
+        )
+    return SOME_FAILED if aligned.doubtful else 0
 
 
 def evaluate(
@@ -137,7 +188,13 @@ def info(path: Positional[Path]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"train": train, "transcribe": transcribe, "eval": evaluate, "info": info}
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "train": train,
+    "transcribe": transcribe,
+    "align": align,
+    "eval": evaluate,
+    "info": info,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

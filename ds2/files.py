@@ -31,3 +31,29 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # a name too long was never made
             partial.unlink(missing_ok=True)
+
+
+def make_folder(path: str | Path) -> None:
+    """Makes a folder and those above it, unless they are there.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
+
+
+def read_text(path: str | Path) -> str:
+    """A text file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read, or is no UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: no UTF-8 text (byte {error.start}); convert it") from error

@@ -1,4 +1,4 @@
-"""Transcripts as files: txt, json, srt, vtt, ctm."""
+"""Transcripts as files: txt, json, srt, vtt, ctm, TextGrid."""
 
 import dataclasses
 import json
@@ -45,12 +45,36 @@ def to_ctm(transcript: "Transcript", name: str) -> str:
     )
 
 
+def to_textgrid(transcript: "Transcript", name: str) -> str:
+    """Praat's TextGrid: one tier of words, the silence between them as empty intervals."""
+    intervals, at = [], 0.0
+    for word in transcript.words:
+        start = max(at, word.start)
+        if start > at:
+            intervals.append((at, start, ""))
+        at = max(start, word.end)
+        intervals.append((start, at, word.text))
+    if at < transcript.duration or not intervals:
+        intervals.append((at, transcript.duration, ""))
+    end = max(at, transcript.duration)
+    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {end}"]
+    lines += ["tiers? <exists>", "size = 1", "item []:", "    item [1]:", '        class = "IntervalTier"']
+    lines += ['        name = "words"', "        xmin = 0", f"        xmax = {end}"]
+    lines += [f"        intervals: size = {len(intervals)}"]
+    for number, (start, stop, text) in enumerate(intervals, 1):
+        quoted = text.replace('"', '""')
+        lines += [f"        intervals [{number}]:", f"            xmin = {start}", f"            xmax = {stop}"]
+        lines += [f'            text = "{quoted}"']
+    return "\n".join(lines) + "\n"
+
+
 FORMATS: dict[str, Callable[["Transcript", str], str]] = {
     "txt": to_txt,
     "json": to_json,
     "srt": to_srt,
     "vtt": to_vtt,
     "ctm": to_ctm,
+    "TextGrid": to_textgrid,
 }
 
 

@@ -120,6 +120,18 @@ class Recognizer:
         parts = [self.log_probs([window])[0] for window in self._windows_of_samples(samples)]
         return self._decode(torch.cat(parts), len(samples) / self.sample_rate)
 
+    def file_log_probs(self, path: str | Path) -> tuple[Tensor, float]:
+        """(T, V) log-probabilities of a whole recording, of any length, and its duration in seconds.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        job = Job(Segment(Path(path)))
+        job.parts += [self.log_probs([window])[0] for window in self._windows_of_job(job)]
+        if job.error is not None:
+            raise job.error
+        return torch.cat([part for part in job.parts if part is not None]), job.duration
+
     def transcribe_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 

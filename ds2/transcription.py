@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ds2.data.audio import SUFFIXES, read_audio_bytes
 from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.files import make_folder, whole_file
 from ds2.formats import FORMATS, printable
 from ds2.recognizer import Recognizer, Segment
 from ds2.transcript import Transcript
@@ -114,9 +114,6 @@ def _base(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path.parent}: cannot make the output folder ({error.strerror})") from error
+    make_folder(path.parent)
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -18,12 +18,14 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "data": set(),
     "recognizer": {"transcript", "model", "ctc", "decoder", "data"},
     "transcript": {"decoder"},
+    "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
+    "pictures": {"align"},
     "formats": {"transcript"},
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
     "info": {"data"},
     "train": {"model", "ctc", "decoder", "data"},
-    "cli": {"recognizer", "train", "evaluate", "transcription", "info", "formats", "data"},
+    "cli": {"recognizer", "train", "evaluate", "transcription", "info", "formats", "data", "align", "pictures"},
 }
 
 

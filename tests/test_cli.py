@@ -180,7 +180,7 @@ def test_output_that_cannot_be_made(run: Callable[..., Outcome], tiny_bundle: Pa
     (tmp_path / "file").touch()
     path = write_noise(tmp_path / "a.wav")
     outcome = run("transcribe", path, "--model", tiny_bundle, "--output", tmp_path / "file" / "x")
-    assert_refused(outcome, "cannot make the output folder")
+    assert_refused(outcome, "cannot make the folder")
 
 
 def test_eval_prints_rates_and_writes_the_listing(
@@ -289,3 +289,27 @@ def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: 
     os.close(writer)
     assert "Traceback" not in result.stderr
     assert "Error" not in result.stderr
+
+
+def test_align_writes_every_format_and_a_picture(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(1)
+    text = json.loads(manifest.read_text())["text"]
+    (tmp_path / "text.txt").write_text(f"\ufeff{text.upper()}!\n", encoding="utf-8")
+    audio, output = manifest.parent / "0.wav", tmp_path / "aligned" / "here"
+    code, printed, _ = run("align", audio, tmp_path / "text.txt", "--output", output)
+    assert code == 0
+    assert printed.split() == [str(output / f"0.{name}") for name in ("TextGrid", "json", "ctm", "png")]
+    assert json.loads((output / "0.json").read_text())["text"] == text
+    assert (output / "0.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    audio = write_noise(tmp_path / "noise.wav")
+    (tmp_path / "text.txt").write_text("one two three four five six seven eight nine")
+    (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
+    assert_refused(run("align", audio, tmp_path / "text.txt"), "noise.wav", "does not fit")
+    assert_refused(run("align", audio, tmp_path / "none.txt"), "none.txt", "cannot be read")
+    assert_refused(run("align", audio, tmp_path / "latin.txt"), "latin.txt", "UTF-8")
+    assert_refused(run("align", audio, tmp_path / "text.txt", "--format", "doc"), "doc", "TextGrid")

@@ -79,3 +79,21 @@ def test_cues_break_where_lines_or_times_grow_too_long() -> None:
 )
 def test_clock(seconds: float, clock: str) -> None:
     assert _clock(seconds, ",") == clock
+
+
+def test_textgrid_covers_the_whole_time() -> None:
+    lines = FORMATS["TextGrid"](TRANSCRIPT, "a.wav").splitlines()
+    assert lines[:2] == ['File type = "ooTextFile"', 'Object class = "TextGrid"']
+    starts = [float(line.split("=")[1]) for line in lines if line.startswith("            xmin")]
+    ends = [float(line.split("=")[1]) for line in lines if line.startswith("            xmax")]
+    texts = [line.split('"')[1] for line in lines if "text = " in line]
+    assert texts == ["", "one", "", "two", "", "three", ""]
+    assert starts[0] == 0
+    assert starts[1:] == ends[:-1]
+    assert ends[-1] == 3700
+
+
+def test_textgrid_of_silence_and_quotes() -> None:
+    assert 'text = ""' in FORMATS["TextGrid"](NOTHING, "a.wav")
+    quoted = Transcript('say "a"', (Word('"a"', 0.0, 1.0, 1.0),), 1.0)
+    assert 'text = """a"""' in FORMATS["TextGrid"](quoted, "a.wav")

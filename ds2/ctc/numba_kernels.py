@@ -112,7 +112,7 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
     (alpha, checkpoints, beta, emitted, emissions, skips, posteriors, kind_posteriors, band, kind_of_output,
      kind_of_label, output_of, totals, normalizers, piece) = workspace  # fmt: skip
     count, width = len(labels), len(skips)
-    if not _find_band(labels, frames, band):
+    if not find_band(labels, frames, band):
         return math.inf, True
     if frames == 0:
         return 0.0, True
@@ -168,18 +168,27 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
 
 
 @njit(nogil=True, cache=True)
-def _find_band(labels, frames, band):  # type: ignore[no-untyped-def]
+def required(labels):  # type: ignore[no-untyped-def]
+    """Fewest frames that hold the labels: one each, and a blank between equal neighbours."""
+    frames = len(labels)
+    for i in range(1, len(labels)):
+        frames += labels[i] == labels[i - 1]
+    return frames
+
+
+@njit(nogil=True, cache=True)
+def find_band(labels, frames, band):  # type: ignore[no-untyped-def]
     """The states i (blank i or label i) of each frame that lie on a complete path; False if there is no such path.
 
     Label i is reached after i + repeats(0..i) frames, and needs as many as its successors and their repeats to end.
+
+    Args:
+        band: (2, T or more), receives the first such state and one past the last.
     """
-    count, repeats = len(labels), 0
-    for i in range(1, count):
-        repeats += labels[i] == labels[i - 1]
-    if count + repeats > frames:
+    count, left = len(labels), required(labels)
+    if left > frames:
         return False
-    low, high = 0, 0
-    reached, left = 0, count + repeats  # frames before blank `high`; frames that label `low` and its successors need
+    low, high, reached = 0, 0, 0  # `left` frames are needed from label `low` on; blank `high` is reached at `reached`
     for t in range(frames):
         while high <= count and reached <= t:
             reached += 1 + (0 < high < count and labels[high] == labels[high - 1])

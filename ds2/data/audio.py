@@ -17,7 +17,7 @@ from ds2.data.torchaudio_loader import functional
 from ds2.errors import InputError
 
 RATE_STEP = 25  # Hz: divides 8000, 11025, 16000, 22050, 44100, 48000; other rates are rounded to it
-# A Kaiser window of 32 zero crossings: what lies 5 % or more above the new band is 35 dB down, against 10 dB by default.
+# A Kaiser window of 32 zero crossings: what lies above the new band is 50 dB down, against 10 dB by default.
 SINC = {"lowpass_filter_width": 32, "rolloff": 0.92, "resampling_method": "sinc_interp_kaiser", "beta": 9.0}
 RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write that stream WAV and do not know its end
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say

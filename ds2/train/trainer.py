@@ -27,7 +27,7 @@ from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import SortaGradSampler
 from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.files import make_folder, whole_file
 from ds2.model.acoustic import AcousticModel
 from ds2.progress import Progress
 from ds2.text import Tokenizer
@@ -80,7 +80,7 @@ class Trainer:
         durations = [utterance.duration for utterance in self.train_set]
         self.sampler = SortaGradSampler(durations, config.batch_size, config.seed, config.sortagrad)
         self.state = RunState()
-        self._make_folder()
+        make_folder(self.folder)
         if self.checkpoint.exists():
             self._resume()
         else:
@@ -232,12 +232,6 @@ class Trainer:
             raise InputError(f"{self.config.data.train[0]}: none of the first utterances tried can be read")
         joined = torch.cat(frames, dim=1)
         self.model.frontend.set_statistics(joined.mean(1), joined.std(1))
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.folder}: cannot make the output folder ({error.strerror})") from error
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""

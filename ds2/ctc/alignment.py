@@ -1,0 +1,89 @@
+"""Viterbi alignment: where in the recording each token of a known transcript is spoken."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.errors import InputError
+
+STAR = -1  # a target that stands for speech of any content and length
+STAR_COST = 0.5  # nats a frame below the most probable output: dear enough that the star leaves known words alone
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The most probable path that spells the targets.
+
+    Attributes:
+        starts, ends: (L,) int64, first frame of each token and one past its last.
+        confidences: (L,) float32, mean probability of the token over its frames; of a star NaN.
+        log_prob: log-probability of the path, in nats.
+    """
+
+    starts: Tensor
+    ends: Tensor
+    confidences: Tensor
+    log_prob: float
+
+
+def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
+    """Aligns one recording, of seconds or hours (Graves et al. 2006, max in place of sum).
+
+    Time grows as T * L, memory little faster than T + L; computed on the CPU, wherever log_probs lie.
+
+    Args:
+        log_probs: (T, V), of any floating-point type.
+        targets: (L,) tokens without the blank; `STAR` where something is said that is not transcribed.
+
+    Raises:
+        InputError: the targets need more frames than there are, or one of them has probability 0 wherever it could be.
+        ValueError: shapes or tokens that do not fit; NaN.
+    """
+    from ds2.ctc.numba_kernels import required
+    from ds2.ctc.viterbi import best_path
+
+    scores, tokens = log_probs.detach().float().cpu().contiguous(), targets.detach().long().cpu()
+    _check(scores, tokens, blank)
+    frames, outputs = scores.shape
+    if (tokens == STAR).any():
+        scores = torch.cat([scores, scores.max(dim=1, keepdim=True).values - STAR_COST], dim=1)
+        tokens = tokens.masked_fill(tokens == STAR, outputs)
+    labels = tokens.numpy().astype(np.uint64)
+    needed = required(labels)
+    if needed > frames:
+        raise InputError(f"{len(labels)} tokens need at least {needed} frames, the recording has {frames}")
+    path, log_prob = best_path(scores.numpy(), labels, blank)
+    if log_prob == -math.inf:
+        raise InputError("the transcript has probability 0: some token is impossible wherever it could be")
+    starts, ends, confidences = _spans(path, scores, tokens)
+    confidences[tokens == outputs] = torch.nan
+    return Alignment(starts, ends, confidences, float(log_prob))
+
+
+def _spans(path: np.ndarray, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """First frame, one past the last, and mean probability of each token, from the (T,) token index of each frame."""
+    spoken = torch.from_numpy(path >= 0)
+    indices = torch.from_numpy(path)[spoken]
+    frames = torch.arange(len(path))[spoken]
+    starts = torch.full((len(tokens),), len(path)).scatter_reduce(0, indices, frames, "amin")
+    ends = torch.zeros(len(tokens), dtype=torch.long).scatter_reduce(0, indices, frames + 1, "amax")
+    probabilities = scores[frames, tokens[indices]].exp()
+    sums = torch.zeros(len(tokens)).index_add(0, indices, probabilities)
+    return starts, ends, sums / (ends - starts)
+
+
+def _check(log_probs: Tensor, targets: Tensor, blank: int) -> None:
+    if log_probs.dim() != 2 or targets.dim() != 1:
+        raise ValueError(
+            f"log_probs must be (T, V) and targets (L,), got {tuple(log_probs.shape)} and {tuple(targets.shape)}"
+        )
+    outputs = log_probs.shape[1]
+    if not 0 <= blank < outputs:
+        raise ValueError(f"blank {blank} must be one of the {outputs} outputs")
+    if log_probs.isnan().any():
+        raise ValueError("log_probs hold NaN")
+    if targets.numel() and bool((targets >= outputs).any() | (targets < STAR).any() | (targets == blank).any()):
+        raise ValueError(f"targets must be 0..{outputs - 1} or STAR without the blank {blank}")

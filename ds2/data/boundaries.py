@@ -1,0 +1,55 @@
+"""Where words begin and end in the sound: CTC's peaks lie inside the words, a little late and much too short."""
+
+import itertools
+
+import numpy as np
+from torch import Tensor
+
+HOP = 0.01  # seconds between levels
+REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
+AROUND = 5  # levels on each side of a gap that tell how loud the words are
+QUIET_SHARE = 0.15  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
+
+
+def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Widens each word from its peaks to the edges of its sound.
+
+        peaks     |the|           |cat||sat|
+        level   _/-----\\__________/----v----\\__      words meet at the quietest point between
+        words   |  the |         |cat | sat |         them, or leave the quiet stretch out
+
+    Args:
+        samples: (N,) at `sample_rate` (Hz).
+        peaks: start and end in seconds of each word's tokens, in order.
+
+    Returns:
+        start and end in seconds; no two words overlap that did not before.
+    """
+    if not peaks:
+        return []
+    level = levels(samples, sample_rate)
+    last = len(level) * HOP
+    gaps = [(max(0.0, peaks[0][0] - REACH), peaks[0][0])]
+    gaps += [(before[1], after[0]) for before, after in itertools.pairwise(peaks)]
+    gaps += [(peaks[-1][1], min(last, peaks[-1][1] + REACH))]
+    edges = [_edges(level, *gap) for gap in gaps]
+    return [(before[1], after[0]) for before, after in itertools.pairwise(edges)]
+
+
+def levels(samples: Tensor, sample_rate: int) -> np.ndarray:
+    """(N,) samples -> level in dB of every 10 ms, over 20 ms."""
+    hop = round(HOP * sample_rate)
+    energy = np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
+    both = energy + np.append(energy[1:], 0.0)
+    return 10.0 * np.log10(both / (2 * hop) + 1e-10)
+
+
+def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
+    """Of a gap between two peaks (seconds): where the sound before it ends, and where the sound after it begins."""
+    first, last = round(start / HOP), max(round(start / HOP) + 1, round(end / HOP))
+    inside = level[first:last]
+    if len(inside) < 2:
+        return start, end
+    lowest, highest = inside.min(), level[max(0, first - AROUND) : last + AROUND].max()
+    quiet = np.flatnonzero(inside <= lowest + QUIET_SHARE * (highest - lowest))
+    return (first + quiet[0]) * HOP, (first + quiet[-1] + 1) * HOP

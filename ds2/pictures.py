@@ -1,0 +1,66 @@
+"""Pictures for where a person would rather look than read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+if TYPE_CHECKING:
+    from ds2.align import AlignedRecording
+
+SECONDS_PER_INCH = 0.5
+WIDEST = 100.0  # inches: what a picture viewer still shows; longer recordings are pressed together
+DECIBELS = 80.0  # below the loudest cell all is black
+
+
+def draw_alignment(
+    path: Path, aligned: "AlignedRecording", sample_rate: int, frame_seconds: float, tokens: tuple[str, ...]
+) -> None:
+    """Spectrogram with word edges above; below it the posteriors of the transcript's tokens and the path through them.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise InputError('pictures need matplotlib: pip install "ds2[train]"') from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    transcript = aligned.transcript
+    width = min(WIDEST, max(8.0, transcript.duration / SECONDS_PER_INCH))
+    figure, (sound, trellis) = pyplot.subplots(2, 1, figsize=(width, 7), sharex=True, constrained_layout=True)
+    extent = (0.0, transcript.duration, 0.0, sample_rate / 2000)
+    sound.imshow(_spectrogram(aligned.samples).numpy(), origin="lower", aspect="auto", extent=extent, cmap="magma")
+    sound.set(ylabel="kHz", title="words, with their confidence")
+    for word in transcript.words:
+        sound.axvspan(word.start, word.end, alpha=0.15, color="white")
+        sound.text((word.start + word.end) / 2, 0.93 * extent[3], f"{word.text}\n{word.confidence:.2f}",
+                   color="white", ha="center", va="top", fontsize=8, clip_on=True)  # fmt: skip
+    posteriors = aligned.log_probs[:, aligned.tokens].exp().T.numpy()
+    trellis.imshow(posteriors, origin="lower", aspect="auto", cmap="Greys", vmin=0, vmax=1,
+                   extent=(0.0, len(aligned.log_probs) * frame_seconds, -0.5, len(aligned.tokens) - 0.5))  # fmt: skip
+    starts = (aligned.starts * frame_seconds).tolist()
+    trellis.step(starts, range(len(starts)), where="post", color="C3", linewidth=1)
+    if len(aligned.tokens) <= 60:
+        trellis.set_yticks(
+            range(len(aligned.tokens)),
+            [tokens[token].replace(" ", "␣") for token in aligned.tokens.tolist()],
+            fontsize=6,
+        )
+    trellis.set(xlabel="seconds", ylabel="tokens of the transcript")
+    with whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=80)
+    pyplot.close(figure)
+
+
+def _spectrogram(samples: torch.Tensor, size: int = 256) -> torch.Tensor:
+    """(N,) -> (F, T) in dB, the loudest cell 0."""
+    padded = torch.nn.functional.pad(samples, (0, max(0, size - len(samples))))
+    power = torch.stft(padded, size, size // 2, window=torch.hann_window(size), return_complex=True).abs().square()
+    level = 10 * (power + 1e-12).log10()
+    return (level - level.max()).clamp(min=-DECIBELS)
