@@ -1,7 +1,9 @@
 """CTC on the CPU: hands utterances to the numba kernels, as many threads as torch uses."""
 
+import ctypes
 import functools
 import heapq
+import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +12,8 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.numba_kernels import ctc_utterances
+
+HUGE = 8 << 20  # bytes from which on memory comes fresh from the system
 
 
 def ctc_on_cpu(
@@ -34,6 +38,7 @@ def ctc_on_cpu(
         dense = logits.stride(2) == 1 and torch.empty_like(logits).stride() == logits.stride()
         scores = logits.detach() if dense else logits.detach().contiguous()
         result = gradient if dense else torch.empty_like(scores) if differentiable else gradient
+        _use_huge_pages(result)
         lengths, sizes = _integers(input_lengths), _integers(target_lengths)
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
         run = functools.partial(
@@ -41,8 +46,11 @@ def ctc_on_cpu(
             _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
             _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result),
         )  # fmt: skip
-        groups = _share(lengths * (outputs + 8 * sizes), torch.get_num_threads())
-        list(_pool(os.getpid()).map(run, groups)) if len(groups) > 1 else run(groups[0])
+        first, *others = _share(lengths * (outputs + 8 * sizes), torch.get_num_threads())
+        started = [_pool(os.getpid()).submit(run, group) for group in others]
+        run(first)
+        for future in started:
+            future.result()
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
@@ -68,6 +76,15 @@ def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
         groups[number].append(int(index))
         heapq.heappush(loads, (load + int(work[index]), number))
     return [np.array(group) for group in groups]
+
+
+def _use_huge_pages(tensor: Tensor) -> None:
+    """Asks Linux to map fresh memory by 2 MiB, not 4 KiB: the first touch of a large gradient costs half of the time."""
+    size = tensor.numel() * tensor.element_size()
+    if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        start = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = tensor.data_ptr() + size - start
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
 
 
 def _flat(tensor: Tensor) -> np.ndarray:

@@ -112,6 +112,7 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.set_materialize_grads(False)  # or zeros as large as the logits would be made for the second output
     ctx.save_for_backward(output[1], inputs[4])
 
 

@@ -31,6 +31,7 @@ FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
 BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
 SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within the first-level cache
+FEW = 32  # values that are not worth a vector loop
 MARGIN = 3  # unused states at the end of a column: its loops need no special cases
 SAFE_PRODUCT = 1e100  # scales are multiplied up to here before a logarithm is taken
 REORDER = {"reassoc", "contract", "nsz", "arcp"}  # never "nnan" or "ninf": NaN must come through
@@ -245,17 +246,19 @@ def _softmax(scores, frames, weight, gradient, normalizers, piece):  # type: ign
                 _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def _largest(row):  # type: ignore[no-untyped-def]
-    largest = row[0]
-    for value in row:
-        largest = value if value > largest else largest
-    return largest
-
-
 @njit(nogil=True, cache=True)
 def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
-    largest = _largest(row)
+    """row - max(row) into `into`; the maximum."""
+    size = len(row) // 2  # halves are compared as vectors; a plain loop for the maximum would go value by value
+    for v in range(size):
+        into[v] = max(row[v], row[size + v])
+    while size >= FEW:
+        into[0], size = max(into[0], into[size - 1]), size // 2
+        for v in range(size):
+            into[v] = max(into[v], into[size + v])
+    largest = row[len(row) - 1]
+    for v in range(size):
+        largest = max(largest, into[v])
     for v in range(len(row)):
         into[v] = row[v] - largest
     return largest
@@ -270,8 +273,8 @@ def _exponentials(values):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def _sum(row):  # type: ignore[no-untyped-def]
     total = row.dtype.type(0.0)
-    for value in row:
-        total += value
+    for v in range(len(row)):
+        total += row[v]
     return total
 
 
