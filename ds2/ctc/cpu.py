@@ -79,7 +79,7 @@ def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
 
 
 def _use_huge_pages(tensor: Tensor) -> None:
-    """Asks Linux to map fresh memory by 2 MiB, not 4 KiB: the first touch of a large gradient costs half of the time."""
+    """Asks Linux to map fresh memory by 2 MiB, not 4 KiB: or the first touch of a large gradient takes longest."""
     size = tensor.numel() * tensor.element_size()
     if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         start = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE

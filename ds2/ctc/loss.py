@@ -116,7 +116,9 @@ def _setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> No
     ctx.save_for_backward(output[1], inputs[4])
 
 
-def _backward(ctx: Any, grad_losses: Tensor, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad_losses is None:
+        return (None,) * 7
     gradient, weights = ctx.saved_tensors
     weights = weights.to(grad_losses.dtype)
     # What the forward pass foresaw is handed on. A GPU is not asked, for the host would have to wait; nor is a tensor
