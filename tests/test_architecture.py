@@ -10,7 +10,7 @@ import pytest
 import ds2
 
 PACKAGE = Path(ds2.__file__).parent
-GROUND = {"errors", "files", "progress", "config", "text", "metrics", "bundle", ""}  # "" is ds2 itself
+GROUND = {"errors", "files", "progress", "config", "text", "metrics", "bundle", "cuda", ""}  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "model": set(),
     "ctc": set(),

@@ -1,8 +1,28 @@
-"""CTC on the GPU."""
+"""CTC on the GPU: hands a batch to the kernels of csrc/ctc.cu on torch's current stream, and waits for nothing."""
 
+import ctypes
+import functools
+import warnings
+
+import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
+from ds2.cuda import NoCompiler, load_kernels
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
+
+
+class Arguments(ctypes.Structure):
+    """`ctc::Arguments` of csrc/ctc.cu, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("logits", "gradient", "targets", "target_offsets", "target_lengths")),
+        *((name, ctypes.c_void_p) for name in ("input_lengths", "weights", "losses", "workspace")),
+        *((name, ctypes.c_int64) for name in ("batch", "frames", "outputs", "blank", "batch_stride", "frame_stride")),
+        *((name, ctypes.c_int64) for name in ("most_labels", "targets_size")),
+        ("type", ctypes.c_int32),
+    )
 
 
 def ctc_on_cuda(
@@ -14,7 +34,84 @@ def ctc_on_cuda(
     blank: int,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
-    """As `ctc_on_cpu`, by way of the CPU."""
-    rest = (targets.cpu(), input_lengths.cpu(), target_lengths.cpu(), weights.cpu(), blank, differentiable)
-    losses, gradient = ctc_on_cpu(logits.cpu().float(), *rest)
+    """(B,) losses of logits (B, T, V) of any floating type, and weights[b] times their gradients, in their layout.
+
+    Without nvcc it goes by way of the CPU, with a warning.
+
+    Raises:
+        ValueError: more labels than the kernels hold.
+    """
+    rest = (targets, input_lengths, target_lengths, weights)
+    with torch.cuda.device(logits.device):
+        library = _library()
+        if library is None:
+            return _by_way_of_the_cpu(logits, rest, blank, differentiable)
+        stream = torch.cuda.current_stream().cuda_stream
+        return run_kernels(library, logits, *rest, blank, differentiable, stream)
+
+
+def run_kernels(
+    library: ctypes.CDLL,
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    weights: Tensor,
+    blank: int,
+    differentiable: bool,
+    stream: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """As `ctc_on_cuda`, by a library of the kernels that works in the memory of the logits' device."""
+    logits = logits.detach()
+    device, (batch, frames, outputs) = logits.device, logits.shape
+    gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
+    dense = logits.stride(2) == 1 and torch.empty_like(logits).stride() == logits.stride()
+    scores = logits if dense else logits.contiguous()
+    result = gradient if dense or not differentiable else torch.empty_like(scores)
+    kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    losses = torch.empty(batch, dtype=kind, device=device)
+    labels, frame_counts, label_counts = (
+        tensor.to(device, torch.int64, non_blocking=True).contiguous()
+        for tensor in (targets, input_lengths, target_lengths)
+    )
+    if targets.dim() == 2:
+        offsets = torch.arange(batch, device=device) * targets.shape[1]
+    else:
+        offsets = label_counts.cumsum(0) - label_counts
+    weights = weights.to(device, torch.float64).contiguous()
+    arguments = Arguments(
+        scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(), offsets.data_ptr(),
+        label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
+        batch, frames, outputs, blank, scores.stride(0), scores.stride(1),
+        min(frames, targets.shape[-1]), labels.numel(), TYPES[logits.dtype],
+    )  # fmt: skip
+    if arguments.most_labels > library.ds2_ctc_most_labels():
+        raise ValueError(f"the GPU's CTC holds {library.ds2_ctc_most_labels()} labels, not {arguments.most_labels}")
+    library.ds2_ctc_workspace.restype = ctypes.c_int64
+    size = library.ds2_ctc_workspace(ctypes.byref(arguments))
+    workspace = torch.empty(size, dtype=torch.uint8, device=device)
+    arguments.workspace = workspace.data_ptr()
+    error = library.ds2_ctc(ctypes.byref(arguments), ctypes.c_void_p(stream))
+    if error:
+        raise RuntimeError(f"CTC kernels: CUDA error {error}")
+    if differentiable and not dense:
+        gradient.copy_(result)
+    return losses, gradient
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    try:
+        return load_kernels("ctc")
+    except NoCompiler as error:
+        warnings.warn(f"CTC goes by way of the CPU: {error}", stacklevel=2)
+        return None
+
+
+def _by_way_of_the_cpu(
+    logits: Tensor, rest: tuple[Tensor, Tensor, Tensor, Tensor], blank: int, differentiable: bool
+) -> tuple[Tensor, Tensor]:
+    scores = logits.cpu() if logits.dtype == torch.float64 else logits.cpu().float()
+    targets, input_lengths, target_lengths, weights = (tensor.cpu() for tensor in rest)
+    losses, gradient = ctc_on_cpu(scores, targets, input_lengths, target_lengths, weights, blank, differentiable)
     return losses.to(logits.device), gradient.to(logits.device, logits.dtype)

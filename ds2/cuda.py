@@ -1,0 +1,69 @@
+"""Our CUDA kernels, `csrc/`: compiled by nvcc at first use on a GPU, kept for later, loaded with ctypes.
+
+A library is plain C functions of pointers and sizes and knows nothing of torch: it fits every version of it. The file's
+name holds a hash of the sources and the architecture, so that a stale one is never loaded.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ds2.files import whole_file
+
+CHECKOUT = Path(__file__).parents[1] / "csrc"
+SOURCES = CHECKOUT if CHECKOUT.exists() else Path(sys.prefix) / "share" / "ds2" / "csrc"  # where a wheel puts them
+FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static")
+
+
+class NoCompiler(RuntimeError):
+    """nvcc is not on this machine, or cannot compile the kernels."""
+
+
+def load_kernels(name: str) -> ctypes.CDLL:
+    """The library of `csrc/NAME.cu` for the current GPU, compiled if need be: some 15 s, once for each machine.
+
+    Raises:
+        NoCompiler: it is needed and missing.
+    """
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return _load(name, f"{major}{minor}")
+
+
+@functools.cache
+def _load(name: str, architecture: str) -> ctypes.CDLL:
+    digest = hashlib.sha256(repr(FLAGS).encode())
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.read_bytes())
+    path = _cache() / f"{name}-sm{architecture}-{digest.hexdigest()[:16]}.so"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial:
+            compile_kernels(name, partial, [architecture])
+    return ctypes.CDLL(str(path))
+
+
+def compile_kernels(name: str, output: Path, architectures: list[str]) -> None:
+    """Compiles `csrc/NAME.cu` into a shared library for GPUs of these architectures, such as "90" for an H200.
+
+    Raises:
+        NoCompiler: nvcc is missing, or fails; the message holds what it said.
+    """
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc is None:
+        raise NoCompiler("nvcc is not on PATH: install the CUDA toolkit to have ds2's own kernels")
+    codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
+    command = [nvcc, *FLAGS, *codes, "-o", str(output), str(SOURCES / f"{name}.cu")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise NoCompiler(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ds2" / "kernels"

@@ -1,0 +1,230 @@
+"""The CUDA kernels of csrc/ctc.cu: run on the CPU by tests/ctc/emulator.h, compiled by nvcc, run on a GPU."""
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ds2.ctc import ctc_loss
+from ds2.ctc.cuda import run_kernels
+from ds2.ctc.loss import required_frames
+from ds2.cuda import SOURCES, compile_kernels
+
+Result = tuple[Tensor, Tensor]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The kernels compiled for the CPU, threads as fibres."""
+    if shutil.which("g++") is None:
+        pytest.skip("no C++ compiler")
+    path = tmp_path_factory.mktemp("emulated") / "ctc.so"
+    flags = ("-x", "c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-Wall", "-Werror")
+    command = ["g++", *flags, "-I", str(Path(__file__).parent), "-o", str(path), str(SOURCES / "ctc.cu")]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(path))
+
+
+@pytest.fixture(params=["emulated", pytest.param("gpu", marks=needs_gpu)])
+def kernels(request: pytest.FixtureRequest) -> Callable[..., Result]:
+    """Logits, targets, lengths -> losses and gradient of weights[b] times each, on the CPU."""
+    if request.param == "gpu":
+        return on_gpu
+    library = request.getfixturevalue("emulated")
+    return lambda logits, *rest, weights=None: run_kernels(library, logits, *rest, ones(rest, weights), 0, True)
+
+
+def on_gpu(logits: Tensor, *rest: Tensor, weights: Tensor | None = None) -> Result:
+    rest = tuple(tensor.cuda() for tensor in (*rest, ones(rest, weights)))
+    losses, gradient = torch.ops.ds2.ctc(logits.cuda(), *rest, 0, True)
+    return losses.cpu(), gradient.cpu()
+
+
+def ones(rest: tuple[Tensor, ...], weights: Tensor | None) -> Tensor:
+    return torch.ones(len(rest[1]), dtype=torch.float64) if weights is None else weights
+
+
+def on_cpu(logits: Tensor, *rest: Tensor) -> Result:
+    weights = torch.ones(len(logits), dtype=torch.float64)
+    return torch.ops.ds2.ctc(logits, *rest, weights, 0, True)
+
+
+def lengths(*values: int) -> Tensor:
+    return torch.tensor(values, dtype=torch.long)
+
+
+def batch(seed: int, outputs: int, sizes: list[tuple[int, int]], scale: float = 1.0) -> tuple[Tensor, ...]:
+    """Float64 logits and padded targets for (frames, labels) of each utterance; frames grow where labels repeat."""
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.randint(1, outputs, (len(sizes), max(labels for _, labels in sizes)), generator=generator)
+    target_lengths = lengths(*(labels for _, labels in sizes))
+    input_lengths = torch.maximum(lengths(*(frames for frames, _ in sizes)), required_frames(targets, target_lengths))
+    shape = (len(sizes), int(input_lengths.max()), outputs)
+    logits = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+    return logits, targets, input_lengths, target_lengths
+
+
+SHAPES = [
+    (2, [(1, 0), (1, 1), (2, 1), (3, 3)]),  # the smallest
+    (5, [(12, 4), (0, 0), (9, 9), (7, 0), (30, 11)]),
+    (29, [(40, 30), (70, 31), (50, 32), (64, 33)]),  # around one pair a lane
+    (29, [(150, 63), (160, 64), (40, 1)]),
+    (29, [(130, 120), (127, 127)]),
+    (9, [(300, 130), (260, 255), (280, 270), (530, 515)]),  # one warp and several
+    (1500, [(20, 10), (15, 3)]),  # a block for each row
+]
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize(("outputs", "sizes"), SHAPES)
+def test_equals_the_cpu(
+    kernels: Callable[..., Result], outputs: int, sizes: list[tuple[int, int]], scale: float
+) -> None:
+    arguments = batch(0, outputs, sizes, scale)
+    expected, expected_gradient = on_cpu(*arguments)
+    losses, gradient = kernels(*arguments)
+    assert torch.allclose(losses, expected, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-11)
+    losses, gradient = kernels(arguments[0].float(), *arguments[1:])
+    assert torch.allclose(losses.double(), expected, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(gradient.double(), expected_gradient, atol=2e-5 * scale)
+
+
+def test_thousands_of_labels(kernels: Callable[..., Result]) -> None:
+    arguments = batch(1, 5, [(2100, 2050)])
+    expected, expected_gradient = on_cpu(*arguments)
+    losses, gradient = kernels(*arguments)
+    assert torch.allclose(losses, expected, rtol=1e-10)
+    assert torch.allclose(gradient, expected_gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_in_and_out(kernels: Callable[..., Result], dtype: torch.dtype) -> None:
+    logits, *rest = batch(2, 12, [(30, 8), (20, 3)])
+    logits = logits.to(dtype)
+    expected, expected_gradient = on_cpu(logits.double(), *rest)
+    losses, gradient = kernels(logits, *rest)
+    assert losses.dtype == torch.float32
+    assert gradient.dtype == dtype
+    assert torch.allclose(losses.double(), expected, rtol=1e-5)
+    assert torch.allclose(gradient.double(), expected_gradient.to(dtype).double(), atol=1e-2)
+
+
+def test_layouts_and_concatenated_targets(kernels: Callable[..., Result]) -> None:
+    logits, targets, *counts = batch(3, 7, [(20, 5), (14, 3), (9, 0)])
+    losses, gradient = kernels(logits, targets, *counts)
+    time_first = logits.transpose(0, 1).contiguous().transpose(0, 1)
+    outputs_first = logits.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    row = torch.cat([labels[:count] for labels, count in zip(targets, counts[1].tolist(), strict=True)])
+    for other, labels in ((time_first, targets), (outputs_first, targets), (logits, row)):
+        other_losses, other_gradient = kernels(other, labels, *counts)
+        assert torch.equal(other_losses, losses)
+        assert torch.equal(other_gradient, gradient)
+
+
+def test_weights_scale_the_gradient_alone(kernels: Callable[..., Result]) -> None:
+    arguments = batch(4, 6, [(20, 5), (14, 3)])
+    losses, gradient = kernels(*arguments)
+    weights = torch.tensor([0.25, 3.0], dtype=torch.float64)
+    other_losses, other_gradient = kernels(*arguments, weights=weights)
+    assert torch.equal(other_losses, losses)
+    assert torch.allclose(other_gradient, gradient * weights[:, None, None], atol=1e-12)
+
+
+def test_what_cannot_be_aligned_costs_infinity_and_teaches_nothing(kernels: Callable[..., Result]) -> None:
+    """Too few frames by one for the repeated label; a label masked out; a good utterance beside them."""
+    logits = torch.randn(3, 4, 5, dtype=torch.float64)
+    logits[1, :, 2] = -torch.inf
+    targets = torch.tensor([[1, 1, 2], [2, 3, 1], [1, 2, 3]])
+    losses, gradient = kernels(logits, targets, lengths(3, 4, 4), lengths(3, 3, 3))
+    assert losses.isinf().tolist() == [True, True, False]
+    assert gradient[:2].abs().max() == 0
+    assert gradient[2].abs().max() > 0
+
+
+def test_more_labels_than_frames_of_any_utterance(kernels: Callable[..., Result]) -> None:
+    losses, gradient = kernels(torch.randn(1, 3, 5), torch.tensor([[1, 2, 3, 4, 1, 2]]), lengths(3), lengths(6))
+    assert losses.isinf().all()
+    assert gradient.abs().max() == 0
+
+
+def test_nan_stays_in_its_utterance(kernels: Callable[..., Result]) -> None:
+    logits, *rest = batch(5, 5, [(10, 2), (10, 3)])
+    logits[0, 3, 4] = torch.nan
+    losses, gradient = kernels(logits, *rest)
+    assert losses.isnan().tolist() == [True, False]
+    assert gradient[0].isnan().any()
+    assert not gradient[1].isnan().any()
+
+
+def test_wrong_lengths_and_labels_cost_nan(kernels: Callable[..., Result]) -> None:
+    """They lie on the GPU, and no one waits to look at them."""
+    logits = torch.randn(5, 6, 4)
+    targets = torch.tensor([[1, 2], [1, 4], [0, 1], [1, -1], [3, 2]])
+    losses, _ = kernels(logits, targets, lengths(7, 6, 6, 6, 6), lengths(2, 2, 2, 2, 2))
+    assert losses.isnan().tolist() == [True, True, True, True, False]
+
+
+def test_padding_has_no_influence_and_no_gradient(kernels: Callable[..., Result]) -> None:
+    logits, *rest = batch(6, 5, [(12, 3), (5, 2)])
+    losses, gradient = kernels(logits, *rest)
+    logits[1, 5:] = torch.nan
+    assert torch.equal(kernels(logits, *rest)[0], losses)
+    assert gradient[1, 5:].abs().max() == 0
+
+
+def test_losses_alone(emulated: ctypes.CDLL) -> None:
+    arguments = batch(7, 9, [(30, 8), (20, 3)])
+    weights = torch.ones(2, dtype=torch.float64)
+    losses, gradient = run_kernels(emulated, *arguments, weights, 0, False)
+    assert gradient.numel() == 0
+    assert torch.equal(losses, run_kernels(emulated, *arguments, weights, 0, True)[0])
+
+
+@pytest.mark.parametrize("sizes", [[(40, 30), (9, 2)], [(300, 290)], [(600, 560)]])
+def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, sizes: list[tuple[int, int]]) -> None:
+    """A missing barrier would show."""
+    logits, *rest = batch(8, 9, sizes)
+    weights = torch.ones(len(sizes), dtype=torch.float64)
+    results = []
+    for seed in range(5):
+        emulated.emulator_seed(seed)
+        results.append(run_kernels(emulated, logits.float(), *rest, weights, 0, True))
+    for losses, gradient in results[1:]:
+        assert torch.equal(losses, results[0][0])
+        assert torch.equal(gradient, results[0][1])
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:
+    """For A100 and H100; the library loads without a GPU and has the functions that Python calls."""
+    compile_kernels("ctc", tmp_path / "ctc.so", ["80", "90"])
+    library = ctypes.CDLL(str(tmp_path / "ctc.so"))
+    assert all(hasattr(library, name) for name in ("ds2_ctc", "ds2_ctc_workspace"))
+    assert library.ds2_ctc_most_labels() >= 8000
+    if tool := shutil.which("cuobjdump"):
+        listing = subprocess.run([tool, "--list-elf", str(tmp_path / "ctc.so")], capture_output=True, text=True).stdout
+        assert "sm_80" in listing
+        assert "sm_90" in listing
+
+
+@needs_gpu
+def test_captured_in_a_graph_and_deterministic() -> None:
+    logits, *rest = (tensor.cuda() for tensor in batch(9, 29, [(200, 60), (150, 40)]))
+    scores = logits.float().requires_grad_()
+
+    def step() -> Tensor:
+        return torch.autograd.grad(ctc_loss(scores, *rest, reduction="sum"), scores)[0]
+
+    expected = step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gradient = step()
+    graph.replay()
+    assert torch.equal(gradient, expected)
