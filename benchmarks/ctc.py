@@ -7,6 +7,7 @@ memory the passes take beyond the gradient itself (peak of the process, measured
 """
 
 import argparse
+import gc
 import statistics
 import subprocess
 import sys
@@ -78,13 +79,19 @@ def gradient(inputs: tuple[Tensor, ...], function: Callable[..., Tensor]) -> Ten
 
 
 def in_turn(inputs: tuple[Tensor, ...], repeats: int) -> tuple[float, float]:
-    """Median seconds of torch and of ours, alternating; one pass of each before that counts for nothing."""
+    """Median seconds of torch and of ours, alternating; one pass of each before that counts for nothing.
+
+    Python's garbage collector rests, as it does in timeit: its milliseconds would fall on whoever is running.
+    """
+    gc.collect()
+    gc.disable()
     times: dict[Callable[..., Tensor], list[float]] = {torchs: [], ours: []}
     for _ in range(repeats + 1):
         for function, taken in times.items():
             began = time.perf_counter()
             gradient(inputs, function)
             taken.append(time.perf_counter() - began)
+    gc.enable()
     return statistics.median(times[torchs][1:]), statistics.median(times[ours][1:])
 
 

@@ -4,14 +4,13 @@ import ctypes
 import functools
 import heapq
 import mmap
-import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ds2.ctc.numba_kernels import ctc_utterances
+from ds2.ctc.threads import run_in_threads
 
 HUGE = 8 << 20  # bytes from which on memory comes fresh from the system
 
@@ -46,11 +45,7 @@ def ctc_on_cpu(
             _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
             _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result),
         )  # fmt: skip
-        first, *others = _share(lengths * (outputs + 8 * sizes), torch.get_num_threads())
-        started = [_pool(os.getpid()).submit(run, group) for group in others]
-        run(first)
-        for future in started:
-            future.result()
+        run_in_threads(run, _share(lengths * (outputs + 8 * sizes), torch.get_num_threads()))
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
@@ -59,12 +54,6 @@ def ctc_on_cpu(
 def _run(*arguments) -> None:  # type: ignore[no-untyped-def]
     *kernel_arguments, order = arguments
     ctc_utterances(order, *kernel_arguments)
-
-
-@functools.cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads of this process: after a fork the parent's are gone."""
-    return ThreadPoolExecutor(os.cpu_count())
 
 
 def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:

@@ -1,0 +1,59 @@
+"""Runs pieces of work on the threads that torch's operators run on.
+
+After an operator torch's OpenMP threads keep their cores for some milliseconds, waiting for the next: threads of our
+own would have to share those cores with them. So we ask the same OpenMP runtime for the same threads.
+"""
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+Piece = TypeVar("Piece")
+
+
+def run_in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
+    """Calls `work`, which should release the GIL, with each piece, on a thread; raises what one of them raised."""
+    left = list(pieces)
+    if len(left) < 2:
+        for piece in left:
+            work(piece)
+    elif (openmp := _torchs_openmp()) is None:
+        list(_pool(os.getpid()).map(work, left))
+    else:
+        _run_on_openmp(openmp, work, left)
+
+
+def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Piece], object], pieces: list[Piece]) -> None:
+    errors: list[BaseException] = []
+    left = iter(pieces)  # shared: there may be fewer threads than pieces
+
+    def take_and_work(_: object) -> None:
+        try:
+            for piece in left:
+                work(piece)
+        except BaseException as error:  # must not leave the callback
+            errors.append(error)
+
+    openmp.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(take_and_work), None, len(pieces), 0)
+    if errors:
+        raise errors[0]
+
+
+@functools.cache
+def _torchs_openmp() -> ctypes.CDLL | None:
+    """GNU's runtime, which torch brings along on Linux."""
+    for path in Path(torch.__file__).parent.glob("lib/libgomp*.so*"):
+        return ctypes.CDLL(str(path))
+    return None
+
+
+@functools.cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads of this process: after a fork the parent's are gone."""
+    return ThreadPoolExecutor(os.cpu_count())
