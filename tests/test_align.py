@@ -2,7 +2,9 @@
 
 import json
 import random
+import shutil
 import statistics
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,41 @@ def test_joins_of_connected_digits_are_found(recognizer: Recognizer, tmp_path: P
         for word, (start, end) in zip(words, spans, strict=True):
             errors += [abs(word.start - start), abs(word.end - end)]
     assert statistics.median(errors) < 0.04
+
+
+PHONES = {"zero": 4, "one": 3, "two": 2, "three": 3, "four": 3, "five": 3, "six": 4, "seven": 5, "eight": 2, "nine": 3}
+
+
+@pytest.mark.skipif(shutil.which("flite") is None, reason="the speech synthesiser flite is not installed")
+def test_a_synthesiser_agrees_on_when_it_spoke(recognizer: Recognizer, tmp_path: Path) -> None:
+    """flite tells when each phone ends: median error of starts and ends below 40 ms, in voices it has."""
+    rng, errors = random.Random(0), []
+    for voice in ("kal", "slt", "rms", "awb"):
+        for _ in range(10):
+            texts = rng.sample(sorted(PHONES), 5)
+            path = tmp_path / "string.wav"
+            command = ["flite", "-voice", voice, "-psdur", "-t", " ".join(texts), "-o", str(path)]
+            listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            words = align(recognizer, path, " ".join(texts)).transcript.words
+            for word, (start, end) in zip(words, spoken(listing, texts), strict=True):
+                errors += [abs(word.start - start), abs(word.end - end)]
+    assert statistics.median(errors) < 0.04
+
+
+def spoken(listing: list[str], texts: list[str]) -> list[Span]:
+    """Spans of words from flite's list of phones and the time at which each ends."""
+    spans, before = [], 0.0
+    phones = []
+    for entry in listing:
+        phone, _, end = entry.partition(":")
+        if phone != "pau":
+            phones.append((before, float(end)))
+        before = float(end)
+    for text in texts:
+        own, phones = phones[: PHONES[text]], phones[PHONES[text] :]
+        spans.append((own[0][0], own[-1][1]))
+    assert not phones
+    return spans
 
 
 def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) -> None:

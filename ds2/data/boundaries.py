@@ -8,7 +8,7 @@ from torch import Tensor
 HOP = 0.01  # seconds between levels
 REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
 AROUND = 5  # levels on each side of a gap that tell how loud the words are
-QUIET_SHARE = 0.15  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
+QUIET_SHARE = 0.06  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
 
 
 def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
