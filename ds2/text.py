@@ -1,17 +1,29 @@
 """Text: the alphabet of a model, and the normal form that transcripts are trained and compared in."""
 
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from ds2.errors import InputError
 
+Units = Literal["characters", "bigrams"]
+
 BLANK = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
+IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
+BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
 ZERO_WIDTH_SPACE = "\u200b"
 
 
 class Tokenizer:
-    """Maps text to token indices and back; index 0 is CTC's blank. One token is one character."""
+    """Maps text to token indices and back; index 0 is CTC's blank.
+
+    Tokens are characters, whatever the script; or characters and bigrams, which a word is cut into from left to right
+    in pairs, a single character at the end of a word of odd length (Deep Speech 2, section 3.5):
+
+        the cat sat  ->  th e _ ca t _ sa t
+    """
 
     def __init__(self, tokens: Sequence[str]):
         """`tokens` in the order of the model's outputs.
@@ -25,11 +37,19 @@ class Tokenizer:
         self.index = {token: index for index, token in enumerate(tokens)}
         if len(self.index) != len(self.tokens):
             raise InputError("tokens: each may occur only once")
+        self.bigrams = any(len(token) == 2 for token in tokens[1:])
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> "Tokenizer":
-        """The alphabet of a corpus: all characters that occur, sorted, behind the blank."""
-        return cls([BLANK, *sorted({character for text in texts for character in text})])
+    def from_texts(cls, texts: Iterable[str], units: Units = "characters") -> "Tokenizer":
+        """The alphabet of a corpus: all units that occur, sorted, behind the blank.
+
+        An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it.
+        """
+        texts = list(texts)
+        found = {character for text in texts for character in text}
+        if units == "bigrams":
+            found |= {unit for text in texts for unit in _bigrams(text)}
+        return cls([BLANK, *sorted(found, key=lambda unit: (len(unit), unit))])
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -44,28 +64,74 @@ class Tokenizer:
         Raises:
             InputError: a character that the alphabet lacks; none is ever dropped silently.
         """
+        units = self._known(_bigrams(text)) if self.bigrams else iter(text)
         try:
-            return [self.index[character] for character in text]
+            return [self.index[unit] for unit in units]
         except KeyError:
             unknown = "".join(sorted(self.unknown(text)))
             raise InputError(f"{text!r}: not in the model's alphabet: {unknown!r}; normalise the text") from None
+
+    def _known(self, units: Iterator[str]) -> Iterator[str]:
+        """A bigram that the corpus did not have, as two characters."""
+        for unit in units:
+            yield from [unit] if unit in self.index else unit
 
     def decode(self, indices: Iterable[int]) -> str:
         """The text of token indices, in which a decoder has left no blanks."""
         return "".join(self.tokens[index] for index in indices)
 
 
-def normalize(text: str) -> str:
+def _bigrams(text: str) -> Iterator[str]:
+    """th e _ ca t _ sa t: pairs from the left of each word; spaces and last odd characters alone."""
+    for part in re.findall(r" |[^ ]+", text):
+        yield from (part[start : start + 2] for start in range(0, len(part), 2))
+
+
+def normalize(text: str, language: str = "") -> str:
     """Compatibility form, lower case, no punctuation but apostrophes inside words, single spaces.
 
     Idempotent: a normalised text is its own normal form.
+
+    Args:
+        language: "en" also writes numbers as words, "zh" as characters, and leaves no spaces between ideographs; any
+            other leaves numbers as they are.
     """
+    if language == "en":
+        text = _english_numbers(text)
+    elif language == "zh":
+        text = _mandarin_numbers(text)
     text = _visible(text).translate(APOSTROPHES)  # before NFKC, which makes a space and an accent of ´
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()
-    return " ".join(word for word in (word.strip("'") for word in words) if word)
+    text = " ".join(word for word in (word.strip("'") for word in words) if word)
+    return re.sub(BETWEEN_IDEOGRAPHS, "", text) if language == "zh" else text
+
+
+def _english_numbers(text: str) -> str:
+    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.5% -> two point five percent."""
+    from num2words import num2words
+
+    def words(match: re.Match[str]) -> str:
+        number, ordinal = match["number"].replace(",", ""), match["ordinal"]
+        if ordinal:
+            return f" {num2words(int(number), to='ordinal')} " if "." not in number else match[0]
+        year = len(number) == 4 and number.isdigit() and "1100" <= number <= "2099" and "," not in match["number"]
+        spoken = (
+            num2words(int(number), to="year") if year else num2words(float(number) if "." in number else int(number))
+        )
+        return f" {spoken} " + ("percent " if match["percent"] else "")
+
+    text = unicodedata.normalize("NFKC", text)
+    return re.sub(r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?", words, text)
+
+
+def _mandarin_numbers(text: str) -> str:
+    """123 -> 一百二十三; 3.5% -> 百分之三点五."""
+    import cn2an
+
+    return str(cn2an.transform(unicodedata.normalize("NFKC", text), "an2cn"))
 
 
 def _visible(text: str) -> str:

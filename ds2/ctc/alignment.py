@@ -87,3 +87,22 @@ def _check(log_probs: Tensor, targets: Tensor, blank: int) -> None:
         raise ValueError("log_probs hold NaN")
     if targets.numel() and bool((targets >= outputs).any() | (targets < STAR).any() | (targets == blank).any()):
         raise ValueError(f"targets must be 0..{outputs - 1} or STAR without the blank {blank}")
+
+
+def frame_labels(logits: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """(B, T) int64: which of its targets (from 1 on) each frame speaks on the most probable path; 0 in pauses.
+
+    Args:
+        logits: (B, T, V); lengths: (B,) frames. targets: (B, L) padded; target_lengths: (B,) labels. An utterance whose
+            targets do not fit into its frames is one pause.
+    """
+    log_probs = logits.detach().float().log_softmax(2).cpu()
+    labels = torch.zeros(logits.shape[:2], dtype=torch.long)
+    for index, (frames, count) in enumerate(zip(lengths.tolist(), target_lengths.tolist(), strict=True)):
+        try:
+            alignment = ctc_align(log_probs[index, :frames], targets[index, :count])
+        except InputError:
+            continue
+        for number, (start, end) in enumerate(zip(alignment.starts.tolist(), alignment.ends.tolist(), strict=True)):
+            labels[index, start:end] = number + 1
+    return labels.to(logits.device)

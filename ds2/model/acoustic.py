@@ -3,13 +3,17 @@
 import itertools
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ds2.model.convolution import Convolution, ConvolutionConfig
+from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend, FrontendConfig
-from ds2.model.recurrent import BidirectionalGRU
+from ds2.model.lookahead import RowConvolution
+from ds2.model.random_walk import RandomWalk
+from ds2.model.recurrent import Cell, RecurrentLayer
 
 
 @dataclass(frozen=True)
@@ -21,25 +25,49 @@ class ModelConfig:
         ConvolutionConfig(32, (41, 11), (2, 2)),
         ConvolutionConfig(32, (21, 11), (2, 1)),
     )
+    cell: Cell = "gru"
     recurrent_layers: int = 5
     hidden: int = 800  # H: units of a recurrent layer
+    bidirectional: bool = True
+    lookahead: int = 0  # tau: frames that a row convolution above the recurrent layers sees ahead; 0: there is none
+    fully_connected: int = 0  # units of a layer before the output; 0: there is none
+    random_walk: int = 0  # radius in frames within which posteriors diffuse; 0: they do not
     batch_norm: bool = True
     dropout: float = 0.0  # share of recurrent outputs dropped in training
 
     def __post_init__(self) -> None:
         if self.recurrent_layers < 1 or self.hidden < 1:
             raise ValueError(f"recurrent_layers {self.recurrent_layers} and hidden {self.hidden} must be at least 1")
+        if not self.convolutions:
+            raise ValueError("convolutions must hold at least one layer")
+        for name in ("lookahead", "fully_connected", "random_walk"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} {getattr(self, name)} must be 0 or more")
+
+    @property
+    def stride(self) -> int:
+        """Frames of the front end per output frame."""
+        return math.prod(convolution.stride[1] for convolution in self.convolutions)
 
     @property
     def frame_seconds(self) -> float:
         """Seconds of audio per output frame: the hop times the time strides."""
-        return self.frontend.hop * math.prod(convolution.stride[1] for convolution in self.convolutions)
+        return self.frontend.hop * self.stride
+
+
+class Output(NamedTuple):
+    """What the network says of a batch, before the softmax."""
+
+    logits: Tensor  # (B, T', V) unnormalised scores
+    lengths: Tensor  # (B,) output frames
+    affinities: Tensor | None  # (B, T', 2R + 1) of the random walk
 
 
 class AcousticModel(nn.Module):
     """Samples -> log-probabilities of the tokens, blank first.
 
-    (B, N) -> frontend (B, F, T) -> convolutions (B, C, F', T') -> (B, T', C * F') -> GRUs (B, T', H) -> (B, T', V)
+    (B, N) -> frontend (B, F, T) -> convolutions (B, C, F', T') -> (B, T', C * F') -> recurrent (B, T', H)
+    -> lookahead (B, T', H) -> fully connected (B, T', U) -> output (B, T', V) -> random walk (B, T', V)
     """
 
     def __init__(self, config: ModelConfig, outputs: int):
@@ -49,26 +77,43 @@ class AcousticModel(nn.Module):
         self.convolutions = nn.ModuleList()
         channels, bins = 1, config.frontend.bins
         for convolution in config.convolutions:
-            self.convolutions.append(Convolution(channels, convolution, config.batch_norm))
-            channels, bins = convolution.channels, math.ceil(bins / convolution.stride[0])
+            self.convolutions.append(Convolution(channels, bins, convolution, config.batch_norm))
+            channels, bins = convolution.channels, convolution.bins(bins)
         sizes = [channels * bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = nn.ModuleList(
-            BidirectionalGRU(inputs, hidden, config.batch_norm) for inputs, hidden in itertools.pairwise(sizes)
+            RecurrentLayer(config.cell, inputs, hidden, config.batch_norm, config.bidirectional)
+            for inputs, hidden in itertools.pairwise(sizes)
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.output = nn.Linear(config.hidden, outputs)
+        self.lookahead = RowConvolution(config.hidden, config.lookahead) if config.lookahead else None
+        units = config.fully_connected or config.hidden
+        self.fully_connected = (
+            FullyConnected(config.hidden, units, config.batch_norm) if config.fully_connected else None
+        )
+        self.output = nn.Linear(units, outputs)
+        self.random_walk = RandomWalk(channels * bins, config.random_walk) if config.random_walk else None
 
-    def logits(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, F, T) features, (B,) frames -> (B, T', V) unnormalised scores, (B,) output frames."""
+    def network(self, features: Tensor, lengths: Tensor) -> Output:
+        """(B, F, T) features, 0 behind the (B,) lengths -> scores of the tokens."""
         x = features.unsqueeze(1)
         for convolution in self.convolutions:
             x, lengths = convolution(x, lengths)
-        x = x.flatten(1, 2).transpose(1, 2)
+        low = x = x.flatten(1, 2).transpose(1, 2)
         for recurrent in self.recurrent:
             x = self.dropout(recurrent(x, lengths))
-        return self.output(x), lengths
+        if self.lookahead is not None:
+            x = self.lookahead(x)
+        logits = self.head(x, lengths)
+        if self.random_walk is None:
+            return Output(logits, lengths, None)
+        affinities = self.random_walk.affinities(low, lengths)
+        return Output(self.random_walk(logits, affinities), lengths, affinities)
+
+    def head(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T', H) -> (B, T', V): what is done to each frame alone."""
+        return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) samples at `config.frontend.sample_rate`, (B,) -> (B, T', V) log_probs in float32, (B,) frames."""
-        logits, lengths = self.logits(*self.frontend(samples, sample_lengths))
-        return torch.log_softmax(logits.float(), dim=2), lengths
+        output = self.network(*self.frontend(samples, sample_lengths))
+        return torch.log_softmax(output.logits.float(), dim=2), output.lengths

@@ -1,5 +1,6 @@
-"""2-D convolutions over frequency and time, each followed by BN and a clipped ReLU (Deep Speech 2, section 3.4)."""
+"""Convolutions over frequency and time, or over time alone, then BN and clipped ReLU (Deep Speech 2, section 3.4)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,15 +18,38 @@ def clipped_relu(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ConvolutionConfig:
-    """One layer; pairs are (frequency, time), in bins and frames."""
+    """One layer; pairs are (frequency, time), in bins and frames.
+
+    The paper's: 2-D (41, 11) / (2, 2) / 32, then (21, 11) / (2, 1) / 32, then the same with 96 channels; 1-D (0, 11) /
+    (1, 2) / 1280.
+    """
 
     channels: int = 32
-    kernel: tuple[int, int] = (41, 11)  # odd, so that "same" padding is symmetric
+    kernel: tuple[int, int] = (41, 11)  # odd, so that "same" padding is symmetric; frequency 0: all bins at once (1-D)
     stride: tuple[int, int] = (2, 2)
+    lookahead: int | None = None  # frames after the present one that the kernel sees; None: as many as before it
 
     def __post_init__(self) -> None:
-        if not all(size % 2 for size in self.kernel):
-            raise ValueError(f"kernel {self.kernel} must be odd in frequency and time")
+        if not all(size % 2 or (size == 0 and axis == 0) for axis, size in enumerate(self.kernel)):
+            raise ValueError(f"kernel {self.kernel} must be odd in frequency (or 0: all bins) and time")
+        if self.channels < 1 or min(self.stride) < 1:
+            raise ValueError(f"channels {self.channels} and stride {self.stride} must be at least 1")
+        if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
+            raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
+
+    @property
+    def after(self) -> int:
+        """Frames of right context."""
+        return self.kernel[1] // 2 if self.lookahead is None else self.lookahead
+
+    @property
+    def before(self) -> int:
+        """Frames of left context."""
+        return self.kernel[1] - 1 - self.after
+
+    def bins(self, bins: int) -> int:
+        """Frequency bins in -> out."""
+        return math.ceil(bins / self.stride[0]) if self.kernel[0] else 1
 
 
 class Convolution(nn.Module):
@@ -35,20 +59,33 @@ class Convolution(nn.Module):
     that an utterance gives the same result alone and in a batch.
     """
 
-    def __init__(self, inputs: int, config: ConvolutionConfig, batch_norm: bool):
+    def __init__(self, inputs: int, bins: int, config: ConvolutionConfig, batch_norm: bool):
         super().__init__()
-        self.stride = config.stride
-        padding = (config.kernel[0] // 2, config.kernel[1] // 2)
-        self.kernel = nn.Conv2d(inputs, config.channels, config.kernel, config.stride, padding, bias=not batch_norm)
+        self.config = config
+        height = config.kernel[0] or bins
+        padding = config.kernel[0] // 2, 0 if config.lookahead is not None else config.after
+        kernel = (height, config.kernel[1])
+        self.kernel = nn.Conv2d(inputs, config.channels, kernel, config.stride, padding, bias=not batch_norm)
         self.norm = ChannelBatchNorm(config.channels) if batch_norm else None
 
     def frames(self, lengths: Tensor) -> Tensor:
         """(B,) frames in -> (B,) frames out: ceil(frames / time stride)."""
-        return (lengths + self.stride[1] - 1) // self.stride[1]
+        return (lengths + self.config.stride[1] - 1) // self.config.stride[1]
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, C, F, T) with zeros behind the (B,) lengths -> the same at the layer's output."""
-        x, lengths = self.kernel(x), self.frames(lengths)
+        if self.config.lookahead is not None:
+            x = nn.functional.pad(x, (self.config.before, self.config.after))
+        return self.activate(self.kernel(x), self.frames(lengths))
+
+    def step(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, C, F, T) whose frames bring their context in time along; (B,) how many the layer gives of each."""
+        padding = (self.config.kernel[0] // 2, 0)
+        x = nn.functional.conv2d(x, self.kernel.weight, self.kernel.bias, self.kernel.stride, padding)
+        return self.activate(x[..., : max(1, int(lengths.max()))], lengths)
+
+    def activate(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """BN, clipped ReLU and zeros behind the lengths."""
         valid = valid_mask(lengths, x.shape[3])
         if self.norm is not None:
             x = self.norm(x, valid)

@@ -1,12 +1,14 @@
 """Front end: samples -> log-spectrogram features (Deep Speech 2, section 3: power-normalised audio, 20 ms / 10 ms)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
 SILENCE = 1e-5  # RMS below which samples are left as they are: 16-bit rounding alone has 9e-6
+PRIOR_SECONDS = 1.0  # adaptive normalisation: what the training set's power counts for against the stream's own
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class FrontendConfig:
     sample_rate: int = 16000  # Hz
     window: float = 0.020  # seconds
     hop: float = 0.010  # seconds
+    power: Literal["utterance", "adaptive"] = "utterance"  # whose power normalises; adaptive: of what was heard so far
 
     @property
     def window_samples(self) -> int:
@@ -39,10 +42,14 @@ def valid_mask(lengths: Tensor, size: int) -> Tensor:
 class Frontend(nn.Module):
     """Samples -> standardised log-power spectrogram.
 
-        samples / RMS  ->  Hann window, 20 ms every 10 ms  ->  |FFT|^2 / window energy  ->  log  ->  (x - mean) / std
+        samples  ->  Hann window, 20 ms every 10 ms  ->  |FFT|^2 / window energy / power  ->  log  ->  (x - mean) / std
 
     White noise has the expected power 1 in every bin, whatever the rate or the window. No frame reaches beyond the
     samples, so padding behind an utterance never changes its features.
+
+    The power is that of the whole utterance; or, in a model for live streams, the mean of the frames up to the present
+    one and of one second at the training set's power: known at once, the same live and offline, and ever closer to the
+    speaker's own.
 
     `mean` and `std` (F,) are statistics of the training set (`set_statistics`), not of the utterance: one spoken
     word keeps its colour, and a stream can be normalised before its end is known.
@@ -50,12 +57,15 @@ class Frontend(nn.Module):
 
     mean: Tensor
     std: Tensor
+    prior_power: Tensor
 
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
+        if config.power == "adaptive":
+            self.register_buffer("prior_power", torch.tensor(1e-2))  # mean square of the training set's samples
 
     def frames(self, sample_lengths: Tensor) -> Tensor:
         """(B,) samples -> (B,) frames. At least one: an utterance shorter than a window is padded to one window."""
@@ -66,20 +76,46 @@ class Frontend(nn.Module):
         """(B, N) float samples, (B,) lengths -> (B, F, T) natural log of power, (B,) frames; not yet standardised."""
         valid = valid_mask(sample_lengths, samples.shape[1])
         samples = torch.where(valid, samples, 0.0)
-        power = samples.square().sum(1) / sample_lengths.clamp(min=1)
-        rms = power.sqrt().unsqueeze(1)
-        samples = torch.where(rms > SILENCE, samples / rms.clamp(min=SILENCE), samples)
         window, hop = self.config.window_samples, self.config.hop_samples
-        samples = nn.functional.pad(samples, (0, max(0, window - samples.shape[1])))
-        hann = torch.hann_window(window, periodic=False, dtype=samples.dtype, device=samples.device)
-        spectrum = torch.fft.rfft(samples.unfold(1, window, hop) * (hann / hann.norm()))
+        frames = nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
+        if self.config.power == "adaptive":
+            heard = torch.zeros(len(samples), dtype=torch.float64, device=samples.device)
+            power, _ = self.adaptive_power(frames, heard, torch.zeros_like(heard))
+        else:
+            power = (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
+        return self.log_frames(frames, power), self.frames(sample_lengths)
+
+    def adaptive_power(self, frames: Tensor, heard: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean square of all frames of a stream up to each one, drawn towards the training set's.
+
+        Args:
+            frames: (B, T, window) samples.
+            heard: (B,) float64, sum of the mean squares of the frames before; count: (B,) how many those were.
+
+        Returns:
+            (B, T) power, (B, T) float64 sums up to each frame.
+        """
+        sums = heard.unsqueeze(1) + frames.double().square().mean(2).cumsum(1)
+        prior = PRIOR_SECONDS / self.config.hop
+        number = count.unsqueeze(1) + torch.arange(1, frames.shape[1] + 1, device=frames.device)
+        return ((prior * self.prior_power + sums) / (prior + number)).to(frames.dtype), sums
+
+    def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
+        """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
+        rms = power.sqrt().unsqueeze(2)
+        window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
+        spectrum = torch.fft.rfft(frames / torch.where(rms > SILENCE, rms, 1.0) * (window / window.norm()))
         features = (spectrum.real.square() + spectrum.imag.square() + POWER_FLOOR).log()
-        return features.transpose(1, 2), self.frames(sample_lengths)
+        return features.transpose(1, 2)
+
+    def standardised(self, features: Tensor) -> Tensor:
+        """(B, F, T) -> (B, F, T) by the training set's mean and deviation."""
+        return (features - self.mean.unsqueeze(1)) / self.std.unsqueeze(1)
 
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 behind each utterance, (B,) frames."""
         features, lengths = self.log_spectrogram(samples, sample_lengths)
-        features = (features - self.mean.unsqueeze(1)) / self.std.unsqueeze(1)
+        features = self.standardised(features)
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
         return torch.where(valid, features, 0.0), lengths
 
@@ -87,3 +123,7 @@ class Frontend(nn.Module):
         """Standardises by the (F,) mean and deviation of the training set's log-power."""
         self.mean.copy_(mean)
         self.std.copy_(std.clamp(min=1e-3))
+
+    def set_prior(self, power: float) -> None:
+        """Adaptive normalisation: the mean square of the training set's samples."""
+        self.prior_power.fill_(power)

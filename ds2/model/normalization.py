@@ -1,10 +1,14 @@
-"""Sequence-wise batch normalisation (Deep Speech 2, section 3.2): statistics over utterances AND valid frames."""
+"""Batch normalisation: sequence-wise, over utterances AND frames (Deep Speech 2, section 3.2); and per time step."""
 
 import torch
 from torch import Tensor, nn
 
+Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
+
 EPSILON = 1e-5
 MOMENTUM = 0.1  # share of the newest minibatch in the running statistics
+STEPS = 200  # time steps that have statistics of their own in a BN-LSTM; later ones use those of the last
+STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)
 
 
 class RunningStatistics(nn.Module):
@@ -57,7 +61,7 @@ class FoldedBatchNorm(RunningStatistics):
     normalising W x, with the same gradients; it costs one D x D covariance per layer, shared by both directions.
     """
 
-    def forward(self, weight: Tensor, moments: tuple[Tensor, Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    def forward(self, weight: Tensor, moments: Moments | None) -> tuple[Tensor, Tensor]:
         """(H, D) weight, `input_moments` of x (None in deployment: running statistics) -> (H, D) W', (H,) b'."""
         mean, variance = self.mean, self.variance
         if moments is not None:
@@ -76,11 +80,39 @@ class Unnormalized(nn.Module):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(size))
 
-    def forward(self, weight: Tensor, moments: tuple[Tensor, Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    def forward(self, weight: Tensor, moments: Moments | None) -> tuple[Tensor, Tensor]:
         return weight, self.bias
 
 
-def input_moments(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+class StepBatchNorm(nn.Module):
+    """BN with statistics of each time step, over the utterances that reach it; one gamma for all steps, no beta."""
+
+    means: Tensor
+    variances: Tensor
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((size,), STEP_GAMMA))
+        self.register_buffer("means", torch.zeros(STEPS, size))
+        self.register_buffer("variances", torch.ones(STEPS, size))
+
+    def forward(self, x: Tensor, valid: Tensor, steps: Tensor) -> Tensor:
+        """(B, H) at time steps (B,), of which those `valid` (B,) count -> (B, H); in training all steps are equal."""
+        steps = steps.clamp(max=STEPS - 1)
+        if not self.training:
+            return self.gamma * (x - self.means[steps]) * torch.rsqrt(self.variances[steps] + EPSILON)
+        weight = valid.to(x.dtype).unsqueeze(1)
+        count = weight.sum().clamp(min=1)
+        mean = (x * weight).sum(0) / count
+        variance = ((x - mean).square() * weight).sum(0) / count
+        with torch.no_grad():
+            step = int(steps[0])
+            self.means[step].lerp_(mean, MOMENTUM)
+            self.variances[step].lerp_(variance * count / (count - 1).clamp(min=1), MOMENTUM)
+        return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
+
+
+def input_moments(x: Tensor, valid: Tensor) -> Moments:
     """(B, T, D), (B, T) boolean -> mean (D,), covariance (D, D), count () over all valid frames of the minibatch."""
     weight = valid.unsqueeze(2).to(x.dtype)
     count = valid.sum()

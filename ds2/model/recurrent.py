@@ -1,41 +1,161 @@
-"""Recurrent layers with sequence-wise BN on the input term (Deep Speech 2, sections 3.2 and 3.3)."""
+"""Recurrent layers with sequence-wise BN on the input term (Deep Speech 2, sections 3.2 and 3.3).
+
+    x (B, T, D) --> Direction, first frame to last ----\\
+           \\                                            + --> (B, T, H)      the two are SUMMED
+            \\----> Direction, last frame to first -----/
+
+The backward direction turns round the valid part of each utterance only; a forward-only layer has none.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ds2.model.convolution import CLIP, clipped_relu
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, Unnormalized, input_moments
+from ds2.model.normalization import FoldedBatchNorm, Moments, StepBatchNorm, Unnormalized, input_moments
 
-GATES = 3  # GRU: reset, update, candidate
+Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
+State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
+GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
+NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
-class GRUDirection(nn.Module):
-    """One direction of a GRU whose input term is batch-normalised, on torch's fused kernel.
+class Direction(nn.Module):
+    """One direction of a simple RNN, GRU or LSTM whose input term is batch-normalised, on torch's fused kernels.
 
-        r, z = sigmoid(BN(W x_t) + U h_{t-1});  n = tanh(BN(W_n x_t) + r * (U_n h_{t-1} + c_n));
-        h_t = (1 - z) * n + z * h_{t-1}
+        rnn    h_t = clipped_relu(BN(W x_t) + U h_{t-1} + c)
+        gru    r, z = sigmoid(BN(W x_t) + U h_{t-1});  n = tanh(BN(W_n x_t) + r * (U_n h_{t-1} + c_n));
+               h_t = (1 - z) * n + z * h_{t-1}
+        lstm   i, f, o = sigmoid(BN(W x_t) + U h_{t-1} + c), g = tanh(the same);
+               c_t = f * c_{t-1} + i * g;  h_t = o * tanh(c_t)
 
-    The BN is folded into W (normalization.FoldedBatchNorm), so it costs no pass over time of its own. The candidate
-    keeps tanh, as the fused kernels have it, where the paper's simple RNN uses the clipped ReLU.
+    The BN is folded into W (normalization.FoldedBatchNorm), so it costs no pass over time of its own. Gates keep tanh,
+    as the fused kernels have it. torch's simple RNN has a ReLU without the clip: its result is taken where no state
+    exceeds the clip, which makes them equal; otherwise a loop over the frames runs, some ten times slower.
     """
 
-    def __init__(self, inputs: int, hidden: int, batch_norm: bool):
+    def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool):
         super().__init__()
-        self.input_weight = nn.Parameter(torch.empty(GATES * hidden, inputs))
-        self.recurrent_weight = nn.Parameter(torch.empty(GATES * hidden, hidden))
-        self.recurrent_bias = nn.Parameter(torch.zeros(GATES * hidden))
-        self.norm = FoldedBatchNorm(GATES * hidden) if batch_norm else Unnormalized(GATES * hidden)
-        nn.init.xavier_uniform_(self.input_weight)
-        for gate in self.recurrent_weight.chunk(GATES):
-            nn.init.orthogonal_(gate)
+        gates = GATES[cell]
+        self.cell = cell
+        self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
+        self.recurrent_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
+        self.recurrent_bias = nn.Parameter(torch.zeros(gates * hidden))
+        self.norm = FoldedBatchNorm(gates * hidden) if batch_norm else Unnormalized(gates * hidden)
+        initialize(self.input_weight, self.recurrent_weight, gates)
+        if cell == "lstm":
+            nn.init.ones_(self.recurrent_bias[hidden : 2 * hidden])  # forget nothing at first
 
-    def forward(self, x: Tensor, moments: tuple[Tensor, Tensor, Tensor] | None) -> Tensor:
-        """(B, T, D), moments of x in training -> (B, T, H)."""
+    def start(self, streams: int) -> State:
+        zeros = self.recurrent_bias.new_zeros(streams, self.recurrent_weight.shape[1])
+        return (zeros, zeros) if self.cell == "lstm" else (zeros,)
+
+    def forward(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
+        """(B, T, D), (B,), moments of x in training -> (B, T, H), of any value behind the lengths."""
         weight, bias = self.norm(self.input_weight, moments)
+        start = [part.to(x.dtype) for part in self.start(x.shape[0])]
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
-        start = x.new_zeros(1, x.shape[0], self.recurrent_weight.shape[1])
-        output, _ = torch.gru(x, start, parameters, True, 1, 0.0, self.training, False, True)
+        output = self._kernel(x, self._first(start), parameters, True, 1, 0.0, self.training, False, True)[0]
+        if self.cell == "rnn" and bool((output > CLIP).any()):
+            return self._clipped(x, weight, bias, start[0])
         return output
+
+    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B, T, D) next frames of B streams, (B,) how many of each, at least 1 -> (B, T, H), state behind them."""
+        weight, bias = self.norm(self.input_weight, None)
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        first = self._first([part[order] for part in state])
+        parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
+        output, *last = self._kernel(packed.data, packed.batch_sizes, first, parameters, True, 1, 0.0, False, False)
+        if self.cell == "rnn" and bool((output > CLIP).any()):
+            rows = self._clipped(x, weight, bias, state[0])
+            return rows, (rows[torch.arange(len(x), device=x.device), lengths - 1],)
+        rows, _ = pad_packed_sequence(packed._replace(data=output), batch_first=True, total_length=x.shape[1])
+        return rows, tuple(part[0, back] for part in last)
+
+    @property
+    def _kernel(self) -> Callable[..., Any]:
+        kernels: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_relu, "gru": torch.gru, "lstm": torch.lstm}
+        return kernels[self.cell]
+
+    def _first(self, state: Sequence[Tensor]) -> Tensor | list[Tensor]:
+        """The state as the kernels want it: of one layer; of an LSTM a list."""
+        layers = [part.unsqueeze(0) for part in state]
+        return layers if self.cell == "lstm" else layers[0]
+
+    def _clipped(self, x: Tensor, weight: Tensor, bias: Tensor, state: Tensor) -> Tensor:
+        terms = nn.functional.linear(x, weight, bias + self.recurrent_bias)
+        states = []
+        for term in terms.unbind(1):
+            state = clipped_relu(term + state @ self.recurrent_weight.T)
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+class BNLSTMDirection(nn.Module):
+    """One direction of a BN-LSTM (Cooijmans et al. 2016): statistics of every time step of their own.
+
+        i, f, g, o = BN(U h_{t-1}; gamma_h) + BN(W x_t; gamma_x) + b
+        c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g);  h_t = sigmoid(o) * tanh(BN(c_t; gamma_c, beta_c))
+
+    The statistics of U h_{t-1} are known only when h_{t-1} is, of all utterances: no fused kernel can do that, and the
+    loop over frames in Python costs some ten times a fused LSTM's time (`benchmarks/model.py`).
+    """
+
+    def __init__(self, inputs: int, hidden: int):
+        super().__init__()
+        gates = GATES["bn-lstm"]
+        self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
+        self.recurrent_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
+        self.bias = nn.Parameter(torch.zeros(gates * hidden))
+        self.input_norm = StepBatchNorm(gates * hidden)
+        self.recurrent_norm = StepBatchNorm(gates * hidden)
+        self.cell_norm = StepBatchNorm(hidden)
+        self.beta = nn.Parameter(torch.zeros(hidden))  # of the cell
+        initialize(self.input_weight, self.recurrent_weight, gates)
+        nn.init.ones_(self.bias[hidden : 2 * hidden])
+
+    def start(self, streams: int) -> State:
+        zeros = self.bias.new_zeros(streams, self.recurrent_weight.shape[1])
+        return zeros, zeros, torch.zeros(streams, dtype=torch.long, device=zeros.device)  # the last: frames heard
+
+    def forward(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
+        """(B, T, D), (B,) -> (B, T, H)."""
+        h, c, heard = self.start(x.shape[0])
+        if self.training:  # a constant start, of silence, would have no variance
+            h = h + NOISE * torch.randn_like(h)
+        return self._run(x, lengths, (h, c, heard))[0]
+
+    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        """As `Direction.step`."""
+        return self._run(x, lengths, state)
+
+    def _run(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        h, c, heard = state
+        valid = valid_mask(lengths, x.shape[1])
+        terms = x @ self.input_weight.T
+        states = []
+        for t in range(x.shape[1]):
+            now, steps = valid[:, t], heard + t
+            recurrent = self.recurrent_norm(h @ self.recurrent_weight.T, now, steps)
+            gates = recurrent + self.input_norm(terms[:, t], now, steps) + self.bias
+            i, f, g, o = gates.chunk(4, dim=1)
+            next_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            next_h = o.sigmoid() * (self.cell_norm(next_c, now, steps) + self.beta).tanh()
+            h, c = torch.where(now.unsqueeze(1), next_h, h), torch.where(now.unsqueeze(1), next_c, c)
+            states.append(next_h)
+        return torch.stack(states, 1), (h, c, heard + lengths)
+
+
+def initialize(input_weight: Tensor, recurrent_weight: Tensor, gates: int) -> None:
+    nn.init.xavier_uniform_(input_weight)
+    for gate in recurrent_weight.chunk(gates):
+        nn.init.orthogonal_(gate)
 
 
 def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
@@ -46,18 +166,24 @@ def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
     return x.gather(1, positions.unsqueeze(2).expand_as(x))
 
 
-class BidirectionalGRU(nn.Module):
-    """Two directions over the same input, SUMMED (equation 3 of the paper)."""
+class RecurrentLayer(nn.Module):
+    """A forward direction and, if bidirectional, a backward one over the same input, summed (equation 3)."""
 
-    def __init__(self, inputs: int, hidden: int, batch_norm: bool):
+    def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool, bidirectional: bool):
         super().__init__()
-        self.forwards = GRUDirection(inputs, hidden, batch_norm)
-        self.backwards = GRUDirection(inputs, hidden, batch_norm)
-        self.batch_norm = batch_norm
+
+        def direction() -> Direction | BNLSTMDirection:
+            return BNLSTMDirection(inputs, hidden) if cell == "bn-lstm" else Direction(cell, inputs, hidden, batch_norm)
+
+        self.forwards = direction()
+        self.backwards = direction() if bidirectional else None
+        self.needs_moments = batch_norm and cell != "bn-lstm"
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, H), zero behind each utterance."""
         valid = valid_mask(lengths, x.shape[1])
-        moments = input_moments(x, valid) if self.training and self.batch_norm else None
-        backward = reverse_valid(self.backwards(reverse_valid(x, lengths), moments), lengths)
-        return torch.where(valid.unsqueeze(2), self.forwards(x, moments) + backward, 0.0)
+        moments = input_moments(x, valid) if self.training and self.needs_moments else None
+        result = self.forwards(x, lengths, moments)
+        if self.backwards is not None:
+            result = result + reverse_valid(self.backwards(reverse_valid(x, lengths), lengths, moments), lengths)
+        return torch.where(valid.unsqueeze(2), result, 0.0)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ds2.data.augment import AugmentConfig
 from ds2.model.acoustic import ModelConfig
+from ds2.text import Units
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class DataConfig:
     train: tuple[Path, ...]  # manifests
     dev: Path  # manifest; decides which epoch's model is kept
     workers: int = 1  # processes that read and augment
+    units: Units = "characters"  # or "bigrams": half as many tokens, and so fewer frames are enough
     closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
 
 

@@ -21,6 +21,7 @@ import ds2
 from ds2.bundle import Bundle
 from ds2.config import to_dict
 from ds2.ctc import ctc_loss
+from ds2.ctc.alignment import frame_labels
 from ds2.ctc.loss import required_frames
 from ds2.data.augment import Augmenter, augment_features, seeded_generator
 from ds2.data.dataset import Batch, SpeechDataset, collate
@@ -29,6 +30,7 @@ from ds2.data.sampler import SortaGradSampler
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
 from ds2.model.acoustic import AcousticModel
+from ds2.model.random_walk import affinity_loss
 from ds2.progress import Progress
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
@@ -71,7 +73,7 @@ class Trainer:
         self.device = torch.device(device)
         self.train_set = [utterance for path in config.data.train for utterance in read_manifest(path)]
         self.dev_set = read_manifest(config.data.dev)
-        self.tokenizer = Tokenizer.from_texts(utterance.text for utterance in self.train_set)
+        self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train_set), config.data.units)
         check_characters(self.dev_set, self.tokenizer)
         share_cores(config.data.workers)
         torch.manual_seed(config.seed)
@@ -148,13 +150,17 @@ class Trainer:
         features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
         generator = seeded_generator(self.config.seed, state.epoch, state.batch)
         features = augment_features(features, lengths, self.config.augment, generator)
-        logits, lengths = self.model.logits(features, lengths)
+        logits, lengths, affinities = self.model.network(features, lengths)
         too_long = required_frames(batch.targets, batch.target_lengths) > lengths.cpu()
         for index in too_long.nonzero().flatten().tolist():
             utterance = batch.utterances[index]
             state.skipped.append(f"{utterance.place}: {len(utterance.text)} characters in {int(lengths[index])} frames")
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
-        return ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        if affinities is not None:
+            labels = frame_labels(logits, lengths, targets, target_lengths)
+            losses = losses + affinity_loss(affinities, labels, lengths)
+        return losses
 
     def _leave_out_update(self) -> None:
         self.state.non_finite += 1
@@ -224,8 +230,11 @@ class Trainer:
     def _measure_features(self) -> None:
         """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""
         every = max(1, len(self.train_set) // STATISTICS_UTTERANCES)
-        frames = []
-        for batch in self._loader(self.train_set[::every], augment=False):
+        frames, batches = [], list(self._loader(self.train_set[::every], augment=False))
+        if self.config.model.frontend.power == "adaptive" and batches:
+            energy = sum(float(batch.samples.square().sum()) for batch in batches)
+            self.model.frontend.set_prior(energy / sum(int(batch.sample_lengths.sum()) for batch in batches))
+        for batch in batches:
             features, lengths = self.model.frontend.log_spectrogram(batch.samples, batch.sample_lengths)
             frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
         if not frames:

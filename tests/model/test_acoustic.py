@@ -1,7 +1,10 @@
 """The assembled model."""
 
+import dataclasses
+
 import pytest
 import torch
+from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
@@ -56,3 +59,91 @@ def test_seconds_per_output_frame() -> None:
 def test_configuration_without_layers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         ModelConfig(recurrent_layers=0)
+
+
+FAMILY = {
+    "rnn": {"cell": "rnn"},
+    "lstm": {"cell": "lstm"},
+    "bn-lstm": {"cell": "bn-lstm"},
+    "forward": {"bidirectional": False, "lookahead": 3, "fully_connected": 8},
+    "random walk": {"random_walk": 2},
+    "1-D": {"convolutions": (ConvolutionConfig(8, (0, 11), (1, 2)),)},
+    "adaptive": {"frontend": FrontendConfig(8000, power="adaptive")},
+}
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_every_member_trains_and_does_not_mind_its_company(name: str) -> None:
+    torch.manual_seed(0)
+    acoustic = AcousticModel(dataclasses.replace(SMALL, **FAMILY[name]), 5).train()
+    samples, lengths = torch.randn(4, 8000), torch.tensor([8000, 7000, 5000, 300])
+    output = acoustic.network(*acoustic.frontend(samples, lengths))
+    loss = (output.logits * torch.randn_like(output.logits)).sum()
+    if output.affinities is not None:
+        loss = loss + output.affinities.square().sum()
+    loss.backward()
+    for parameter_name, parameter in acoustic.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.abs().sum() > 0, parameter_name
+    together, frames = acoustic.eval()(samples, lengths)
+    alone, _ = acoustic(samples[2:3, :5000], torch.tensor([5000]))
+    assert torch.allclose(together[2, : int(frames[2])], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("change", [{"lookahead": -1}, {"fully_connected": -1}, {"random_walk": -1}, {"hidden": 0}])
+def test_impossible_sizes_are_refused(change: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        dataclasses.replace(SMALL, **change)
+
+
+@pytest.mark.parametrize("name", ["lstm", "forward", "random walk"])
+def test_compiles_and_gives_the_same(name: str) -> None:
+    config = dataclasses.replace(SMALL, **FAMILY[name])
+    torch.manual_seed(0)
+    acoustic = AcousticModel(config, 5).eval()
+    features, lengths = acoustic.frontend(torch.randn(2, 4000), torch.tensor([4000, 3000]))
+    compiled = torch.compile(acoustic.network, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        assert torch.allclose(compiled(features, lengths).logits, acoustic.network(features, lengths).logits, atol=1e-5)
+
+
+class Network(torch.nn.Module):
+    """Features in, scores out: what is exported."""
+
+    def __init__(self, acoustic: AcousticModel):
+        super().__init__()
+        self.acoustic = acoustic
+
+    def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
+        return self.acoustic.network(features, lengths).logits
+
+
+@pytest.mark.parametrize("name", ["lstm", "forward"])
+def test_exports(name: str) -> None:
+    """For one number of frames, which torch.export unrolls the recurrence over; utterances of any length inside it."""
+    torch.manual_seed(0)
+    acoustic = AcousticModel(dataclasses.replace(SMALL, **FAMILY[name]), 5).eval()
+    features, lengths = acoustic.frontend(torch.randn(2, 4000), torch.tensor([4000, 3000]))
+    exported = torch.export.export(Network(acoustic), (features, lengths)).module()
+    others, lengths = acoustic.frontend(torch.randn(2, 4000), torch.tensor([1700, 4000]))
+    with torch.no_grad():
+        assert torch.allclose(exported(others, lengths), acoustic.network(others, lengths).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lstm", "forward", "rnn"])
+def test_low_precision_stays_close(name: str) -> None:
+    """bfloat16 by autocast, and half weights; log-probabilities come in float32 either way."""
+    torch.manual_seed(0)
+    acoustic = AcousticModel(dataclasses.replace(SMALL, **FAMILY[name]), 5).eval()
+    samples, lengths = torch.randn(2, 4000), torch.tensor([4000, 3000])
+    with torch.no_grad():
+        expected, _ = acoustic(samples, lengths)
+        with torch.autocast("cpu", torch.bfloat16):
+            low, _ = acoustic(samples, lengths)
+        half = acoustic.half()
+        features, frames = half.frontend.float()(samples, lengths)
+        sixteen = half.network(features.half(), frames).logits.float().log_softmax(2)
+    assert low.dtype == torch.float32
+    assert (low - expected).abs().mean() < 0.05
+    assert (sixteen - expected).abs().mean() < 0.02

@@ -1,19 +1,22 @@
-"""The recurrent layer against plain loops in float64."""
+"""Recurrent layers against plain loops in float64."""
 
+import pytest
 import torch
 from torch import Tensor
 
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import EPSILON
-from ds2.model.recurrent import BidirectionalGRU, GRUDirection, reverse_valid
+from ds2.model.normalization import EPSILON, MOMENTUM, STEPS, StepBatchNorm
+from ds2.model.recurrent import BNLSTMDirection, Cell, Direction, RecurrentLayer, reverse_valid
+
+CELLS: list[Cell] = ["rnn", "gru", "lstm"]
 
 
-def gru_by_hand(direction: GRUDirection, inputs: Tensor) -> Tensor:
+def gru_by_hand(direction: Direction, terms: Tensor) -> Tensor:
     """(T, 3H) input terms, already normalised, of one utterance -> (T, H), gate by gate."""
     weight, bias = direction.recurrent_weight, direction.recurrent_bias
     hidden = weight.shape[1]
-    state, states = torch.zeros(hidden, dtype=inputs.dtype), []
-    for term in inputs:
+    state, states = torch.zeros(hidden, dtype=terms.dtype), []
+    for term in terms:
         recurrent = weight @ state + bias
         reset = torch.sigmoid(term[:hidden] + recurrent[:hidden])
         update = torch.sigmoid(term[hidden : 2 * hidden] + recurrent[hidden : 2 * hidden])
@@ -23,15 +26,41 @@ def gru_by_hand(direction: GRUDirection, inputs: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def layer_by_hand(layer: BidirectionalGRU, x: Tensor, lengths: list[int]) -> list[Tensor]:
+def rnn_by_hand(direction: Direction, terms: Tensor) -> Tensor:
+    weight, bias = direction.recurrent_weight, direction.recurrent_bias
+    state, states = torch.zeros(weight.shape[1], dtype=terms.dtype), []
+    for term in terms:
+        state = (term + weight @ state + bias).clamp(0, 20)
+        states.append(state)
+    return torch.stack(states)
+
+
+def lstm_by_hand(direction: Direction, terms: Tensor) -> Tensor:
+    weight, bias = direction.recurrent_weight, direction.recurrent_bias
+    h = c = torch.zeros(weight.shape[1], dtype=terms.dtype)
+    states = []
+    for term in terms:
+        i, f, g, o = (term + weight @ h + bias).chunk(4)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        states.append(h)
+    return torch.stack(states)
+
+
+BY_HAND = {"rnn": rnn_by_hand, "gru": gru_by_hand, "lstm": lstm_by_hand}
+
+
+def layer_by_hand(layer: RecurrentLayer, x: Tensor, lengths: list[int]) -> list[Tensor]:
     """Normalises W x over all valid frames, then runs each utterance alone, onwards and backwards, and sums."""
     rows = [row[:length] for row, length in zip(x, lengths, strict=True)]
     results = [torch.zeros(length, layer.forwards.recurrent_weight.shape[1], dtype=x.dtype) for length in lengths]
     for direction, flip in ((layer.forwards, False), (layer.backwards, True)):
+        if direction is None:
+            continue
         terms = torch.cat(rows) @ direction.input_weight.T
         terms = (terms - terms.mean(0)) / torch.sqrt(terms.var(0, unbiased=False) + EPSILON)
         for index, term in enumerate(terms.split(lengths)):
-            states = gru_by_hand(direction, term.flip(0) if flip else term)
+            states = BY_HAND[direction.cell](direction, term.flip(0) if flip else term)
             results[index] = results[index] + (states.flip(0) if flip else states)
     return results
 
@@ -41,8 +70,10 @@ def test_reverse_valid_by_hand() -> None:
     assert reverse_valid(x, torch.tensor([3, 4])).squeeze(2).tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
 
 
-def test_training_layer_equals_the_loops() -> None:
-    layer = BidirectionalGRU(5, 4, batch_norm=True).double()
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("cell", CELLS)
+def test_training_layer_equals_the_loops(cell: Cell, bidirectional: bool) -> None:
+    layer = RecurrentLayer(cell, 5, 4, True, bidirectional).double()
     x, lengths = torch.randn(3, 6, 5, dtype=torch.float64), [6, 1, 4]
     result = layer(x, torch.tensor(lengths))
     for row, expected in zip(result, layer_by_hand(layer, x, lengths), strict=True):
@@ -50,32 +81,145 @@ def test_training_layer_equals_the_loops() -> None:
         assert row[len(expected) :].abs().sum() == 0
 
 
-def test_gradients_by_finite_differences() -> None:
-    layer = BidirectionalGRU(3, 2, batch_norm=True).double()
-    x = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: layer(x, torch.tensor([4, 2])), (x,))
+def test_the_simple_rnn_is_clipped() -> None:
+    """torch's kernel is not; where it would exceed the clip, the loop takes over, and its gradient with it."""
+    layer = RecurrentLayer("rnn", 3, 4, True, bidirectional=False).double()
+    with torch.no_grad():
+        layer.forwards.recurrent_weight.mul_(4.0)
+    x = torch.randn(2, 30, 3, dtype=torch.float64)
+    result = layer(x, torch.tensor([30, 20]))
+    assert result.max() == 20
+    for row, expected in zip(result, layer_by_hand(layer, x, [30, 20]), strict=True):
+        assert torch.allclose(row[: len(expected)], expected, atol=1e-9)
 
 
-def test_padding_and_company_do_not_change_a_deployed_result() -> None:
-    layer = BidirectionalGRU(5, 4, batch_norm=True).eval()
+@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
+def test_gradients_by_finite_differences(cell: Cell) -> None:
+    torch.manual_seed(3)
+    layer = RecurrentLayer(cell, 3, 2, True, bidirectional=True).double()
+    x = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(x: Tensor) -> Tensor:
+        torch.manual_seed(0)  # a BN-LSTM starts from noise
+        return layer(x, torch.tensor([4, 4, 2]))
+
+    assert torch.autograd.gradcheck(run, (x,))
+
+
+@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
+def test_padding_and_company_do_not_change_a_deployed_result(cell: Cell) -> None:
+    layer = RecurrentLayer(cell, 5, 4, True, bidirectional=True).eval()
     x = torch.randn(2, 7, 5)
     together = layer(x, torch.tensor([7, 3]))
     alone = layer(x[1:, :3], torch.tensor([3]))
     assert torch.allclose(together[1, :3], alone[0], atol=1e-6)
 
 
-def test_without_batch_norm_training_and_deployment_agree() -> None:
-    layer, x, lengths = BidirectionalGRU(5, 4, batch_norm=False), torch.randn(2, 7, 5), torch.tensor([7, 3])
+@pytest.mark.parametrize("cell", CELLS)
+def test_without_batch_norm_training_and_deployment_agree(cell: Cell) -> None:
+    layer, x, lengths = RecurrentLayer(cell, 5, 4, False, True), torch.randn(2, 7, 5), torch.tensor([7, 3])
     trained = layer.train()(x, lengths)
     assert torch.allclose(trained, layer.eval()(x, lengths))
 
 
-def test_every_valid_frame_hears_the_whole_utterance() -> None:
-    layer = BidirectionalGRU(2, 3, batch_norm=False).double()
+def test_every_valid_frame_hears_the_whole_utterance_and_a_forward_layer_the_past() -> None:
     x = torch.randn(1, 5, 2, dtype=torch.float64, requires_grad=True)
+    layer = RecurrentLayer("gru", 2, 3, False, bidirectional=True).double()
     for frame in (0, 4):
         (gradient,) = torch.autograd.grad(layer(x, torch.tensor([5]))[0, frame].sum(), x)
         assert (gradient.abs().sum(2) > 0).all()
     (gradient,) = torch.autograd.grad(layer(x, torch.tensor([3]))[0, 0].sum(), x)
     assert gradient[0, 3:].abs().sum() == 0
+    layer = RecurrentLayer("gru", 2, 3, False, bidirectional=False).double()
+    (gradient,) = torch.autograd.grad(layer(x, torch.tensor([5]))[0, 2].sum(), x)
+    assert (gradient[0].abs().sum(1) > 0).tolist() == [True, True, True, False, False]
     assert valid_mask(torch.tensor([3]), 5).sum() == 3
+
+
+@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
+def test_steps_of_any_size_equal_one_pass(cell: Cell) -> None:
+    """Streams that bring 3 + 4, 1 + 2 and 5 + 1 frames."""
+    layer = RecurrentLayer(cell, 5, 4, True, bidirectional=False).double()
+    layer.train()(torch.randn(6, 12, 5, dtype=torch.float64), torch.tensor([12, 12, 9, 8, 7, 3]))
+    direction = layer.eval().forwards
+    x = torch.randn(3, 7, 5, dtype=torch.float64)
+    offline = layer(x, torch.tensor([7, 3, 6]))
+    state, heard = direction.start(3), torch.zeros(3, dtype=torch.long)
+    for counts in ([3, 1, 5], [4, 2, 1]):
+        lengths = torch.tensor(counts)
+        chunk = torch.zeros(3, max(counts), 5, dtype=torch.float64)
+        for row, (start, count) in enumerate(zip(heard.tolist(), counts, strict=True)):
+            chunk[row, :count] = x[row, start : start + count]
+        result, state = direction.step(chunk, lengths, state)
+        for row, (start, count) in enumerate(zip(heard.tolist(), counts, strict=True)):
+            assert torch.allclose(result[row, :count], offline[row, start : start + count], atol=1e-12)
+        heard += lengths
+
+
+def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h: Tensor) -> list[list[Tensor]]:
+    """Frame by frame, with the statistics of the utterances that reach it (arXiv 1603.09025, equations 6-8)."""
+
+    def norm(rows: Tensor, gamma: Tensor) -> Tensor:
+        return gamma * (rows - rows.mean(0)) / torch.sqrt(rows.var(0, unbiased=False) + EPSILON)
+
+    hs, cs = list(h), [torch.zeros_like(h[0]) for _ in h]
+    states: list[list[Tensor]] = [[] for _ in h]
+    for t in range(max(lengths)):
+        here = [index for index, length in enumerate(lengths) if t < length]
+        recurrent = norm(
+            torch.stack([direction.recurrent_weight @ hs[i] for i in here]), direction.recurrent_norm.gamma
+        )
+        inputs = norm(torch.stack([direction.input_weight @ x[i, t] for i in here]), direction.input_norm.gamma)
+        cells = []
+        gates = [row.chunk(4) for row in recurrent + inputs + direction.bias]
+        for index, (i, f, g, _) in zip(here, gates, strict=True):
+            cs[index] = f.sigmoid() * cs[index] + i.sigmoid() * g.tanh()
+            cells.append(cs[index])
+        shown = norm(torch.stack(cells), direction.cell_norm.gamma) + direction.beta
+        for index, (_, _, _, o), cell in zip(here, gates, shown, strict=True):
+            hs[index] = o.sigmoid() * cell.tanh()
+            states[index].append(hs[index])
+    return states
+
+
+def test_bn_lstm_equals_the_loops() -> None:
+    direction = BNLSTMDirection(5, 4).double().train()
+    x, lengths = torch.randn(4, 6, 5, dtype=torch.float64), [6, 3, 6, 2]
+    torch.manual_seed(0)
+    result = direction(x, torch.tensor(lengths), None)
+    torch.manual_seed(0)
+    start = 0.01 * torch.randn_like(torch.zeros(4, 4, dtype=torch.float64))
+    for row, expected in zip(result, bn_lstm_by_hand(direction, x, lengths, start), strict=True):
+        assert torch.allclose(row[: len(expected)], torch.stack(expected), atol=1e-10)
+
+
+def test_bn_lstm_starts_with_a_small_gamma() -> None:
+    direction = BNLSTMDirection(3, 2)
+    for norm in (direction.input_norm, direction.recurrent_norm, direction.cell_norm):
+        assert torch.allclose(norm.gamma, torch.full_like(norm.gamma, 0.1))
+
+
+def test_bn_lstm_survives_constant_starts() -> None:
+    """All-zero first frames have no variance; the noise on the first state keeps gradients finite."""
+    layer = RecurrentLayer("bn-lstm", 3, 4, True, bidirectional=True)
+    x = torch.zeros(3, 8, 3)
+    x[:, 4:] = torch.randn(3, 4, 3)
+    result = layer(x.requires_grad_(), torch.tensor([8, 8, 7]))
+    result.square().sum().backward()
+    assert result.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_step_statistics_are_of_their_step_and_last_beyond_the_end() -> None:
+    norm = StepBatchNorm(2).double()
+    x = torch.randn(4, 2, dtype=torch.float64)
+    everyone = torch.ones(4, dtype=torch.bool)
+    norm(x, everyone, torch.full((4,), 3))
+    assert torch.allclose(norm.means[3], MOMENTUM * x.mean(0))
+    assert torch.allclose(norm.variances[3], (1 - MOMENTUM) + MOMENTUM * x.var(0))
+    assert norm.means[2].abs().sum() == 0
+    norm(x + 5.0, everyone, torch.full((4,), STEPS + 20))
+    norm.eval()
+    late = norm(x, everyone, torch.full((4,), STEPS + 500))
+    assert torch.equal(late, norm(x, everyone, torch.full((4,), STEPS - 1)))
+    assert not torch.allclose(late, norm(x, everyone, torch.full((4,), 3)))

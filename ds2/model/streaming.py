@@ -1,0 +1,182 @@
+"""A forward-only model, chunk by chunk: the same weights and the same log-probabilities as offline.
+
+    samples ..|chunk|            each layer keeps of the past what it will need again:
+       frontend   : the samples of the windows begun, the energy heard
+       convolution: the frames under its kernel
+       recurrent  : its state
+       lookahead  : the frames whose future is not known yet
+
+A batch holds streams of any age; each may bring any number of samples, and gets the frames that these make certain.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from ds2.model.acoustic import AcousticModel
+from ds2.model.convolution import Convolution
+from ds2.model.recurrent import RecurrentLayer, State
+
+
+@dataclass
+class Stream:
+    """Where one stream stands. `StreamingModel.begin` makes it, `step` moves it on."""
+
+    samples: Tensor  # (N,) not yet used up by a frame
+    heard: Tensor  # () float64, sum of the mean squares of all frames
+    frames: int  # of the front end so far
+    outputs: int  # frames of log-probabilities so far
+    waiting: list[Tensor]  # of each convolution (C, F, T): frames of its input that it needs again
+    recurrent: list[State]  # of each recurrent layer
+    future: Tensor  # (T, H) frames that wait for the row convolution's future
+    ended: bool = False
+
+
+class StreamingModel:
+    """Steps a batch of streams through an acoustic model."""
+
+    def __init__(self, model: AcousticModel):
+        """Raises:
+        ValueError: the model must hear the end of an utterance before its beginning is certain.
+        """
+        config = model.config
+        if config.bidirectional:
+            raise ValueError("a bidirectional model cannot stream: train one with bidirectional = false")
+        if config.frontend.power != "adaptive":
+            raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
+        if config.random_walk:
+            raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+        self.model = model.eval()
+        self.config = config
+        self.convolutions = cast("list[Convolution]", list(model.convolutions))
+        self.recurrent = [cast(RecurrentLayer, layer).forwards for layer in model.recurrent]
+
+    @property
+    def latency(self) -> float:
+        """Seconds from a sound to the end of the samples that its output frame waits for."""
+        frontend, frames, stride = self.config.frontend, 0, 1
+        for convolution in self.config.convolutions:
+            frames += convolution.after * stride
+            stride *= convolution.stride[1]
+        return frontend.window + frontend.hop * (frames + self.config.lookahead * stride)
+
+    def begin(self) -> Stream:
+        """A stream of which nothing has been heard."""
+        weight = self.model.output.weight
+        bins, channels, waiting = self.config.frontend.bins, 1, []
+        for convolution in self.config.convolutions:
+            waiting.append(weight.new_zeros(channels, bins, convolution.before))
+            channels, bins = convolution.channels, convolution.bins(bins)
+        states = [tuple(part[0] for part in direction.start(1)) for direction in self.recurrent]
+        heard = torch.zeros((), dtype=torch.float64, device=weight.device)
+        return Stream(weight.new_zeros(0), heard, 0, 0, waiting, states, weight.new_zeros(0, self.config.hidden))
+
+    @torch.no_grad()
+    def step(self, streams: list[Stream], chunks: list[Tensor], last: list[bool]) -> list[Tensor]:
+        """Moves each stream on by its chunk.
+
+        Args:
+            streams: changed in place.
+            chunks: (N,) samples for each stream, of any number, 0 included.
+            last: whether the stream ends behind its chunk.
+
+        Returns:
+            (T', V) log_probs for each stream, of the frames that are now certain; all that are left after the last.
+        """
+        for stream, ends in zip(streams, last, strict=True):
+            if stream.ended:
+                raise ValueError("the stream has ended; begin another")
+            stream.ended = ends
+        rows = [self._features(stream, chunk) for stream, chunk in zip(streams, chunks, strict=True)]
+        for number, layer in enumerate(self.convolutions):
+            rows = self._convolve(number, layer, streams, rows)
+        rows = [row.flatten(0, 1).T for row in rows]
+        rows = self._recur(streams, rows)
+        return self._finish(streams, rows)
+
+    def _features(self, stream: Stream, chunk: Tensor) -> Tensor:
+        """(1, F, T) of the frames whose last sample has come."""
+        frontend, window, hop = self.model.frontend, *self._window
+        samples = torch.cat([stream.samples, chunk.to(stream.samples)])
+        if stream.ended and stream.frames == 0 and len(samples) < window:
+            samples = torch.nn.functional.pad(samples, (0, window - len(samples)))  # as offline: at least one frame
+        count = max(0, (len(samples) - window) // hop + 1)
+        stream.samples = samples[count * hop :]
+        if count == 0:
+            return samples.new_zeros(1, self.config.frontend.bins, 0)
+        frames = samples.unfold(0, window, hop).unsqueeze(0)
+        number = torch.tensor([float(stream.frames)], dtype=torch.float64, device=samples.device)
+        power, sums = frontend.adaptive_power(frames, stream.heard.unsqueeze(0), number)
+        stream.heard, stream.frames = sums[0, -1], stream.frames + count
+        return frontend.standardised(frontend.log_frames(frames, power))
+
+    @functools.cached_property
+    def _window(self) -> tuple[int, int]:
+        return self.config.frontend.window_samples, self.config.frontend.hop_samples
+
+    def _convolve(self, number: int, layer: Convolution, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
+        config = layer.config
+        inputs, counts = [], []
+        for stream, row in zip(streams, rows, strict=True):
+            row = torch.cat([stream.waiting[number], row], dim=2)
+            if stream.ended:
+                row = torch.nn.functional.pad(row, (0, config.after))
+            count = max(0, (row.shape[2] - config.kernel[1]) // config.stride[1] + 1)
+            stream.waiting[number] = row[:, :, count * config.stride[1] :]
+            inputs.append(row)
+            counts.append(count)
+        if max(counts) == 0:
+            channels, bins = config.channels, config.bins(inputs[0].shape[1])
+            return [row.new_zeros(channels, bins, 0) for row in inputs]
+        width = max(config.kernel[1] + config.stride[1] * (max(counts) - 1), 1)
+        batch = torch.stack([_padded(row[:, :, :width], 2, width) for row in inputs])
+        outputs, _ = layer.step(batch, torch.tensor(counts, device=batch.device))
+        return [output[:, :, :count] for output, count in zip(outputs, counts, strict=True)]
+
+    def _recur(self, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
+        moving = [index for index, row in enumerate(rows) if len(row)]
+        results = [row.new_zeros(0, self.config.hidden) for row in rows]
+        if not moving:
+            return results
+        lengths = torch.tensor([len(rows[index]) for index in moving], device=rows[0].device)
+        x = torch.stack([_padded(rows[index], 0, int(lengths.max())) for index in moving])
+        for number, direction in enumerate(self.recurrent):
+            states = zip(*(streams[index].recurrent[number] for index in moving), strict=True)
+            x, state = direction.step(x, lengths, tuple(torch.stack(parts) for parts in states))
+            for place, index in enumerate(moving):
+                streams[index].recurrent[number] = tuple(part[place] for part in state)
+        for place, index in enumerate(moving):
+            results[index] = x[place, : len(rows[index])]
+        return results
+
+    def _finish(self, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
+        """Row convolution and output of the frames whose future is known."""
+        tau = self.config.lookahead
+        ready = []
+        for stream, row in zip(streams, rows, strict=True):
+            row = torch.cat([stream.future, row])
+            row = torch.nn.functional.pad(row, (0, 0, 0, tau)) if stream.ended else row
+            count = max(0, len(row) - tau)
+            stream.future = row[count:]
+            stream.outputs += count
+            ready.append(row if count else row[:0])
+        counts = [max(0, len(row) - tau) for row in ready]
+        if max(counts) == 0:
+            return [row.new_zeros(0, self.model.output.out_features) for row in ready]
+        x = torch.stack([_padded(row, 0, max(counts) + tau) for row in ready])
+        if self.model.lookahead is not None:
+            x = self.model.lookahead.step(x)
+        logits = self.model.head(x, torch.tensor(counts, device=x.device))
+        log_probs = torch.log_softmax(logits.float(), dim=2)
+        return [row[:count] for row, count in zip(log_probs, counts, strict=True)]
+
+
+def _padded(x: Tensor, dimension: int, size: int) -> Tensor:
+    """Zeros behind `x` along a dimension, up to a size."""
+    missing = size - x.shape[dimension]
+    shape = list(x.shape)
+    shape[dimension] = missing
+    return torch.cat([x, x.new_zeros(shape)], dim=dimension) if missing > 0 else x
