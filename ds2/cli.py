@@ -174,17 +174,20 @@ def evaluate(
     return SOME_FAILED if result.skipped else 0
 
 
-def info(path: Positional[Path]) -> int:
-    """Show what is in a model bundle (.safetensors) or in a manifest (.jsonl).
+def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
+    """Show what is in a model bundle (.safetensors) or in a manifest (.jsonl), or what a named model consists of.
 
     Example: ds2 info data/train.jsonl
 
     Args:
         path: The bundle or the manifest.
+        model: Instead of a file: ds2-research, ds2-deploy, ds2-small or ds2-tiny.
     """
-    from ds2.info import describe
+    from ds2.info import describe, describe_model
 
-    print(describe(path))
+    if (path is None) == (model is None):
+        raise InputError("info: name a bundle or a manifest, or a model with --model")
+    print(describe_model(model) if model is not None else describe(Path(str(path))))
     return 0
 
 

@@ -78,6 +78,9 @@ class _Reader:
     def section(self, cls: type, values: Any, section: str) -> Any:
         if not isinstance(values, Mapping):
             raise InputError(f"{self.source}: {section} = {values!r} must be a section of keys")
+        if "preset" in values and hasattr(cls, "preset"):
+            values = {**self.preset(cls, values["preset"], section), **values}
+            del values["preset"]
         kinds = typing.get_type_hints(cls)
         converted = {}
         for name, value in values.items():
@@ -92,6 +95,13 @@ class _Reader:
             raise
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.source}: {section or 'configuration'}: {error}") from error
+
+    def preset(self, cls: Any, name: Any, section: str) -> dict[str, Any]:
+        """The values of a configuration with a name; those beside `preset` come instead of its own."""
+        try:
+            return to_dict(cls.preset(name))
+        except KeyError as error:
+            raise self.wrong(f"{section}.preset", name, f"be one of {', '.join(error.args[1])}") from error
 
     def value(self, kind: Any, value: Any, key: str) -> Any:
         """`value` in the type that the annotation `kind` asks for."""

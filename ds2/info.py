@@ -8,6 +8,7 @@ from ds2.data.manifest import read_manifest, summary
 from ds2.errors import InputError
 
 CHARACTERS_SHOWN = 60
+CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
 
 def describe(path: Path) -> str:
@@ -21,6 +22,49 @@ def describe(path: Path) -> str:
     if path.suffix in (".jsonl", ".json"):
         return describe_manifest(path)
     raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl)")
+
+
+def describe_model(name: str) -> str:
+    """A preset, layer by layer: shapes, parameters, cost and context.
+
+    Raises:
+        InputError: there is no preset of that name.
+    """
+    from ds2.model.acoustic import ModelConfig
+    from ds2.model.presets import OUTPUTS
+    from ds2.model.summary import latency, summarize
+
+    try:
+        config = ModelConfig.preset(name)
+    except KeyError as error:
+        raise InputError(f"--model {name}: no such preset; choose of {', '.join(error.args[1])}") from error
+    outputs = OUTPUTS.get(name, CHARACTERS)
+    layers = summarize(config, outputs)
+    rows = [("layer", "gives", "parameters", "Mop/s of audio", "hears, seconds")]
+    rows += [
+        (layer.name, layer.shape, f"{layer.parameters:,}", f"{layer.operations / 1e6:,.1f}", layer.context)
+        for layer in layers
+    ]
+    parameters, operations = sum(layer.parameters for layer in layers), sum(layer.operations for layer in layers)
+    rows.append(("all", "", f"{parameters:,}", f"{operations / 1e6:,.1f}", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    delay = latency(config)
+    waits = "the end of the utterance" if delay is None else f"{1000 * delay:.0f} ms of sound after it"
+    direction = "bidirectional" if config.bidirectional else "forward-only"
+    return "\n".join(
+        [
+            f"{name}: {config.recurrent_layers} {direction} {config.cell} layers of {config.hidden}, "
+            f"{outputs} outputs, a frame every {1000 * config.frame_seconds:.0f} ms",
+            f"an output frame waits for {waits}",
+            *("  ".join(_aligned(row, widths)).rstrip() for row in rows),
+        ]
+    )
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """Figures to the right, words to the left."""
+    sides = "<<>><"
+    return [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
 
 
 def describe_bundle(path: Path) -> str:

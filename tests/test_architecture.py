@@ -23,7 +23,7 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "formats": {"transcript"},
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
-    "info": {"data"},
+    "info": {"data", "model"},
     "train": {"model", "ctc", "decoder", "data"},
     "cli": {"recognizer", "train", "evaluate", "transcription", "info", "formats", "data", "align", "pictures"},
 }

@@ -243,6 +243,22 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert "5 utterances" in manifest
     assert "1 speakers" in manifest
     assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
+    assert_refused(run("info"), "name a bundle")
+
+
+def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outcome]) -> None:
+    code, table, _ = run("info", "--model", "ds2-deploy")
+    assert code == 0
+    assert "5 forward-only gru layers of 2560" in table
+    assert "waits for 550 ms of sound" in table
+    assert [line.split()[0] for line in table.splitlines()[3:7]] == [
+        "frontend",
+        "convolutions.0",
+        "convolutions.1",
+        "recurrent.0",
+    ]
+    assert "194,073,853" in table.splitlines()[-1]
+    assert_refused(run("info", "--model", "ds2-huge"), "no such preset")
 
 
 def test_train_refuses_an_unknown_key(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Configuration files."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -8,6 +9,7 @@ import pytest
 
 from ds2.config import from_dict, load_config, to_dict
 from ds2.errors import InputError
+from ds2.model.acoustic import ModelConfig
 from ds2.train.config import TrainConfig
 
 
@@ -86,3 +88,12 @@ def test_a_whole_configuration_survives_a_round_trip() -> None:
     recipe = Path(__file__).parents[1] / "recipes" / "digits" / "train.toml"
     config = load_config(TrainConfig, recipe)
     assert from_dict(TrainConfig, to_dict(config), "round trip") == config
+
+
+def test_a_preset_and_what_differs_from_it(tmp_path: Path) -> None:
+    toml = tmp_path / "train.toml"
+    toml.write_text('[data]\ntrain = ["a.jsonl"]\ndev = "b.jsonl"\n[model]\npreset = "ds2-tiny"\nhidden = 40\n')
+    model = load_config(TrainConfig, toml).model
+    assert model == dataclasses.replace(ModelConfig.preset("ds2-tiny"), hidden=40)
+    with pytest.raises(InputError, match=r"train.toml: model.preset = 'huge' must be one of ds2-deploy"):
+        load_config(TrainConfig, toml, ["model.preset=huge"])

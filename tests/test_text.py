@@ -71,3 +71,44 @@ def test_normal_form_has_single_inner_spaces_and_no_capitals(text: str) -> None:
     assert form == " ".join(form.split())
     assert form == form.lower()
     assert not any(character in ',.!?;:"()' for character in form)
+
+
+def test_bigrams_of_the_papers_example() -> None:
+    tokenizer = Tokenizer.from_texts(["the cat sat"], "bigrams")
+    pieces = [tokenizer.tokens[index] for index in tokenizer.encode("the cat sat")]
+    assert pieces == ["th", "e", " ", "ca", "t", " ", "sa", "t"]
+
+
+@given(st.lists(st.text(alphabet="abc d")), st.text(alphabet="abc d"))
+def test_bigrams_lose_nothing_and_know_every_text_of_their_characters(texts: list[str], text: str) -> None:
+    tokenizer = Tokenizer.from_texts([*texts, "ab c d"], "bigrams")
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert len(tokenizer.encode(text)) <= len(text)
+
+
+def test_chinese_characters_and_latin_share_an_alphabet() -> None:
+    tokenizer = Tokenizer.from_texts(["我在 ktv 唱歌"])
+    assert tokenizer.decode(tokenizer.encode("在ktv唱")) == "在ktv唱"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "I paid $1,234.", "i paid one thousand two hundred and thirty four"),
+        ("en", "the 3rd of May 1999", "the third of may nineteen ninety nine"),
+        ("en", "2.5% of 10", "two point five percent of ten"),
+        ("en", "no numbers here", "no numbers here"),
+        ("zh", "我有123个苹果。", "我有一百二十三个苹果"),
+        ("zh", "ＫＴＶ 涨了3.5%", "ktv 涨了百分之三点五"),
+        ("zh", "你 好， 世 界", "你好世界"),
+        ("", "room 101", "room 101"),
+    ],
+)
+def test_numbers_as_they_are_said(language: str, text: str, expected: str) -> None:
+    assert normalize(text, language) == expected
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@given(st.text(alphabet="abz 019.,%'我们，。 rdth"))
+def test_spoken_forms_are_their_own_normal_form(language: str, text: str) -> None:
+    assert normalize(normalize(text, language), language) == normalize(text, language)

@@ -44,6 +44,19 @@ class ModelConfig:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be 0 or more")
 
+    @classmethod
+    def preset(cls, name: str) -> "ModelConfig":
+        """A configuration by its name, see presets.py.
+
+        Raises:
+            KeyError: there is none; its second argument lists the names.
+        """
+        from ds2.model.presets import PRESETS
+
+        if name not in PRESETS:
+            raise KeyError(name, sorted(PRESETS))
+        return PRESETS[name]
+
     @property
     def stride(self) -> int:
         """Frames of the front end per output frame."""

@@ -54,15 +54,6 @@ class StreamingModel:
         self.convolutions = cast("list[Convolution]", list(model.convolutions))
         self.recurrent = [cast(RecurrentLayer, layer).forwards for layer in model.recurrent]
 
-    @property
-    def latency(self) -> float:
-        """Seconds from a sound to the end of the samples that its output frame waits for."""
-        frontend, frames, stride = self.config.frontend, 0, 1
-        for convolution in self.config.convolutions:
-            frames += convolution.after * stride
-            stride *= convolution.stride[1]
-        return frontend.window + frontend.hop * (frames + self.config.lookahead * stride)
-
     def begin(self) -> Stream:
         """A stream of which nothing has been heard."""
         weight = self.model.output.weight

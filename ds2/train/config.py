@@ -44,6 +44,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    start_from: Path | None = None  # bundle whose weights, tokens and feature statistics training starts from
     epochs: int = 20
     batch_size: int = 32  # utterances
     sortagrad: bool = True  # first epoch by increasing duration

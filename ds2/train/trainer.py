@@ -73,7 +73,12 @@ class Trainer:
         self.device = torch.device(device)
         self.train_set = [utterance for path in config.data.train for utterance in read_manifest(path)]
         self.dev_set = read_manifest(config.data.dev)
-        self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train_set), config.data.units)
+        start = Bundle.load(config.start_from) if config.start_from is not None else None
+        if start is None:
+            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train_set), config.data.units)
+        else:
+            self.tokenizer = Tokenizer(start.metadata["tokens"])
+            check_characters(self.train_set, self.tokenizer)
         check_characters(self.dev_set, self.tokenizer)
         share_cores(config.data.workers)
         torch.manual_seed(config.seed)
@@ -85,6 +90,8 @@ class Trainer:
         make_folder(self.folder)
         if self.checkpoint.exists():
             self._resume()
+        elif start is not None:
+            self._load_start(start)
         else:
             self._measure_features()
 
@@ -226,6 +233,15 @@ class Trainer:
             persistent_workers=augment and workers > 0,
             generator=torch.Generator(),  # a loader draws a number when it starts: not from the run's random state
         )
+
+    def _load_start(self, start: Bundle) -> None:
+        try:
+            self.model.load_state_dict(start.weights)
+        except RuntimeError as error:
+            raise InputError(
+                f"{self.config.start_from}: its weights are of another shape than [model] asks for; "
+                "give the model the bundle's configuration, see ds2 info"
+            ) from error
 
     def _measure_features(self) -> None:
         """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""

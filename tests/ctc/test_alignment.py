@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.ctc.alignment import STAR, ctc_align
+from ds2.ctc.alignment import STAR, ctc_align, frame_labels
 from ds2.errors import InputError
 
 
@@ -132,3 +132,11 @@ def test_impossible_tokens_and_half_precision() -> None:
 def test_bad_arguments_are_refused(scores: Tensor, targets: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ctc_align(scores, targets)
+
+
+def test_frames_are_labelled_with_the_token_they_speak() -> None:
+    """The second utterance is shorter; the third's targets do not fit."""
+    rows = [peaky([0, 1, 1, 0, 2, 0]), peaky([3, 0, 0, 0, 0, 0]), peaky([1, 1, 0, 0, 0, 0])]
+    targets = torch.tensor([[1, 2, 0], [3, 0, 0], [1, 1, 1]])
+    labels = frame_labels(torch.stack(rows), torch.tensor([6, 3, 4]), targets, torch.tensor([2, 1, 3]))
+    assert labels.tolist() == [[0, 1, 1, 0, 2, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]

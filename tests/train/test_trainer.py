@@ -18,6 +18,7 @@ from ds2.bundle import Bundle
 from ds2.config import from_dict
 from ds2.data.augment import AugmentConfig
 from ds2.errors import InputError
+from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
@@ -176,3 +177,51 @@ def test_counts_below_one_are_refused(key: str) -> None:
     data = {"train": ["a"], "dev": "b"}
     with pytest.raises(InputError, match=f"{key} = 0"):
         from_dict(TrainConfig, {"data": data, key: 0}, "test")
+
+
+def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Weights, alphabet and feature statistics come from the bundle; words of the new corpus close the vocabulary."""
+    config = configuration(spoken_digits(8), epochs=1)
+    start = Trainer(config, tmp_path / "start").run()
+    data = dataclasses.replace(config.data, closed_vocabulary=True)
+    again = Trainer(dataclasses.replace(config, start_from=start, data=data), tmp_path / "again")
+    bundle = Bundle.load(start)
+    for name, tensor in again.model.state_dict().items():
+        assert torch.equal(tensor, bundle.weights[name])
+    assert list(again.tokenizer.tokens) == bundle.metadata["tokens"]
+    assert "vocabulary" in Bundle.load(again.run()).metadata
+
+
+def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(8)
+    config = configuration(manifest, epochs=1)
+    start = Trainer(config, tmp_path / "start").run()
+    larger = dataclasses.replace(config, start_from=start, model=dataclasses.replace(config.model, hidden=40))
+    with pytest.raises(InputError, match="another shape"):
+        Trainer(larger, tmp_path / "larger")
+    row = json.loads(manifest.read_text().splitlines()[0])
+    (manifest.parent / "strange.jsonl").write_text(json.dumps({**row, "text": "žluťoučký"}) + "\n")
+    data = dataclasses.replace(config.data, train=(manifest.parent / "strange.jsonl",))
+    with pytest.raises(InputError, match="alphabet"):
+        Trainer(dataclasses.replace(config, start_from=start, data=data), tmp_path / "strange")
+
+
+@pytest.mark.parametrize(
+    "change", [{"random_walk": 2}, {"cell": "bn-lstm"}, {"bidirectional": False, "lookahead": 2}], ids=str
+)
+def test_every_kind_of_model_learns(spoken_digits: Manifests, tmp_path: Path, change: dict) -> None:
+    config = configuration(spoken_digits(8), epochs=8, augment=AugmentConfig(noise_share=0.0))
+    trainer = Trainer(dataclasses.replace(config, model=dataclasses.replace(config.model, **change)), tmp_path / "run")
+    trainer.run()
+    losses = [epoch["loss"] for epoch in trainer.state.history]
+    assert losses[-1] < losses[0]
+
+
+def test_bigrams_and_adaptive_power_reach_the_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(8), epochs=1)
+    model = dataclasses.replace(config.model, frontend=FrontendConfig(8000, power="adaptive"))
+    data = dataclasses.replace(config.data, units="bigrams")
+    bundle = Bundle.load(Trainer(dataclasses.replace(config, model=model, data=data), tmp_path / "run").run())
+    assert any(len(token) == 2 for token in bundle.metadata["tokens"][1:])
+    assert 0 < float(bundle.weights["frontend.prior_power"]) < 1
+    assert float(bundle.weights["frontend.prior_power"]) != pytest.approx(1e-2)

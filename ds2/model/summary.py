@@ -1,0 +1,79 @@
+"""What a model costs and hears, layer by layer, from its configuration alone."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.recurrent import GATES
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One line of the table."""
+
+    name: str
+    shape: str  # of what it gives for each frame
+    parameters: int
+    operations: float  # multiplications and additions for one second of audio
+    context: str  # seconds of audio before and after the present frame that reach its output, counted from the samples
+
+
+def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
+    """The layers of a model with that many outputs, in order."""
+    with torch.device("meta"):
+        model = AcousticModel(config, outputs)
+    parameters = {
+        name: sum(parameter.numel() for key, parameter in model.named_parameters() if f"{key}.".startswith(f"{name}."))
+        for name, _ in model.named_modules()
+        if name
+    }
+    frontend = config.frontend
+    rate, window = 1 / frontend.hop, frontend.window_samples
+    before, after = 0.0, frontend.window
+    layers = [Layer("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))]
+    channels, bins, hop = 1, frontend.bins, frontend.hop
+    for number, convolution in enumerate(config.convolutions):
+        before, after = before + convolution.before * hop, after + convolution.after * hop
+        taps = channels * (convolution.kernel[0] or bins) * convolution.kernel[1]
+        channels, bins = convolution.channels, convolution.bins(bins)
+        rate, hop = rate / convolution.stride[1], hop * convolution.stride[1]
+        name, shape = f"convolutions.{number}", f"{channels} x {bins}"
+        operations = rate * 2 * taps * channels * bins
+        layers.append(Layer(name, shape, parameters[name], operations, _context(before, after)))
+    size = channels * bins
+    heard = "all" if config.bidirectional else f"all before, {after:.3f} after"
+    for number in range(config.recurrent_layers):
+        products = GATES[config.cell] * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
+        name, size = f"recurrent.{number}", config.hidden
+        layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, heard))
+    if config.lookahead:
+        after += config.lookahead * hop
+        heard = "all" if config.bidirectional else f"all before, {after:.3f} after"
+        operations = rate * 2 * size * (config.lookahead + 1)
+        layers.append(Layer("lookahead", f"{size}", parameters["lookahead"], operations, heard))
+    if config.fully_connected:
+        operations = rate * 2 * size * config.fully_connected
+        size = config.fully_connected
+        layers.append(Layer("fully_connected", f"{size}", parameters["fully_connected"], operations, heard))
+    layers.append(Layer("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, heard))
+    if config.random_walk:
+        operations = rate * 2 * outputs * (2 * config.random_walk + 1)
+        layers.append(Layer("random_walk", f"{outputs}", parameters["random_walk"], operations, heard))
+    return layers
+
+
+def latency(config: ModelConfig) -> float | None:
+    """Seconds from a sound to the samples that its output frame waits for; None: it waits for the utterance's end."""
+    if config.bidirectional or config.frontend.power != "adaptive":
+        return None
+    frames, stride = 0, 1
+    for convolution in config.convolutions:
+        frames += convolution.after * stride
+        stride *= convolution.stride[1]
+    return config.frontend.window + config.frontend.hop * (frames + config.lookahead * stride)
+
+
+def _context(before: float, after: float) -> str:
+    return f"{before:.3f} before, {after:.3f} after"

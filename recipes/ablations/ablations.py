@@ -1,0 +1,78 @@
+"""The paper's choices of architecture, one at a time: trains all variants, or draws the table and the picture.
+
+    python recipes/ablations/ablations.py commands RUNS    # one line of arguments of `ds2 train` for each run
+    python recipes/ablations/ablations.py table RUNS PICTURE
+
+Every variant has the parameters of the base, within 2 %: `hidden` makes up for what the change costs. The base trains
+for six epochs; the others for as many as fit into the same time.
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+from ds2.train.observe import draw_curves
+
+SEEDS = (1, 2, 3)
+FORWARD = "model.bidirectional=false"
+ONE_DIMENSION = "model.convolutions=[{channels=86,kernel=[0,11],stride=[1,3]}]"
+STRIDE_2 = "model.convolutions=[{channels=16,kernel=[21,9],stride=[3,2]},{channels=16,kernel=[11,5],stride=[2,1]}]"
+VARIANTS = {  # name: epochs that take the time of the base's six, what differs
+    "base: GRU, 2-D, both directions, characters, stride 3": (6, []),
+    "simple RNN": (7, ["model.cell=rnn", "model.hidden=188"]),
+    "LSTM": (6, ["model.cell=lstm", "model.hidden=80"]),
+    "BN-LSTM": (2, ["model.cell=bn-lstm", "model.hidden=80"]),
+    "BN-LSTM, six epochs": (6, ["model.cell=bn-lstm", "model.hidden=80"]),
+    "1-D convolution": (6, [ONE_DIMENSION]),
+    "characters, stride 2": (5, [STRIDE_2]),
+    "bigrams, stride 3": (6, ["data.units=bigrams", "model.hidden=94"]),
+    "random walk over frames, radius 3": (6, ["model.random_walk=3"]),
+    "forward only": (7, [FORWARD, "model.hidden=148"]),
+    "forward, row convolution 5": (7, [FORWARD, "model.hidden=148", "model.lookahead=5"]),
+    "forward, row convolution 19": (7, [FORWARD, "model.hidden=146", "model.lookahead=19"]),
+}
+
+
+def folder(name: str, seed: int) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name) + f".{seed}"
+
+
+def print_commands(runs: str) -> None:
+    for seed in SEEDS:
+        for name, (epochs, changes) in VARIANTS.items():
+            settings = [f"seed={seed}", f"epochs={epochs}", *changes]
+            print(f"--output {runs}/{folder(name, seed)}", *(f"--set {setting}" for setting in settings))
+
+
+def print_table(runs: Path, picture: Path) -> None:
+    print("| variant | epochs | seconds | dev loss | dev WER, mean ± deviation |\n|---|---|---|---|---|")
+    histories = {}
+    for name, (epochs, _) in VARIANTS.items():
+        records = [read_history(runs / folder(name, seed)) for seed in SEEDS]
+        histories[name.partition(":")[0]] = [mean(records, number) for number in range(epochs)]
+        last = [record[-1] for record in records]
+        seconds = statistics.mean(sum(epoch["seconds"] for epoch in record) for record in records)
+        rates = [epoch["wer"] for epoch in last]
+        print(
+            f"| {name} | {epochs} | {seconds:.0f} | {statistics.mean(epoch['dev_loss'] for epoch in last):.2f} | "
+            f"{statistics.mean(rates):.2%} ± {statistics.stdev(rates):.2%} |"
+        )
+    draw_curves(picture, histories)
+
+
+def read_history(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def mean(records: list[list[dict]], number: int) -> dict:
+    epochs = [record[number] for record in records]
+    figures = {key: statistics.mean(epoch[key] for epoch in epochs) for key in ("loss", "dev_loss", "wer")}
+    return {"epoch": number + 1, **figures}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "commands":
+        print_commands(sys.argv[2])
+    else:
+        print_table(Path(sys.argv[2]), Path(sys.argv[3]))

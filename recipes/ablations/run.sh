@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# All runs of ablations.py, two at a time, then the table and the picture: some 35 minutes on 2 CPU cores.
+#     recipes/ablations/run.sh [folder of the python and ds2 to use, by default those on PATH]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+[ $# -eq 0 ] || PATH="$(cd "$1" && pwd):$PATH"
+export OMP_NUM_THREADS=1
+runs=recipes/ablations/runs
+
+[ -e recipes/digits/data/strangers.jsonl ] || python recipes/digits/prepare.py --output recipes/digits/data
+python recipes/ablations/ablations.py commands "$runs" | xargs -P 2 -L 1 ds2 train recipes/ablations/base.toml > /dev/null
+python recipes/ablations/ablations.py table "$runs" recipes/ablations/ablations.png

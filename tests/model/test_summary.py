@@ -1,0 +1,70 @@
+"""The table of a model is that of the model."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.model.presets import PRESETS
+from ds2.model.summary import latency, summarize
+
+SIZES = {"ds2-research": 100e6, "ds2-deploy": 200e6, "ds2-small": 10e6, "ds2-tiny": 1e6}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_have_the_sizes_they_promise(name: str) -> None:
+    config = ModelConfig.preset(name)
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in AcousticModel(config, 29).parameters())
+    assert sum(layer.parameters for layer in summarize(config, 29)) == parameters
+    assert parameters == pytest.approx(SIZES[name], rel=0.1)
+
+
+def test_unknown_presets_are_refused() -> None:
+    with pytest.raises(KeyError):
+        ModelConfig.preset("ds2-huge")
+
+
+def test_costs_by_hand() -> None:
+    config = ModelConfig(
+        FrontendConfig(8000),
+        (ConvolutionConfig(4, (11, 5), (2, 2)),),
+        cell="lstm",
+        recurrent_layers=1,
+        hidden=10,
+        bidirectional=False,
+        lookahead=3,
+        fully_connected=7,
+        random_walk=2,
+    )
+    costs = {layer.name: layer.operations for layer in summarize(config, 6)}
+    assert costs["convolutions.0"] == pytest.approx(50 * 2 * 11 * 5 * 4 * 41)
+    assert costs["recurrent.0"] == pytest.approx(50 * 2 * 4 * 10 * (4 * 41 + 10))
+    assert costs["lookahead"] == pytest.approx(50 * 2 * 10 * 4)
+    assert costs["fully_connected"] == pytest.approx(50 * 2 * 10 * 7)
+    assert costs["output"] == pytest.approx(50 * 2 * 7 * 6)
+    assert costs["random_walk"] == pytest.approx(50 * 2 * 6 * 5)
+
+
+def test_operations_are_those_that_torch_counts() -> None:
+    """All matrix products and convolutions of a second of audio, counted by torch itself."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = dataclasses.replace(
+        ModelConfig.preset("ds2-tiny"), bidirectional=False, frontend=FrontendConfig(power="adaptive"), lookahead=4
+    )
+    acoustic = AcousticModel(config, 29).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        acoustic.network(torch.randn(1, 161, 1000), torch.tensor([1000]))
+    counted = counter.get_total_flops() / 10
+    shown = {layer.name: layer.operations for layer in summarize(config, 29)}
+    del shown["frontend"]
+    assert counted == pytest.approx(sum(shown.values()), rel=0.02)
+
+
+def test_latency_is_known_for_models_that_stream_alone() -> None:
+    assert latency(ModelConfig.preset("ds2-deploy")) == pytest.approx(0.55)
+    assert latency(ModelConfig.preset("ds2-small")) is None
