@@ -7,13 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import ChannelBatchNorm
-
-CLIP = 20.0  # clipped ReLU: min(max(x, 0), 20)
-
-
-def clipped_relu(x: Tensor) -> Tensor:
-    return nn.functional.hardtanh(x, 0.0, CLIP)
+from ds2.model.normalization import ChannelBatchNorm, clipped_relu
 
 
 @dataclass(frozen=True)
@@ -88,5 +82,5 @@ class Convolution(nn.Module):
         """BN, clipped ReLU and zeros behind the lengths."""
         valid = valid_mask(lengths, x.shape[3])
         if self.norm is not None:
-            x = self.norm(x, valid)
+            return self.norm(x, valid), lengths
         return torch.where(valid[:, None, None, :], clipped_relu(x), 0.0), lengths

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from ds2.model.convolution import clipped_relu
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, Unnormalized, input_moments
+from ds2.model.normalization import FoldedBatchNorm, Unnormalized, clipped_relu, input_moments
 
 
 class FullyConnected(nn.Module):

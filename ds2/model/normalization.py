@@ -1,14 +1,21 @@
 """Batch normalisation: sequence-wise, over utterances AND frames (Deep Speech 2, section 3.2); and per time step."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
 
+CLIP = 20.0  # clipped ReLU: min(max(x, 0), 20)
 EPSILON = 1e-5
 MOMENTUM = 0.1  # share of the newest minibatch in the running statistics
 STEPS = 200  # time steps that have statistics of their own in a BN-LSTM; later ones use those of the last
 STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)
+
+
+def clipped_relu(x: Tensor) -> Tensor:
+    return nn.functional.hardtanh(x, 0.0, CLIP)
 
 
 class RunningStatistics(nn.Module):
@@ -38,19 +45,60 @@ class RunningStatistics(nn.Module):
 
 
 class ChannelBatchNorm(RunningStatistics):
-    """BN of convolution outputs: one mean and variance per channel over utterances, frequencies and valid frames."""
+    """BN and clipped ReLU of convolution outputs: statistics of each channel over utterances, bins and valid frames."""
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """(B, C, F, T), (B, T) boolean -> (B, C, F, T); what lies behind an utterance is not counted."""
-        mean, variance = self.mean, self.variance
-        if self.training:
-            weight = valid[:, None, None, :].to(x.dtype)
-            count = valid.sum() * x.shape[2]
-            mean = (x * weight).sum((0, 2, 3)) / count
-            variance = ((x - mean[:, None, None]).square() * weight).sum((0, 2, 3)) / count
-            self.update(mean, variance, count)
-        scale, shift = self.scale_and_shift(mean, variance)
-        return x * scale[:, None, None] + shift[:, None, None]
+        """(B, C, F, T), (B, T) boolean -> (B, C, F, T), 0 behind each utterance; what lies there is not counted."""
+        mask = valid[:, None, None, :].to(x.dtype)
+        if not self.training:
+            scale, shift = self.scale_and_shift(self.mean, self.variance)
+            return torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp(0.0, CLIP) * mask
+        count = (valid.sum() * x.shape[2]).to(self.gamma.dtype)
+        result, mean, variance = _MaskedNorm.apply(x.to(self.gamma.dtype), mask, count, self.gamma, self.beta)
+        self.update(mean, variance, count)
+        return result
+
+
+class _MaskedNorm(torch.autograd.Function):
+    """clamp(gamma (x - mean) / deviation + beta, 0, CLIP) of valid frames, in as few passes over memory as can be.
+
+    Convolution outputs are by far the largest tensors of the network: each pass over them costs as much as a layer.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, mask: Tensor, count: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, C, F, T), (B, 1, 1, T) of 0 and 1, () values of a channel that count -> result, (C,) mean, variance."""
+        variance, mean = torch.var_mean(x * mask, dim=(0, 2, 3), correction=0)  # zeros included: taken out again
+        ratio = x.numel() / x.shape[1] / count.clamp(min=1)
+        variance = (ratio * (variance - mean.square() * (ratio - 1))).clamp(min=0)
+        mean = ratio * mean
+        scale = gamma * torch.rsqrt(variance + EPSILON)
+        shift = beta - scale * mean
+        result = torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp_(0.0, CLIP).mul_(mask)
+        return result, mean, variance
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        x, mask, count, gamma, _ = inputs
+        result, mean, variance = output
+        ctx.mark_non_differentiable(mean, variance)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, mask, count, gamma, result, mean, variance)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        x, mask, count, gamma, result, mean, variance = ctx.saved_tensors
+        grad = torch.ops.aten.hardtanh_backward(grad, result, 0.0, CLIP)  # 0 in padding, where the result is
+        inverse = torch.rsqrt(variance + EPSILON)
+        grad_beta = grad.sum((0, 2, 3))
+        rows = (x.shape[0] * x.shape[1], -1)
+        products = torch.bmm(grad.reshape(rows).unsqueeze(1), (x * mask).reshape(rows).unsqueeze(2))
+        grad_gamma = inverse * (products.view(x.shape[:2]).sum(0) - mean * grad_beta)
+        scale = gamma * inverse
+        slope = -scale * inverse * grad_gamma / count
+        offset = -scale * grad_beta / count - slope * mean
+        grad_x = torch.addcmul(offset[:, None, None], x, slope[:, None, None])
+        return grad_x.addcmul_(grad, scale[:, None, None]).mul_(mask), None, None, grad_gamma, grad_beta
 
 
 class FoldedBatchNorm(RunningStatistics):

@@ -14,9 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.model.convolution import CLIP, clipped_relu
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, Moments, StepBatchNorm, Unnormalized, input_moments
+from ds2.model.normalization import (
+    CLIP,
+    FoldedBatchNorm,
+    Moments,
+    StepBatchNorm,
+    Unnormalized,
+    clipped_relu,
+    input_moments,
+)
 
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c

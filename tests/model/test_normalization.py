@@ -14,11 +14,36 @@ def normalized(z: Tensor) -> Tensor:
 
 
 def test_channel_norm_counts_valid_frames_only() -> None:
-    x, valid = torch.randn(2, 3, 4, 5, dtype=torch.float64), valid_mask(torch.tensor([5, 2]), 5)
+    x, valid = 3 + torch.randn(2, 3, 4, 5, dtype=torch.float64), valid_mask(torch.tensor([5, 2]), 5)
     norm = ChannelBatchNorm(3).double()
-    result = norm(x, valid).permute(0, 3, 2, 1)[valid].reshape(-1, 3)
-    expected = normalized(x.permute(0, 3, 2, 1)[valid].reshape(-1, 3))
-    assert torch.allclose(result, expected, atol=1e-10)
+    result = norm(x, valid).permute(0, 3, 2, 1)
+    rows = x.permute(0, 3, 2, 1)[valid].reshape(-1, 3)
+    assert torch.allclose(result[valid].reshape(-1, 3), normalized(rows).clamp(0, 20), atol=1e-10)
+    assert result[~valid].abs().sum() == 0
+    assert torch.allclose(norm.mean, MOMENTUM * rows.mean(0))
+    assert torch.allclose(norm.variance, (1 - MOMENTUM) + MOMENTUM * rows.var(0))
+
+
+def test_channel_norm_has_the_gradients_of_its_formula() -> None:
+    """By hand-written backward; with padding that is not zero, a clip that is reached, a channel that is constant."""
+    torch.manual_seed(1)
+    x = torch.randn(3, 4, 5, 6, dtype=torch.float64)
+    x[:, 3] = 2.0
+    x.requires_grad_()
+    valid = valid_mask(torch.tensor([6, 3, 1]), 6)
+    norm = ChannelBatchNorm(4).double()
+    with torch.no_grad():
+        norm.gamma.copy_(torch.tensor([1.0, -0.5, 15.0, 1.0]))
+        norm.beta.copy_(torch.tensor([0.1, 0.5, 5.0, 0.7]))
+    pull = torch.randn(3, 4, 5, 6, dtype=torch.float64)
+    ours = torch.autograd.grad((norm(x, valid) * pull).sum(), (x, norm.gamma, norm.beta))
+    rows = x.permute(0, 3, 2, 1)[valid].reshape(-1, 4)
+    expected = (normalized(rows) * norm.gamma + norm.beta).clamp(0, 20)
+    assert expected.max() == 20
+    weights = pull.permute(0, 3, 2, 1)[valid].reshape(-1, 4)
+    direct = torch.autograd.grad((expected * weights).sum(), (x, norm.gamma, norm.beta))
+    for mine, theirs in zip(ours, direct, strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-8)
 
 
 def test_folded_norm_equals_normalising_the_product() -> None:
