@@ -81,6 +81,7 @@ class Convolution(nn.Module):
     def activate(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """BN, clipped ReLU and zeros behind the lengths."""
         valid = valid_mask(lengths, x.shape[3])
-        if self.norm is not None:
-            return self.norm(x, valid), lengths
-        return torch.where(valid[:, None, None, :], clipped_relu(x), 0.0), lengths
+        mask = valid[:, None, None, :]
+        if self.norm is None:
+            return torch.where(mask, clipped_relu(x), 0.0), lengths
+        return self.norm(x.mul_(mask) if self.training else x, valid), lengths

@@ -48,13 +48,14 @@ class ChannelBatchNorm(RunningStatistics):
     """BN and clipped ReLU of convolution outputs: statistics of each channel over utterances, bins and valid frames."""
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """(B, C, F, T), (B, T) boolean -> (B, C, F, T), 0 behind each utterance; what lies there is not counted."""
+        """(B, C, F, T), in training 0 behind each utterance, (B, T) boolean -> (B, C, F, T), 0 there as well."""
+        x = x.to(self.gamma.dtype)  # statistics in full precision under autocast
         mask = valid[:, None, None, :].to(x.dtype)
         if not self.training:
             scale, shift = self.scale_and_shift(self.mean, self.variance)
             return torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp(0.0, CLIP) * mask
         count = (valid.sum() * x.shape[2]).to(self.gamma.dtype)
-        result, mean, variance = _MaskedNorm.apply(x.to(self.gamma.dtype), mask, count, self.gamma, self.beta)
+        result, mean, variance = _MaskedNorm.apply(x, mask, count, self.gamma, self.beta)
         self.update(mean, variance, count)
         return result
 
@@ -67,8 +68,8 @@ class _MaskedNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, mask: Tensor, count: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, C, F, T), (B, 1, 1, T) of 0 and 1, () values of a channel that count -> result, (C,) mean, variance."""
-        variance, mean = torch.var_mean(x * mask, dim=(0, 2, 3), correction=0)  # zeros included: taken out again
+        """(B, C, F, T) masked, (B, 1, 1, T) of 0 and 1, () how many of a channel count -> result, (C,) statistics."""
+        variance, mean = torch.var_mean(x, dim=(0, 2, 3), correction=0)  # zeros included: taken out again
         ratio = x.numel() / x.shape[1] / count.clamp(min=1)
         variance = (ratio * (variance - mean.square() * (ratio - 1))).clamp(min=0)
         mean = ratio * mean
@@ -79,26 +80,26 @@ class _MaskedNorm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        x, mask, count, gamma, _ = inputs
+        x, _, count, gamma, _ = inputs
         result, mean, variance = output
         ctx.mark_non_differentiable(mean, variance)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, mask, count, gamma, result, mean, variance)
+        ctx.save_for_backward(x, count, gamma, result, mean, variance)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        x, mask, count, gamma, result, mean, variance = ctx.saved_tensors
+        x, count, gamma, result, mean, variance = ctx.saved_tensors
         grad = torch.ops.aten.hardtanh_backward(grad, result, 0.0, CLIP)  # 0 in padding, where the result is
         inverse = torch.rsqrt(variance + EPSILON)
         grad_beta = grad.sum((0, 2, 3))
         rows = (x.shape[0] * x.shape[1], -1)
-        products = torch.bmm(grad.reshape(rows).unsqueeze(1), (x * mask).reshape(rows).unsqueeze(2))
+        products = torch.bmm(grad.reshape(rows).unsqueeze(1), x.reshape(rows).unsqueeze(2))
         grad_gamma = inverse * (products.view(x.shape[:2]).sum(0) - mean * grad_beta)
         scale = gamma * inverse
         slope = -scale * inverse * grad_gamma / count
         offset = -scale * grad_beta / count - slope * mean
         grad_x = torch.addcmul(offset[:, None, None], x, slope[:, None, None])
-        return grad_x.addcmul_(grad, scale[:, None, None]).mul_(mask), None, None, grad_gamma, grad_beta
+        return grad_x.addcmul_(grad, scale[:, None, None]), None, None, grad_gamma, grad_beta
 
 
 class FoldedBatchNorm(RunningStatistics):
@@ -166,4 +167,21 @@ def input_moments(x: Tensor, valid: Tensor) -> Moments:
     count = valid.sum()
     mean = (x * weight).sum((0, 1)) / count
     centred = ((x - mean) * weight).flatten(0, 1)
-    return mean, centred.T @ centred / count, count
+    return mean, _Gram.apply(centred) / count, count
+
+
+class _Gram(torch.autograd.Function):
+    """(N, D) -> (D, D) X^T X, with one product in the backward pass, not two: dX = X (G + G^T)."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.T @ x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return torch.as_tensor(x @ (grad + grad.T))
