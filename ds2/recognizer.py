@@ -12,7 +12,9 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
-from ds2.decoder import BeamConfig, Lexicon, beam_search, greedy
+from ds2.decoder import greedy
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.lexicon import Lexicon
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
@@ -67,8 +69,8 @@ class Job:
 class Recognizer:
     """An acoustic model with its tokens and its decoder."""
 
-    def __init__(self, model: AcousticModel, tokenizer: Tokenizer, beam: BeamConfig | None = None):
-        """`beam` chooses prefix beam search; None decodes greedily."""
+    def __init__(self, model: AcousticModel, tokenizer: Tokenizer, beam: BeamDecoder | None = None):
+        """`beam` searches prefixes; None decodes greedily."""
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
@@ -228,11 +230,11 @@ class Recognizer:
     def _decode(self, log_probs: Tensor, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
         batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
-        hypothesis = greedy(batch, lengths)[0] if self.beam is None else beam_search(batch, lengths, self.beam)[0][0]
+        hypothesis = greedy(batch, lengths)[0] if self.beam is None else self.beam(batch, lengths)[0][0]
         return make_transcript(hypothesis, self.tokenizer, self.model.config.frame_seconds, duration)
 
 
-def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamConfig | None:
+def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamDecoder | None:
     """The beam search of a bundle, or None for greedy decoding; see `Recognizer.load`.
 
     Raises:
@@ -246,7 +248,8 @@ def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | N
     if vocabulary:
         [space] = tokenizer.encode(" ")
         lexicon = Lexicon(map(tokenizer.encode, vocabulary), space)
-    return BeamConfig(CLOSED_BEAM_WIDTH if width is None else width, lexicon=lexicon)
+    config = BeamConfig(CLOSED_BEAM_WIDTH if width is None else width, closed=lexicon is not None)
+    return BeamDecoder(config, lexicon)
 
 
 def default_model() -> Path:

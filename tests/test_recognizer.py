@@ -1,6 +1,5 @@
 """From audio to transcripts: words, times, long recordings, many files."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,8 +179,12 @@ def test_decoder_suits_the_bundle() -> None:
     tokenizer = Tokenizer.from_texts(["a b"])
     assert make_beam(tokenizer, None, None) is None
     assert make_beam(tokenizer, ["a"], 0) is None
-    assert dataclasses.astuple(make_beam(tokenizer, None, 7))[0] == 7
-    beam = make_beam(tokenizer, ["a", "ab"], None)
-    assert beam is not None
-    assert beam.lexicon is not None
-    assert beam.lexicon.words == {(2,), (2, 3)}
+    wide = make_beam(tokenizer, None, 7)
+    assert wide is not None
+    assert (wide.config.beam_width, wide.config.closed) == (7, False)
+    closed = make_beam(tokenizer, ["a", "ab"], None)
+    assert closed is not None
+    assert closed.config.closed
+    log_probs = torch.tensor([[[0.0, 0.0, 0.2, 0.8], [0.5, 0.0, 0.3, 0.2]]]).log()  # "b" is likeliest, and no word
+    [[best]] = closed(log_probs, torch.tensor([2]))
+    assert tokenizer.decode(best.tokens) in ("a", "ab")

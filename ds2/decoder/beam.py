@@ -1,214 +1,231 @@
-"""Prefix beam search over CTC log-probabilities (Hannun et al. 2014; Deep Speech 2, section 3.8).
+"""Prefix beam search over CTC log-probabilities, with an n-gram language model (Deep Speech 2, section 3.8):
 
-A prefix is a label string without blanks. Its probability is the sum over all alignments that collapse to it, kept
-in two parts, because a repeated label starts anew only behind a blank:
+    Q(y) = log p_ctc(y | x) + lm_weight * log p_lm(y) + word_bonus * words(y)
 
-    prefix "a" --a--> "a"   from alignments that end in a     (the run goes on)
-    prefix "a" --a--> "aa"  from alignments that end in blank (a new run)
+A prefix is a label string without blanks; its probability is the sum over all alignments that collapse to it. The
+frames are searched by the kernels of beam_kernels.py; a stream is a decoder's state that they move on, and searching
+a whole utterance is the same thing in one go.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from ds2.decoder.greedy import BLANK
+from ds2.decoder import beam_kernels as kernels
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import END, UNKNOWN, NGram
 from ds2.errors import InputError
+
+BLOCK = 256  # frames between two tidyings of a stream's tree
+TIDY = 50_000  # nodes or runs from which on a tree is tidied
 
 
 @dataclass(frozen=True)
 class BeamConfig:
-    """How widely to search."""
+    """How widely to search, and how what is found is weighed."""
 
     beam_width: int = 100  # prefixes kept after each frame
+    score_threshold: float = 16.0  # nats below the best at which a prefix is given up; inf: never
     cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until they reach this
-    max_symbols: int = 40  # and no more than these; the blank is always tried
+    max_symbols: int = 40  # and no more than these; the blank and the space are always tried
+    blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: look at every frame
+    lm_weight: float = 0.7  # of the language model's natural log-probability
+    word_bonus: float = 1.5  # nats for each word, or token of a token model
+    unknown_score: float = -10.0  # nats for a word that the lexicon does not hold
+    closed: bool = False  # only the lexicon's words are found
     best: int = 1  # hypotheses returned
-    lexicon: "Lexicon | None" = None  # only its words are found; None: any label string
 
     def __post_init__(self) -> None:
         if min(self.beam_width, self.max_symbols, self.best) < 1:
             raise ValueError("beam_width, max_symbols and best must be at least 1")
-        if not 0 < self.cumulative_probability <= 1:
-            raise ValueError(f"cumulative_probability must be in (0, 1], got {self.cumulative_probability}")
-
-
-class Lexicon:
-    """A closed vocabulary: which label can follow inside a word, and where a word may end."""
-
-    def __init__(self, words: Iterable[Sequence[int]], space: int):
-        """`words` as token indices; `space` is the token between them."""
-        self.words = {tuple(word) for word in words}
-        self.beginnings = {word[:length] for word in self.words for length in range(len(word) + 1)}
-        self.space = space
-
-    def allows(self, tokens: tuple[int, ...], symbol: int) -> bool:
-        """Whether `symbol` may follow the prefix `tokens`."""
-        word = self.last_word(tokens)
-        return word in self.words if symbol == self.space else (*word, symbol) in self.beginnings
-
-    def completes(self, tokens: tuple[int, ...]) -> bool:
-        """Whether the prefix ends with a whole word, or with a space, or is empty."""
-        word = self.last_word(tokens)
-        return not word or word in self.words
-
-    def last_word(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """What stands behind the last space."""
-        for position in range(len(tokens), 0, -1):
-            if tokens[position - 1] == self.space:
-                return tokens[position:]
-        return tokens
-
-
-@dataclass(frozen=True)
-class Run:
-    """The last label of an alignment: frames start..end - 1, its highest log-probability; and the runs before it."""
-
-    before: "Run | None"
-    start: int
-    end: int
-    peak: float
+        for name in ("cumulative_probability", "blank_skip"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
+        if not self.score_threshold > 0:
+            raise ValueError(f"score_threshold must be above 0, got {self.score_threshold}")
 
 
 @dataclass
-class Ending:
-    """All alignments of a prefix that end alike (in the blank, or in the last label)."""
+class BeamStream:
+    """Where the search of one utterance stands."""
 
-    total: float = -math.inf  # log of their summed probability
-    best: float = -math.inf  # log-probability of the best one, whose runs give the times
-    runs: Run | None = None
-
-    def add(self, total: float, best: float, runs: Run | None) -> None:
-        self.total = add_logs(self.total, total)
-        if best > self.best:
-            self.best, self.runs = best, runs
+    state: tuple[Any, ...]
+    ended: bool = False
 
 
-@dataclass
-class Prefix:
-    """Probability of one label string so far."""
+class BeamDecoder:
+    """Searches with one configuration, lexicon and language model; offline, or frame by frame.
 
-    blank: Ending = field(default_factory=Ending)
-    label: Ending = field(default_factory=Ending)
-
-    @property
-    def total(self) -> float:
-        return add_logs(self.blank.total, self.label.total)
-
-    @property
-    def likelier(self) -> Ending:
-        """The ending that holds the best single alignment."""
-        return self.blank if self.blank.best >= self.label.best else self.label
-
-
-Beam = dict[tuple[int, ...], Prefix]
-
-
-def beam_search(log_probs: Tensor, lengths: Tensor, config: BeamConfig | None = None) -> list[list[Hypothesis]]:
-    """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
-
-    A hypothesis' score is the log-probability of its label string, summed over all alignments that the beam kept;
-    its times are those of the best alignment. Where no label string has any probability (a frame of -inf alone), the
-    empty one is returned with the score -inf, so that every utterance has a hypothesis.
-
-    Raises:
-        InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
-        ValueError: lengths that do not fit.
+    Without a lexicon a language model is over tokens, as of Mandarin characters; with one it is over its words.
     """
-    config = config or BeamConfig()
-    rows = log_probs.detach().double().cpu().numpy()
-    utterances = [row[:count] for row, count in zip(rows, frame_counts(log_probs, lengths), strict=True)]
-    for index, frames in enumerate(utterances):
-        _check(frames, index)
-    return [_search(frames, config) for frames in utterances]
+
+    def __init__(
+        self,
+        config: BeamConfig | None = None,
+        lexicon: Lexicon | None = None,
+        lm: NGram | None = None,
+        lm_words: "np.ndarray | None" = None,
+    ):
+        """`lm_words`: the language model's number of each of the lexicon's words, or, without a lexicon, of each token.
+
+        Raises:
+            ValueError: a closed search without a lexicon; a language model without `lm_words`, or the other way round.
+        """
+        self.config = config = config or BeamConfig()
+        if config.closed and lexicon is None:
+            raise ValueError("a closed search needs a lexicon")
+        if (lm is None) != (lm_words is None):
+            raise ValueError("lm and lm_words come together")
+        kind = kernels.NO_LM if lm is None else kernels.TOKENS if lexicon is None else kernels.WORDS
+        self._lm = lm.arrays if lm is not None else NO_LM
+        self._lm_start = lm.start if lm is not None else 0
+        self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
+        words = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
+        self._lexicon, self._boosts = NO_LEXICON, np.zeros(0)
+        if lexicon is not None:
+            first, tokens, children, ends = lexicon.arrays
+            self._boosts = lexicon.boosts
+            if lm is not None:
+                ends, self._boosts = _in_the_models_numbers(ends, lexicon.boosts, words, len(lm.words))
+            self._lexicon = (first, tokens, children, ends)
+        self._token_words = words if lexicon is None else np.zeros(0, np.int32)
+        space = lexicon.space if lexicon is not None else -1
+        self._whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
+        reals = (config.cumulative_probability, config.score_threshold, config.lm_weight, config.word_bonus)
+        skip = config.blank_skip if config.blank_skip < 1 else math.inf
+        counts_words = kind != kernels.NO_LM
+        self._real = np.array([*reals, config.unknown_score, skip]) * [1, 1, 1, counts_words, counts_words, 1]
+
+    def begin(self) -> BeamStream:
+        """The search before the first frame."""
+        return BeamStream(kernels.begin(self._lm_start))
+
+    def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
+        """Moves each stream on by its (T, V) log-probabilities, any number of frames of each.
+
+        Raises:
+            InputError: NaN or +inf.
+            ValueError: a stream that has ended.
+        """
+        for index, (stream, rows) in enumerate(zip(streams, log_probs, strict=True)):
+            if stream.ended:
+                raise ValueError("the stream has ended; begin another")
+            self._advance(stream, _frames(rows, index))
+
+    def finish(self, stream: BeamStream) -> list[Hypothesis]:
+        """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
+        stream.ended = True
+        gains = kernels.final_gains(
+            stream.state, self._whole, self._real, self._lm, self._lexicon, self._boosts, self._sentence_end
+        )
+        return self._hypotheses(stream, gains)[: self.config.best] or [Hypothesis(score=-math.inf)]
+
+    def partial(self, stream: BeamStream) -> Hypothesis:
+        """The best hypothesis so far; the utterance may go on."""
+        gains = np.zeros(stream.state[5][kernels.ENTRIES])
+        return next(iter(self._hypotheses(stream, gains, 1)), Hypothesis(score=-math.inf))
+
+    def stable(self, stream: BeamStream) -> int:
+        """How many tokens all prefixes of the beam share: no frame to come can change them."""
+        strings = [self._tokens(stream, place) for place in range(int(stream.state[5][kernels.ENTRIES]))]
+        if not strings:
+            return 0
+        low, high = min(strings), max(strings)
+        return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+
+    def lookups(self, stream: BeamStream) -> int:
+        """How often the language model was asked."""
+        return int(stream.state[5][kernels.LOOKUPS])
+
+    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
+
+        Raises:
+            InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
+            ValueError: lengths that do not fit.
+        """
+        counts = frame_counts(log_probs, lengths)
+        rows = enumerate(zip(log_probs, counts, strict=True))
+        utterances = [_frames(row[:count], index) for index, (row, count) in rows]
+        streams = [self.begin() for _ in utterances]
+        for stream, frames in zip(streams, utterances, strict=True):
+            self._advance(stream, frames)
+        return [self.finish(stream) for stream in streams]
+
+    def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
+        for start in range(0, len(frames), BLOCK):
+            counters = stream.state[5]
+            if max(counters[kernels.NODES], counters[kernels.RUNS]) > TIDY:
+                stream.state = kernels.compact(stream.state)
+            stream.state = kernels.decode(
+                stream.state, frames[start : start + BLOCK], self._whole, self._real, self._lm, self._lexicon,
+                self._boosts, self._token_words,
+            )  # fmt: skip
+
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int | None = None) -> list[Hypothesis]:
+        _, reals, _, _, _, counters, scale = stream.state
+        count = int(counters[kernels.ENTRIES])
+        with np.errstate(divide="ignore"):
+            totals = np.log(reals[:count, kernels.BY_BLANK] + reals[:count, kernels.BY_LABEL]) + scale[0]
+        scores = totals + gains
+        if not np.isfinite(scores).any():  # no word may end here: better a broken word than nothing
+            scores, gains = totals, np.zeros(count)
+        order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
+        return [
+            self._hypothesis(stream, place, float(scores[place]), float(reals[place, kernels.GAINS] + gains[place]))
+            for place in order[: best or self.config.best]
+        ]
+
+    def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:
+        nodes, tokens = stream.state[2], []
+        node = stream.state[0][place, kernels.NODE]
+        while node:
+            tokens.append(int(nodes[node, kernels.SYMBOL]))
+            node = nodes[node, kernels.PARENT]
+        return tuple(reversed(tokens))
+
+    def _hypothesis(self, stream: BeamStream, place: int, score: float, gains: float) -> Hypothesis:
+        entries, reals, _, runs, peaks, _, _ = stream.state
+        entry, found = entries[place], []
+        if reals[place, kernels.BEST_BLANK] >= reals[place, kernels.BEST_LABEL]:
+            run = entry[kernels.RUNS_BLANK]
+        else:
+            found = [(int(entry[kernels.START]), int(entry[kernels.END]), math.exp(reals[place, kernels.PEAK]))]
+            run = entry[kernels.RUNS_LABEL]
+        while run != kernels.NONE:
+            _, start, end = runs[run]
+            found.append((int(start), int(end), math.exp(peaks[run])))
+            run = runs[run, kernels.BEFORE]
+        starts, ends, confidences = zip(*reversed(found), strict=True) if found else ((), (), ())
+        return Hypothesis(self._tokens(stream, place), starts, ends, confidences, score, gains)
 
 
-def _check(frames: np.ndarray, index: int) -> None:
+NO_LM = (
+    np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
+    np.zeros(1, np.float32), np.zeros(1, np.int32),
+)  # fmt: skip
+NO_LEXICON = (np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
+
+
+def _in_the_models_numbers(
+    ends: np.ndarray, boosts: np.ndarray, words: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Words of the lexicon, and their boosts, under the numbers that the language model knows them by."""
+    renumbered = np.where(ends >= 0, words[np.maximum(ends, 0)], ends).astype(np.int32)
+    result = np.zeros(size)
+    result[words] = boosts
+    return renumbered, result
+
+
+def _frames(rows: Tensor, index: int) -> np.ndarray:
+    """(T, V) in float32 or float64."""
+    rows = rows.detach().cpu()
+    frames: np.ndarray = (rows if rows.dtype == torch.float64 else rows.float()).contiguous().numpy()
     if not (frames < np.inf).all():  # false for NaN too
         raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
-
-
-def _search(frames: np.ndarray, config: BeamConfig) -> list[Hypothesis]:
-    beam: Beam = {(): Prefix(blank=Ending(0.0, 0.0, None))}
-    lexicon = config.lexicon
-    for time, frame in enumerate(frames):
-        beam = _keep_best(_extend(beam, frame, time, config), config.beam_width)
-    if lexicon is not None:  # what was cut off inside a word counts only where nothing else is left
-        beam = {tokens: prefix for tokens, prefix in beam.items() if lexicon.completes(tokens)} or beam
-    ranked = sorted(beam.items(), key=lambda item: (-item[1].total, item[0]))
-    return [_hypothesis(tokens, prefix) for tokens, prefix in ranked[: config.best]] or [Hypothesis(score=-math.inf)]
-
-
-def _extend(beam: Beam, frame: np.ndarray, time: int, config: BeamConfig) -> Beam:
-    """All prefixes one frame later."""
-    extended: Beam = {}
-    symbols = [(symbol, float(frame[symbol])) for symbol in _symbols(frame, config)]
-    for tokens, prefix in beam.items():
-        stay = extended.setdefault(tokens, Prefix())
-        likelier, total = prefix.likelier, prefix.total
-        blank = float(frame[BLANK])
-        stay.blank.add(total + blank, likelier.best + blank, likelier.runs)
-        for symbol, score in symbols:
-            if tokens and symbol == tokens[-1]:
-                _continue_run(prefix.label, stay.label, score, time)
-            if config.lexicon is not None and not config.lexicon.allows(tokens, symbol):
-                continue
-            longer = extended.setdefault((*tokens, symbol), Prefix())
-            if tokens and symbol == tokens[-1]:
-                start, total_before = prefix.blank, prefix.blank.total
-            else:
-                start, total_before = likelier, total
-            longer.label.add(total_before + score, start.best + score, Run(start.runs, time, time + 1, score))
-    return extended
-
-
-def _continue_run(before: Ending, after: Ending, score: float, time: int) -> None:
-    """The last label fills one frame more."""
-    if before.runs is None or before.total == -math.inf:
-        return
-    run = before.runs
-    longer = Run(run.before, run.start, time + 1, max(run.peak, score))
-    after.add(before.total + score, before.best + score, longer)
-
-
-def _symbols(frame: np.ndarray, config: BeamConfig) -> list[int]:
-    """The labels worth trying in a frame, without the blank: the fewest whose probability, with it, reaches p."""
-    order = np.argsort(-frame, kind="stable")
-    if config.cumulative_probability < 1.0:
-        reached = np.cumsum(np.exp(frame[order])) >= config.cumulative_probability
-        order = order[: int(np.argmax(reached)) + 1] if reached.any() else order
-    return [int(symbol) for symbol in order[: config.max_symbols] if symbol != BLANK and frame[symbol] > -math.inf]
-
-
-def _keep_best(beam: Beam, width: int) -> Beam:
-    """The `width` most probable prefixes; ties go to the smaller label string, so that the result is deterministic."""
-    alive = [(tokens, prefix) for tokens, prefix in beam.items() if prefix.total > -math.inf]
-    if len(alive) > width:
-        alive = sorted(alive, key=lambda item: (-item[1].total, item[0]))[:width]
-    return dict(alive)
-
-
-def _hypothesis(tokens: tuple[int, ...], prefix: Prefix) -> Hypothesis:
-    runs = []
-    run = prefix.likelier.runs
-    while run is not None:
-        runs.append(run)
-        run = run.before
-    runs.reverse()
-    return Hypothesis(
-        tokens,
-        tuple(run.start for run in runs),
-        tuple(run.end for run in runs),
-        tuple(math.exp(run.peak) for run in runs),
-        prefix.total,
-    )
-
-
-def add_logs(a: float, b: float) -> float:
-    """log(exp(a) + exp(b))."""
-    if a < b:
-        a, b = b, a
-    return a if b == -math.inf else a + math.log1p(math.exp(b - a))
+    return frames

@@ -14,6 +14,7 @@ class Hypothesis:
         starts, ends: token i fills the output frames starts[i]..ends[i] - 1.
         confidences: probability of each token at its best frame, 0 to 1.
         score: natural log of the probability that the decoder gives to the whole.
+        gains: what of the score comes from the language model, bonuses and boosts; the rest is the acoustics.
     """
 
     tokens: tuple[int, ...] = ()
@@ -21,6 +22,7 @@ class Hypothesis:
     ends: tuple[int, ...] = ()
     confidences: tuple[float, ...] = ()
     score: float = 0.0
+    gains: float = 0.0
 
 
 def frame_counts(log_probs: Tensor, lengths: Tensor) -> list[int]:

@@ -1,5 +1,6 @@
 """Prefix beam search against all alignments, enumerated."""
 
+import dataclasses
 import itertools
 import math
 
@@ -9,10 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.decoder import BeamConfig, Hypothesis, Lexicon, beam_search, greedy
+from ds2.decoder import Hypothesis, beam, greedy
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import NGram
 from ds2.errors import InputError
 
-EXHAUSTIVE = BeamConfig(beam_width=10**6, cumulative_probability=1.0, max_symbols=10**6, best=10**6)
+EXHAUSTIVE = BeamConfig(10**6, math.inf, cumulative_probability=1.0, max_symbols=10**6, best=10**6)
 
 
 def random_log_probs(seed: int, frames: int, outputs: int) -> Tensor:
@@ -44,6 +49,10 @@ def best_alignments(log_probs: Tensor) -> dict[tuple[int, ...], tuple[float, lis
             peaks = [math.exp(max(rows[time][symbols[time]] for time in run)) for run in runs]
             best[labels] = (score, [(run[0], run[-1] + 1, peak) for run, peak in zip(runs, peaks, strict=True)])
     return best
+
+
+def beam_search(log_probs: Tensor, lengths: Tensor, config: BeamConfig | None = None) -> list[list[Hypothesis]]:
+    return BeamDecoder(config)(log_probs, lengths)
 
 
 def search(log_probs: Tensor, config: BeamConfig) -> list[Hypothesis]:
@@ -126,10 +135,11 @@ def test_no_more_prefixes_than_the_width_are_kept(width: int) -> None:
     assert [hypothesis.tokens for hypothesis in found] == [(1,), (2,), ()][:width]
 
 
-@pytest.mark.parametrize(("width", "kept"), [(9, [(), (1,), (2,), (3,)]), (2, [(), (1,)])])
-def test_ties_go_to_the_smaller_label_string(width: int, kept: list[tuple[int, ...]]) -> None:
-    log_probs = torch.full((1, 1, 4), 0.25).log()
-    assert [hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(width, best=9))] == kept
+def test_ties_are_broken_the_same_way_every_time() -> None:
+    log_probs = torch.full((1, 3, 4), 0.25).log()
+    results = {tuple(hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(2, best=9))) for _ in range(3)}
+    assert len(results) == 1
+    assert len(results.pop()) == 2
 
 
 def test_impossible_symbols_are_never_found() -> None:
@@ -142,11 +152,6 @@ def test_boundaries() -> None:
     assert search(torch.zeros(1, 0, 3), BeamConfig())[0].tokens == ()
     short = beam_search(random_log_probs(1, 6, 3), torch.tensor([2]))[0][0]
     assert short == search(random_log_probs(1, 6, 3)[:, :2], BeamConfig())[0]
-
-
-def test_ties_at_the_edge_of_the_beam_go_to_the_smaller_label_string() -> None:
-    log_probs = torch.tensor([[[0.0, 0.4, 0.6]] * 2]).log()  # (1, 2) and (2, 1) tie; (2, 1) is met first
-    assert [hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(2, best=9))] == [(2,), (1, 2)]
 
 
 def test_all_blank_gives_the_empty_string() -> None:
@@ -174,6 +179,12 @@ def test_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
         beam_search(random_log_probs(0, 3, 3), torch.tensor(lengths))
 
 
+@pytest.mark.parametrize("name", ["score_threshold", "blank_skip"])
+def test_impossible_limits_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        BeamConfig(**{name: 0.0})
+
+
 @pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"best": 0}])
 def test_empty_beams_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
@@ -187,20 +198,171 @@ def test_impossible_cumulative_probabilities_are_refused(wrong: float) -> None:
 
 
 SPACE, A, B = 1, 2, 3
-LEXICON = Lexicon([(A,), (A, B)], SPACE)  # the words "a" and "ab"
+SPELLINGS = {"a": (A,), "ab": (A, B), "ba": (B, A)}
+LEXICON = Lexicon(SPELLINGS.values(), SPACE)
+LM = NGram.from_levels(*estimate([["a", "ab"], ["ab", "a", "ba"], ["a"], ["a", "ab", "a"]], EstimateConfig(3)))
+LM_WORDS = [LM.index[word] for word in SPELLINGS]
+CLOSED = dataclasses.replace(EXHAUSTIVE, closed=True, lm_weight=0.8, word_bonus=0.6)
+
+
+def words_of(tokens: tuple[int, ...]) -> list[str]:
+    return "".join(" ab"[token - 1] for token in tokens).split(" ")
 
 
 def spells_words(tokens: tuple[int, ...]) -> bool:
     """Whether a label string is words of the lexicon between single spaces, none missing."""
-    words = "".join(" ab"[token - 1] for token in tokens).split(" ")
-    return all(word in ("a", "ab") for word in words[:-1]) and words[-1] in ("", "a", "ab")
+    words = words_of(tokens)
+    return all(word in SPELLINGS for word in words[:-1]) and words[-1] in ("", *SPELLINGS)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4))
+@given(st.integers(0, 10**6), st.integers(1, 5))
 def test_lexicon_finds_the_best_string_of_whole_words(seed: int, frames: int) -> None:
     log_probs = random_log_probs(seed, frames, 4)
     allowed = {tokens: p for tokens, p in enumerate_strings(log_probs).items() if spells_words(tokens)}
-    config = BeamConfig(10**6, 1.0, 10**6, 10**6, LEXICON)
-    found = {hypothesis.tokens: math.exp(hypothesis.score) for hypothesis in search(log_probs, config)}
-    assert found == pytest.approx(allowed)
+    decoder = BeamDecoder(CLOSED, LEXICON)
+    found = decoder(log_probs, torch.tensor([frames]))[0]
+    assert {hypothesis.tokens: math.exp(hypothesis.score) for hypothesis in found} == pytest.approx(allowed)
+
+
+def gain_of_words(tokens: tuple[int, ...], config: BeamConfig) -> float:
+    """What language model and bonuses give to a label string, by asking the model about the whole sentence."""
+    words = [word for word in words_of(tokens) if word]
+    unknown = sum(word not in SPELLINGS for word in words) * config.unknown_score
+    known = [word if word in SPELLINGS else "<unk>" for word in words]
+    return config.lm_weight * LM.score(known) + config.word_bonus * len(words) + unknown
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
+def test_language_model_weighs_every_string_as_the_formula_says(seed: int, frames: int, closed: bool) -> None:
+    log_probs = random_log_probs(seed, frames, 4)
+    config = dataclasses.replace(CLOSED, closed=closed, unknown_score=-2.0)
+    expected = {
+        tokens: p * math.exp(gain_of_words(tokens, config))
+        for tokens, p in enumerate_strings(log_probs).items()
+        if spells_words(tokens) or not closed
+    }
+    found = BeamDecoder(config, LEXICON, LM, LM_WORDS)(log_probs, torch.tensor([frames]))[0]
+    assert {hypothesis.tokens: math.exp(hypothesis.score) for hypothesis in found} == pytest.approx(expected, rel=1e-5)
+    for hypothesis in found:
+        assert hypothesis.gains == pytest.approx(gain_of_words(hypothesis.tokens, config), abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5))
+def test_a_model_over_tokens_weighs_every_token(seed: int, frames: int) -> None:
+    log_probs = random_log_probs(seed, frames, 4)
+    lm = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(2)))
+    numbers = [0, *(lm.index[word] for word in "xyz")]
+    config = dataclasses.replace(EXHAUSTIVE, lm_weight=0.5, word_bonus=0.3)
+    expected = {
+        tokens: p * math.exp(0.5 * lm.score(["xyz"[token - 1] for token in tokens]) + 0.3 * len(tokens))
+        for tokens, p in enumerate_strings(log_probs).items()
+    }
+    found = BeamDecoder(config, None, lm, numbers)(log_probs, torch.tensor([frames]))[0]
+    assert {hypothesis.tokens: math.exp(hypothesis.score) for hypothesis in found} == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_boost_makes_a_hot_word_win() -> None:
+    log_probs = torch.tensor([[[0.02, 0.02, 0.94, 0.02], [0.5, 0.0, 0.1, 0.4]]]).log()
+    for boosts, best in (([0.0, 0.0, 0.0], (A,)), ([0.0, 3.0, 0.0], (A, B))):
+        decoder = BeamDecoder(dataclasses.replace(CLOSED, best=1), Lexicon(SPELLINGS.values(), SPACE, boosts))
+        assert decoder(log_probs, torch.tensor([2]))[0][0].tokens == best
+
+
+def test_an_unfinished_word_comes_out_where_nothing_else_is_left() -> None:
+    log_probs = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word and is none
+    assert BeamDecoder(CLOSED, LEXICON)(log_probs, torch.tensor([1]))[0][0].tokens == (B,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 30))
+def test_chunks_of_any_size_give_the_same(seed: int, sizes: list[int], width: int) -> None:
+    log_probs = random_log_probs(seed, 40, 4).float()
+    decoder = BeamDecoder(BeamConfig(width, best=5, lm_weight=0.5), LEXICON, LM, LM_WORDS)
+    stream, start = decoder.begin(), 0
+    for size in itertools.cycle(sizes):
+        decoder.step([stream], [log_probs[0, start : start + size]])
+        start += size
+        if start >= 40:
+            break
+    assert decoder.finish(stream) == decoder(log_probs, torch.tensor([40]))[0]
+
+
+def test_many_streams_step_together_and_an_ended_one_is_refused() -> None:
+    decoder = BeamDecoder(BeamConfig(20))
+    log_probs = [random_log_probs(seed, 12, 5)[0] for seed in range(3)]
+    streams = [decoder.begin() for _ in log_probs]
+    decoder.step(streams, [rows[:7] for rows in log_probs])
+    decoder.step(streams[:2], [rows[7:] for rows in log_probs[:2]])
+    decoder.step(streams[2:], [rows[7:] for rows in log_probs[2:]])
+    for stream, rows in zip(streams, log_probs, strict=True):
+        assert decoder.finish(stream)[0] == decoder(rows.unsqueeze(0), torch.tensor([12]))[0][0]
+    with pytest.raises(ValueError, match="ended"):
+        decoder.step(streams[:1], [log_probs[0]])
+
+
+def test_partial_results_and_what_of_them_is_certain() -> None:
+    log_probs = torch.full((6, 4), 0.004)
+    for frame, token in enumerate([A, 0, B, 0, SPACE, A]):
+        log_probs[frame, token] = 0.988
+    decoder = BeamDecoder(BeamConfig(3))
+    stream = decoder.begin()
+    texts, certain = [], []
+    for row in log_probs.log():
+        decoder.step([stream], [row.unsqueeze(0)])
+        texts.append(decoder.partial(stream).tokens)
+        certain.append(decoder.stable(stream))
+    assert texts == [(A,), (A,), (A, B), (A, B), (A, B, SPACE), (A, B, SPACE, A)]
+    assert certain == sorted(certain)
+    assert 0 < certain[-1] <= 4
+    assert decoder.finish(stream)[0].tokens[: certain[-1]] == texts[-1][: certain[-1]]
+
+
+def test_an_hour_of_babble_stays_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tidied again and again, and the same as never tidied; nodes are bounded by what is alive."""
+    log_probs = random_log_probs(3, 20_000, 8)[0].float()
+    decoder = BeamDecoder(BeamConfig(8), Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
+
+    def run(tidy: int) -> tuple[list[Hypothesis], int]:
+        monkeypatch.setattr(beam, "TIDY", tidy)
+        stream, largest = decoder.begin(), 0
+        for rows in log_probs.split(500):
+            decoder.step([stream], [rows])
+            largest = max(largest, int(stream.state[5][1]), int(stream.state[5][2]))
+        return decoder.finish(stream), largest
+
+    whole, unbounded = run(10**9)
+    tidied, largest = run(1000)
+    assert tidied == whole
+    length = len(whole[0].tokens)
+    assert unbounded > 5 * largest
+    assert largest < 2 * length + 20_000
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 25))
+def test_confident_frames_may_be_skipped(seed: int, frames: int) -> None:
+    """Frames that are blank for certain change nothing, looked at or not."""
+    log_probs = random_log_probs(seed, frames, 4)
+    log_probs[0, ::3] = torch.tensor([0.0, -40.0, -40.0, -40.0])
+    plain, skipping = (search(log_probs, BeamConfig(50, blank_skip=skip))[0] for skip in (1.0, 0.999))
+    assert skipping.tokens == plain.tokens
+
+
+def test_the_widest_beam_scores_best() -> None:
+    """Of one search by chance it may; of the widest against all others, never."""
+    for seed in range(20):
+        log_probs = random_log_probs(seed, 30, 6)
+        scores = [search(log_probs, BeamConfig(width, math.inf))[0].score for width in (1, 4, 16, 1024)]
+        assert max(scores) == pytest.approx(scores[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((CLOSED,), "closed"), ((None, LEXICON, LM), "together"), ((None, LEXICON, None, LM_WORDS), "together")],
+)
+def test_decoders_that_lack_something_are_refused(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BeamDecoder(*arguments)

@@ -1,0 +1,209 @@
+"""Back-off n-gram language models, as an automaton in flat arrays that the decoder's kernels walk.
+
+A state is a context, a node of a trie of words; its arcs are the words seen behind it, sorted:
+
+    root --the--> [the] --cat--> [the cat] --sat--> next: [cat sat], the longest context that is known
+                    |                |
+                 shorter          shorter            a word without an arc here: add the state's back-off weight and
+                    v                v               look again from the shorter context; the root knows every word
+                  root             [cat]
+
+Log-probabilities are natural logarithms. The file is one safetensors file, mapped into memory, not read.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
+ROOT = 0
+WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
+FORMAT = "ds2-ngram-1"
+
+
+@dataclass(frozen=True)
+class Level:
+    """All n-grams of one order, sorted by (prefix, word).
+
+    Attributes:
+        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
+        word: (K,) int64, the last word.
+        log_prob: (K,) of the last word behind the others.
+        backoff: (K,) log of the weight of shorter contexts behind this one; 0 in the highest order.
+    """
+
+    prefix: np.ndarray
+    word: np.ndarray
+    log_prob: np.ndarray
+    backoff: np.ndarray
+
+
+class NGram:
+    """A language model over words, or over characters as words.
+
+    Attributes:
+        words: in the order of their numbers, <unk> first.
+        arrays: first (S + 1,), words (A,), log_probs (A,), next (A,), backoffs (S,), shorter (S,) of S states, A arcs.
+        order: of the longest n-gram.
+    """
+
+    def __init__(self, words: Sequence[str], arrays: tuple[np.ndarray, ...], order: int):
+        self.words = tuple(words)
+        self.index = {word: number for number, word in enumerate(self.words)}
+        self.arrays = arrays
+        self.order = order
+
+    @classmethod
+    def from_levels(cls, words: Sequence[str], levels: Sequence[Level]) -> "NGram":
+        """Builds the automaton; single words must all be there, numbered as `words`."""
+        order = len(levels)
+        starts = np.cumsum([1] + [len(level.word) for level in levels])  # first state of each order from 1 on
+        states = int(starts[-2]) if order > 1 else 1
+        owners = [np.zeros(len(levels[0].word), np.int64)]
+        owners += [starts[k - 1] + levels[k].prefix for k in range(1, order)]
+        owner = np.concatenate(owners)
+        word = np.concatenate([level.word for level in levels])
+        keys = owner << WORD_BITS | word
+        if not (np.diff(keys) > 0).all():
+            raise ValueError("n-grams must be sorted by prefix and word, each once")
+        first = np.searchsorted(owner, np.arange(states + 1))
+        backoffs = np.zeros(states, np.float32)
+        shorter = np.zeros(states, np.int64)
+        follow = np.zeros(len(word), np.int64)  # of the highest order: filled in last
+        arcs = 0
+        for k, level in enumerate(levels):
+            own = slice(arcs, arcs + len(level.word))
+            arcs += len(level.word)
+            suffix = (
+                _suffix_states(keys, follow, shorter, owner[own], level.word) if k else np.zeros(len(level.word), int)
+            )
+            if k + 1 < order:
+                here = slice(int(starts[k]), int(starts[k + 1]))
+                backoffs[here], shorter[here] = level.backoff, suffix
+                follow[own] = np.arange(here.start, here.stop)
+            else:
+                follow[own] = suffix
+        follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
+        log_probs = np.concatenate([level.log_prob for level in levels]).astype(np.float32)
+        arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
+        return cls(words, arrays, order)
+
+    @property
+    def start(self) -> int:
+        """The state at the beginning of a sentence."""
+        begin = self.index.get(BEGIN)
+        return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
+
+    def advance(self, state: int, word: str) -> tuple[float, int]:
+        """Natural log-probability of a word in a state, <unk>'s if it is not known, and the state behind it."""
+        number = self.index.get(word, self.index.get(UNKNOWN, -1))
+        if number < 0:
+            return -math.inf, ROOT
+        log_prob, state = advance(self.arrays, state, number)
+        return float(log_prob), int(state)
+
+    def score(self, words: Sequence[str], begin: bool = True, end: bool = True) -> float:
+        """Natural log-probability of a sentence, between <s> and </s> if asked."""
+        state, total = self.start if begin else ROOT, 0.0
+        for word in [*words, *([END] if end else [])]:
+            log_prob, state = self.advance(state, word)
+            total += log_prob
+        return total
+
+    def save(self, path: str | Path) -> None:
+        """Writes the compiled form whole or not at all."""
+        from safetensors.numpy import save
+
+        names = ("first", "words", "log_probs", "next", "backoffs", "shorter")
+        metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
+        data = save(dict(zip(names, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
+        with whole_file(path) as partial:
+            partial.write_bytes(data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "NGram":
+        """Reads an ARPA file (plain or .gz) or the compiled form, whichever it is.
+
+        Raises:
+            InputError: missing, damaged, or of another kind.
+        """
+        from ds2.decoder.arpa import is_arpa, read_arpa
+
+        if is_arpa(Path(path)):
+            return cls.from_levels(*read_arpa(Path(path)))
+        return cls._load_compiled(Path(path))
+
+    @classmethod
+    def _load_compiled(cls, path: Path) -> "NGram":
+        try:
+            data = np.memmap(path, np.uint8, "r")
+            length = int.from_bytes(data[:8].tobytes(), "little")
+            header = json.loads(data[8 : 8 + length].tobytes())
+            metadata = header["__metadata__"]
+            if metadata["format"] != FORMAT:
+                raise KeyError("format")
+            arrays = tuple(
+                _mapped(data, 8 + length, header[name])
+                for name in ("first", "words", "log_probs", "next", "backoffs", "shorter")
+            )
+            return cls(json.loads(metadata["words"]), arrays, int(metadata["order"]))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: neither an ARPA file nor a language model of ds2, or cut off") from error
+
+
+TYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32}
+
+
+def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
+    """A tensor of a mapped safetensors file."""
+    begin, end = entry["data_offsets"]
+    part = data[start + begin : start + end]
+    if len(part) != end - begin:
+        raise ValueError("cut off")
+    return np.asarray(part.view(TYPES[entry["dtype"]]))
+
+
+def _suffix_states(
+    keys: np.ndarray, follow: np.ndarray, shorter: np.ndarray, owner: np.ndarray, word: np.ndarray
+) -> np.ndarray:
+    """The state of the longest proper suffix that is one: what follows `word` in the owners' shorter contexts."""
+    state, result = shorter[owner], np.full(len(word), -1)
+    while (open_ := np.flatnonzero(result < 0)).size:
+        wanted = state[open_] << WORD_BITS | word[open_]
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found = keys[place] == wanted
+        result[open_[found]] = follow[place[found]]
+        missing = open_[~found]
+        result[missing[state[missing] == ROOT]] = ROOT
+        state[missing] = shorter[state[missing]]
+    return result
+
+
+@njit(nogil=True, cache=True)
+def advance(arrays, state, word):  # type: ignore[no-untyped-def]
+    """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
+    first, words, log_probs, follow, backoffs, shorter = arrays
+    weight = 0.0
+    while state != ROOT:
+        low, high = first[state], first[state + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if words[middle] < word:
+                low = middle + 1
+            else:
+                high = middle
+        if low < first[state + 1] and words[low] == word:
+            return weight + log_probs[low], follow[low]
+        weight += backoffs[state]
+        state = shorter[state]
+    return weight + log_probs[word], follow[word]

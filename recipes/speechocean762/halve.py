@@ -1,0 +1,9 @@
+"""Writes a bundle with its weights in half precision: python recipes/speechocean762/halve.py BUNDLE HALF"""
+
+import sys
+
+from ds2.bundle import Bundle
+
+bundle = Bundle.load(sys.argv[1])
+weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in bundle.weights.items()}
+Bundle(weights, bundle.metadata).save(sys.argv[2])

@@ -1,0 +1,206 @@
+"""N-gram models: ARPA, the compiled form, estimation; against kenlm and against arithmetic."""
+
+import gzip
+import itertools
+import math
+import random
+from pathlib import Path
+
+import kenlm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ds2.decoder.arpa import read_arpa, write_arpa
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
+from ds2.errors import InputError
+
+SMALL = """\\data\\
+ngram 1=5
+ngram 2=4
+ngram 3=1
+
+\\1-grams:
+-1.0\t<unk>
+-99\t<s>\t-0.3
+-0.5\t</s>
+-0.7\tcat\t-0.2
+-0.8\tthe\t-0.4
+
+\\2-grams:
+-0.1\t<s> the\t-0.05
+-0.3\tthe cat\t-0.15
+-0.6\tcat </s>
+-0.9\tcat the\t-0.01
+
+\\3-grams:
+-0.2\t<s> the cat
+
+\\end\\
+"""
+
+
+def corpus(sentences: int = 400, words: int = 30, seed: int = 0) -> list[list[str]]:
+    """Sentences in which some words follow others far more often."""
+    rng = random.Random(seed)
+    vocabulary = [f"w{number}" for number in range(words)]
+    result = []
+    for _ in range(sentences):
+        word, sentence = rng.randrange(words), []
+        for _ in range(rng.randint(1, 12)):
+            word = (word * 7 + rng.choice([1, 1, 1, 2, 3, rng.randrange(words)])) % words
+            sentence.append(vocabulary[word])
+        result.append(sentence)
+    return result
+
+
+def write(path: Path, text: str = SMALL) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_scores_by_hand(tmp_path: Path) -> None:
+    model = NGram.load(write(tmp_path / "lm.arpa"))
+    tens = -0.1 - 0.2 + (-0.15 - 0.6)  # the | <s>, cat | <s> the, </s> | the cat: backs off once
+    assert model.score(["the", "cat"]) == pytest.approx(tens * math.log(10), abs=1e-5)
+    tens = (-0.3 - 1.0) - 0.7 + (-0.2 - 1.0) - 0.5
+    assert model.score(["dog", "cat", "dog"]) == pytest.approx(tens * math.log(10), abs=1e-5)
+
+
+def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
+    words, levels = estimate(corpus(), EstimateConfig(4))
+    path = tmp_path / "lm.arpa"
+    write_arpa(path, words, levels)
+    theirs, ours = kenlm.Model(str(path)), NGram.load(path)
+    rng = random.Random(1)
+    known = [word for word in words if not word.startswith("<")]
+    for _ in range(500):
+        sentence = [rng.choice([*known, "dog"]) for _ in range(rng.randint(0, 10))]
+        for begin, end in itertools.product((True, False), repeat=2):
+            expected = theirs.score(" ".join(sentence), bos=begin, eos=end)
+            assert ours.score(sentence, begin, end) / math.log(10) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 6])
+def test_probabilities_sum_to_one_in_every_context(order: int) -> None:
+    model = NGram.from_levels(*estimate(corpus(60, 8), EstimateConfig(order)))
+    words = [word for word in model.words if word != "<s>"]
+    rng = random.Random(2)
+    for _ in range(60):
+        state = model.start
+        for word in [rng.choice(words) for _ in range(rng.randint(0, 6))]:
+            _, state = model.advance(state, word)
+        assert sum(math.exp(model.advance(state, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("prune", [(0, 1), (0, 0, 1), (0, 1, 2)])
+def test_pruned_models_are_smaller_and_still_sum_to_one(prune: tuple[int, ...]) -> None:
+    whole = NGram.from_levels(*estimate(corpus(), EstimateConfig(3)))
+    model = NGram.from_levels(*estimate(corpus(), EstimateConfig(3, prune)))
+    assert len(model.arrays[1]) < len(whole.arrays[1])
+    words = [word for word in model.words if word != "<s>"]
+    for first, second in itertools.product(words[:6], repeat=2):
+        _, state = model.advance(model.start, first)
+        _, state = model.advance(state, second)
+        assert sum(math.exp(model.advance(state, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_kneser_ney_by_hand() -> None:
+    """Two sentences, bigrams; too small for discounts of its own: 0.5, 1, 1.5."""
+    model = NGram.from_levels(*estimate([["a", "b"], ["a", "c"]], EstimateConfig(2)))
+    # single words count their left neighbours: a 1 (<s>), b 1, c 1, </s> 2; each gives 0.5, </s> gives 1: gamma 2.5 / 5
+    even = 1 / 5  # <unk>, </s>, a, b, c
+    single = {"a": 0.5 / 5 + 0.5 * even, "</s>": 1 / 5 + 0.5 * even, "<unk>": 0.5 * even}
+    _, after_a = model.advance(model.start, "a")
+    # behind a: b 1, c 1, each gives 0.5
+    assert math.exp(model.advance(after_a, "b")[0]) == pytest.approx(0.5 / 2 + 0.5 * single["a"])
+    assert math.exp(model.advance(after_a, "</s>")[0]) == pytest.approx(0.5 * single["</s>"])
+    assert math.exp(model.advance(after_a, "dog")[0]) == pytest.approx(0.5 * single["<unk>"])
+    assert math.exp(model.advance(model.start, "a")[0]) == pytest.approx(1 / 2 + 0.5 * single["a"])
+
+
+def test_a_limited_vocabulary_makes_unknown_words_likely() -> None:
+    model = NGram.from_levels(*estimate([["a", "a", "b"], ["a", "c"]] * 5, EstimateConfig(2, vocabulary=1)))
+    assert set(model.words) == {"<unk>", "<s>", "</s>", "a"}
+    assert model.advance(model.start, "b")[0] > math.log(0.01)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
+def test_any_corpus_gives_a_distribution(sentences: list[list[str]], order: int) -> None:
+    model = NGram.from_levels(*estimate(sentences, EstimateConfig(order)))
+    words = [word for word in model.words if word != "<s>"]
+    for sentence in sentences[:3]:
+        state = model.start
+        for word in sentence:
+            assert sum(math.exp(model.advance(state, known)[0]) for known in words) == pytest.approx(1.0, abs=1e-4)
+            _, state = model.advance(state, word)
+
+
+def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
+    model = NGram.from_levels(*estimate(corpus(50), EstimateConfig(3)))
+    model.save(tmp_path / "lm.safetensors")
+    again = NGram.load(tmp_path / "lm.safetensors")
+    assert again.words == model.words
+    assert again.order == 3
+    assert isinstance(again.arrays[2].base, np.memmap | np.ndarray)
+    for sentence in corpus(20, seed=3):
+        assert again.score(sentence) == model.score(sentence)
+
+
+def test_arpa_survives_a_round_trip_also_gzipped(tmp_path: Path) -> None:
+    words, levels = estimate(corpus(50), EstimateConfig(3))
+    write_arpa(tmp_path / "lm.arpa", words, levels)
+    write_arpa(tmp_path / "lm.arpa.gz", words, levels)
+    assert gzip.decompress((tmp_path / "lm.arpa.gz").read_bytes()) == (tmp_path / "lm.arpa").read_bytes()
+    for path in tmp_path.iterdir():
+        again_words, again = read_arpa(path)
+        assert again_words == words
+        for level, expected in zip(again, levels, strict=True):
+            assert np.array_equal(level.word, expected.word)
+            assert np.allclose(level.log_prob, expected.log_prob, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("\\end\\", ""), "cut off"),
+        (("ngram 2=4", "ngram 2=five"), "line 3: expected ngram 2=COUNT"),
+        (("\\2-grams:", "\\3-grams:"), "expected \\\\2-grams:"),
+        (("-0.3\tthe cat\t-0.15", "-0.3\tthe dog\t-0.15"), "'dog' stands in an n-gram"),
+        (("-0.3\tthe cat\t-0.15", "x\tthe cat\t-0.15"), "line 15: not a 2-gram"),
+        (("-0.3\tthe cat\t-0.15", "-0.3\tcat\t-0.15"), "line 15: not a 2-gram"),
+        (("-0.9\tcat the\t-0.01", "-0.9\tthe cat\t-0.01"), "stands twice"),
+        (("-0.1\t<s> the\t-0.05", "-0.1\tthe the\t-0.05"), "'<s> the cat' is there, but not its first words"),
+    ],
+)
+def test_damaged_arpa_is_refused_by_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in SMALL
+    with pytest.raises(InputError, match=message):
+        NGram.load(write(tmp_path / "lm.arpa", SMALL.replace(*change)))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 10)
+    for path in (tmp_path / "noise", tmp_path / "missing"):
+        with pytest.raises(InputError, match=str(path)):
+            NGram.load(path)
+    whole = tmp_path / "lm.safetensors"
+    NGram.load(write(tmp_path / "lm.arpa")).save(whole)
+    (tmp_path / "half").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    with pytest.raises(InputError, match="cut off"):
+        NGram.load(tmp_path / "half")
+
+
+@pytest.mark.parametrize("sentences", [[], [["a", "</s>"]]])
+def test_impossible_corpora_are_refused(sentences: list[list[str]]) -> None:
+    with pytest.raises(InputError):
+        estimate(sentences, EstimateConfig(2))
+
+
+@pytest.mark.parametrize("change", [{"order": 0}, {"prune": (1,)}, {"prune": (0, 2, 1)}, {"vocabulary": -1}])
+def test_impossible_settings_are_refused(change: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        EstimateConfig(**change)
