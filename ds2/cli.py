@@ -191,12 +191,29 @@ def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
     return 0
 
 
+def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
+    """Average the weights of models that were trained from the same start, with other seeds or data.
+
+    Example: ds2 average runs/seed1/best.safetensors runs/seed2/best.safetensors --output average.safetensors
+
+    Args:
+        bundles: Two or more bundles of one configuration.
+        output: The bundle to write.
+    """
+    from ds2.average import average as mean
+
+    mean(bundles).save(output)
+    print(output)
+    return 0
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "transcribe": transcribe,
     "align": align,
     "eval": evaluate,
     "info": info,
+    "average": average,
 }
 
 

@@ -24,8 +24,20 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
     "info": {"data", "model"},
+    "average": set(),
     "train": {"model", "ctc", "decoder", "data"},
-    "cli": {"recognizer", "train", "evaluate", "transcription", "info", "formats", "data", "align", "pictures"},
+    "cli": {
+        "recognizer",
+        "train",
+        "evaluate",
+        "transcription",
+        "info",
+        "formats",
+        "data",
+        "align",
+        "pictures",
+        "average",
+    },
 }
 
 

@@ -30,7 +30,7 @@ class BeamConfig:
     """How widely to search, and how what is found is weighed."""
 
     beam_width: int = 100  # prefixes kept after each frame
-    score_threshold: float = 16.0  # nats below the best at which a prefix is given up; inf: never
+    score_threshold: float = 10.0  # nats below the best at which a prefix is given up; inf: never
     cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until they reach this
     max_symbols: int = 40  # and no more than these; the blank and the space are always tried
     blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: look at every frame
@@ -90,9 +90,11 @@ class BeamDecoder:
         if lexicon is not None:
             first, tokens, children, ends = lexicon.arrays
             self._boosts = lexicon.boosts
+            ahead = np.zeros(len(ends))
             if lm is not None:
                 ends, self._boosts = _in_the_models_numbers(ends, lexicon.boosts, words, len(lm.words))
-            self._lexicon = (first, tokens, children, ends)
+                ahead = _look_ahead(first, children, ends, lm.arrays[2])
+            self._lexicon = (first, tokens, children, ends, ahead)
         self._token_words = words if lexicon is None else np.zeros(0, np.int32)
         space = lexicon.space if lexicon is not None else -1
         self._whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
@@ -209,7 +211,9 @@ NO_LM = (
     np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
     np.zeros(1, np.float32), np.zeros(1, np.int32),
 )  # fmt: skip
-NO_LEXICON = (np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
+NO_LEXICON = (
+    np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32), np.zeros(1)
+)  # fmt: skip
 
 
 def _in_the_models_numbers(
@@ -220,6 +224,17 @@ def _in_the_models_numbers(
     result = np.zeros(size)
     result[words] = boosts
     return renumbered, result
+
+
+def _look_ahead(first: np.ndarray, children: np.ndarray, ends: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
+    """(N,) log-probability of the likeliest single word at or below each node; nothing is hoped for at the root."""
+    ahead = np.where(ends >= 0, log_probs[np.maximum(ends, 0)], -np.inf).astype(np.float64)
+    for node in range(len(ends) - 1, -1, -1):  # children come after their parents
+        below = children[first[node] : first[node + 1]]
+        if len(below):
+            ahead[node] = max(ahead[node], ahead[below].max())
+    ahead[0] = 0.0
+    return ahead
 
 
 def _frames(rows: Tensor, index: int) -> np.ndarray:

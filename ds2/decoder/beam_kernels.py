@@ -63,7 +63,9 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
 
     Args:
         whole, real: settings, in the order of the constants above.
-        lm: arrays of an NGram. lexicon: arrays of a Lexicon, boosts (words,). token_words: (V,) word of each token.
+        lm: arrays of an NGram. lexicon: arrays of a Lexicon, and the log-probability (N,) that the likeliest word below
+            each node has by itself, of which a beginning of a word is worth its share. boosts: (words,).
+            token_words: (V,) word of each token.
     """
     entries, reals, nodes, runs, peaks, counters, scale = state
     outputs = frames.shape[1]
@@ -71,7 +73,7 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
     chances = np.zeros(outputs)
     active = np.full(outputs, NONE)  # entry of the child of the present entry by each symbol
     floor = math.exp(-real[THRESHOLD])
-    free = math.exp(max(0.0, real[BONUS]) + max(0.0, boosts.max() if len(boosts) else 0.0))  # most that a word gains
+    free = math.exp(max(0.0, real[BONUS])) if whole[LM_KIND] == TOKENS else 1.0  # most that a label can gain
     capacity = 256
     new_parent, new_symbol = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     new_lm, new_lex = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -114,7 +116,7 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
                     stay_label[j] += chance * math.exp(change) if change != 0.0 else chance
                     from_parent[j] = i
                     continue
-                if chance * free < best * floor:
+                if chance * free < best * floor and symbol != whole[SPACE]:
                     continue
                 allowed, gain, next_lm, next_lex = _extend(
                     i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, token_words
@@ -223,8 +225,12 @@ def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boost
     if symbol == whole[SPACE]:
         gain = end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts)
         return gain > -math.inf, gain, entries[i, LM_AFTER], 0
+    ahead, before = lexicon[4], node
     node = _step(lexicon, node, symbol)
-    return node != OUTSIDE or whole[CLOSED] == 0, 0.0, state, node
+    if node != OUTSIDE:
+        return True, real[LM_WEIGHT] * (ahead[node] - ahead[before]), state, node
+    gain = real[UNKNOWN_SCORE] - real[LM_WEIGHT] * ahead[before] if before != OUTSIDE else 0.0
+    return whole[CLOSED] == 0, gain, state, node
 
 
 @njit(nogil=True, cache=True)
@@ -242,7 +248,13 @@ def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # 
             log_prob, state = advance(lm, state, max(word, 0))
             counters[LOOKUPS] += 1
             gain = real[LM_WEIGHT] * log_prob
-        gain += real[BONUS] + (boosts[word] if word != NONE else real[UNKNOWN_SCORE])
+        gain += real[BONUS]
+        if word != NONE:
+            gain += boosts[word]
+        elif node != OUTSIDE:  # who left the lexicon has paid already
+            gain += real[UNKNOWN_SCORE]
+        if node != OUTSIDE:  # the true score comes in place of what was hoped for
+            gain -= real[LM_WEIGHT] * lexicon[4][node]
     reals[i, GAIN_AFTER], entries[i, LM_AFTER] = gain, state
     return gain
 
@@ -251,7 +263,7 @@ def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # 
 def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
     if node == OUTSIDE:
         return OUTSIDE
-    first, tokens, children, _ = lexicon
+    first, tokens, children, _, _ = lexicon
     low, high = first[node], first[node + 1]
     while low < high:
         middle = (low + high) // 2
