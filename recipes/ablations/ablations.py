@@ -12,8 +12,6 @@ import statistics
 import sys
 from pathlib import Path
 
-from ds2.train.observe import draw_curves
-
 SEEDS = (1, 2, 3)
 FORWARD = "model.bidirectional=false"
 ONE_DIMENSION = "model.convolutions=[{channels=86,kernel=[0,11],stride=[1,3]}]"
@@ -47,28 +45,36 @@ def print_commands(runs: str) -> None:
 
 def print_table(runs: Path, picture: Path) -> None:
     print("| variant | epochs | seconds | dev loss | dev WER, mean ± deviation |\n|---|---|---|---|---|")
-    histories = {}
+    rates = {}
     for name, (epochs, _) in VARIANTS.items():
         records = [read_history(runs / folder(name, seed)) for seed in SEEDS]
-        histories[name.partition(":")[0]] = [mean(records, number) for number in range(epochs)]
-        last = [record[-1] for record in records]
         seconds = statistics.mean(sum(epoch["seconds"] for epoch in record) for record in records)
-        rates = [epoch["wer"] for epoch in last]
-        print(
-            f"| {name} | {epochs} | {seconds:.0f} | {statistics.mean(epoch['dev_loss'] for epoch in last):.2f} | "
-            f"{statistics.mean(rates):.2%} ± {statistics.stdev(rates):.2%} |"
-        )
-    draw_curves(picture, histories)
+        loss = statistics.mean(record[-1]["dev_loss"] for record in records)
+        rates[name] = [record[-1]["wer"] for record in records]
+        mean, deviation = statistics.mean(rates[name]), statistics.stdev(rates[name])
+        print(f"| {name} | {epochs} | {seconds:.0f} | {loss:.2f} | {mean:.2%} ± {deviation:.2%} |")
+    draw(rates, picture)
+
+
+def draw(rates: dict[str, list[float]], picture: Path) -> None:
+    """A bar for the mean of each variant, a dot for each seed."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    for place, values in enumerate(rates.values()):
+        percent = [100 * value for value in values]
+        axes.barh(place, statistics.mean(percent), color="tab:gray" if place == 0 else "tab:blue", alpha=0.5)
+        axes.plot(percent, [place] * len(percent), "k.")
+    axes.set_yticks(range(len(rates)), [name.partition(":")[0] for name in rates])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("dev WER, %, greedy")
+    axes.grid(axis="x", alpha=0.3)
+    figure.savefig(picture, dpi=110)
 
 
 def read_history(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def mean(records: list[list[dict]], number: int) -> dict:
-    epochs = [record[number] for record in records]
-    figures = {key: statistics.mean(epoch[key] for epoch in epochs) for key in ("loss", "dev_loss", "wer")}
-    return {"epoch": number + 1, **figures}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ one() {
     data=recipes/digits/data/without_$1
     run=recipes/digits/runs/without_$1
     [ -e "$data/strangers.jsonl" ] || python recipes/digits/prepare.py --output "$data" --hold-out "$1" > /dev/null
-    ds2 train recipes/digits/train.toml --output "$run" --set data.workers=0 --set epochs=7 \
+    ds2 train recipes/digits/train.toml --output "$run" --set data.workers=0 --set epochs=3 \
         --set "data.train=['data/without_$1/train.jsonl']" --set "data.dev='data/without_$1/dev.jsonl'" > "$run.log"
     echo "$1: $(ds2 eval "$data/test.jsonl" --model "$run/best.safetensors" | head -n 1)"
 }
