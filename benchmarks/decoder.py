@@ -8,6 +8,7 @@ the model, the others are spoken. Posteriors are simulated, noisy, 8.5 s at 50 f
 """
 
 import argparse
+import functools
 import gc
 import math
 import pydoc_data.topics
@@ -65,7 +66,7 @@ def main() -> None:
         print("| beam | decoder | ms per utterance | WER |\n|---|---|---|---|")
         gc.disable()
         for beam in BEAMS:
-            for name, make in {"ds2": ours, "pyctcdecode": pyctc, "flashlight-text": flashlight}.items():
+            for name, make in MAKERS.items():
                 try:
                     decode = make(path, words, beam)
                 except ImportError as error:
@@ -110,16 +111,16 @@ def report(title: str, decode: Decode, spoken: list[Tensor], references: list[st
     print(f"{title} | {1000 * statistics.mean(times):.2f} | {wer(references, texts):.1%} |", flush=True)
 
 
-def decoder(path: Path, words: list[str], beam: int) -> BeamDecoder:
+def decoder(path: Path, words: list[str], beam: int, closed: bool = False) -> BeamDecoder:
     lm = NGram.load(path)
     known = [word for word in words if not word.startswith("<")]
     lexicon = Lexicon([[ALPHABET.index(letter) for letter in word] for word in known], ALPHABET.index(" "))
-    config = BeamConfig(beam, lm_weight=LM_WEIGHT, word_bonus=WORD_BONUS)
+    config = BeamConfig(beam, lm_weight=LM_WEIGHT, word_bonus=WORD_BONUS, closed=closed)
     return BeamDecoder(config, lexicon, lm, np.array([lm.index[word] for word in known]))
 
 
-def ours(path: Path, words: list[str], beam: int) -> Decode:
-    search = decoder(path, words, beam)
+def ours(path: Path, words: list[str], beam: int, closed: bool = False) -> Decode:
+    search = decoder(path, words, beam, closed)
 
     def decode(rows: Tensor) -> str:
         hypothesis = search(rows.unsqueeze(0), torch.tensor([len(rows)]))[0][0]
@@ -170,6 +171,14 @@ def flashlight(path: Path, words: list[str], beam: int) -> Decode:
         return " ".join(dictionary.get_entry(word) for word in best.words if word >= 0)
 
     return decode
+
+
+MAKERS: dict[str, Callable[[Path, list[str], int], Decode]] = {
+    "ds2": ours,
+    "ds2, no other words": functools.partial(ours, closed=True),
+    "pyctcdecode": pyctc,
+    "flashlight-text, no other words": flashlight,
+}
 
 
 def live(path: Path, words: list[str]) -> None:

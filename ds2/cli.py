@@ -207,6 +207,73 @@ def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
     return 0
 
 
+def lm_build(
+    corpus: Positional[tuple[Path, ...]],
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    order: int = 3,
+    prune: tuple[int, ...] = (),
+    vocabulary: int = 0,
+    characters: bool = False,
+) -> int:
+    """Estimate an n-gram model from text, a sentence a line: interpolated modified Kneser-Ney.
+
+    Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1
+
+    Args:
+        corpus: Text files, plain or .gz.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
+        order: Length of the longest n-gram.
+        prune: n-grams of each order seen no more often than this are left out; the last figure holds for all longer.
+        vocabulary: Most frequent words to keep, the others become <unk>; 0 keeps all.
+        characters: A model over characters, as for Mandarin.
+    """
+    from ds2.decoder.estimate import EstimateConfig
+    from ds2.lm import build, describe
+
+    try:
+        config = EstimateConfig(order, prune, vocabulary)
+    except ValueError as error:
+        raise InputError(f"lm build: {error}") from error
+    if not corpus:
+        raise InputError("lm build: name at least one text file")
+    print(describe(build(list(corpus), output, config, characters), output))
+    return 0
+
+
+def lm_score(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
+    """Measure the perplexity of a text.
+
+    Example: ds2 lm score lm.arpa.gz held-out.txt
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form.
+        text: A sentence a line.
+        characters: The model is over characters.
+    """
+    from ds2.decoder.ngram import NGram
+    from ds2.lm import perplexity
+
+    value, count, unknown = perplexity(NGram.load(model), text, characters)
+    print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
+    return 0
+
+
+def lm_info(model: Positional[Path]) -> int:
+    """Show what is in a language model.
+
+    Example: ds2 lm info lm.arpa.gz
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form.
+    """
+    from ds2.decoder.ngram import NGram
+    from ds2.lm import describe
+
+    print(describe(NGram.load(model), model))
+    return 0
+
+
+LM_COMMANDS: dict[str, Callable[..., Any]] = {"build": lm_build, "score": lm_score, "info": lm_info}
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "transcribe": transcribe,
@@ -224,8 +291,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ds2 {ds2.__version__}")
         return 0
     try:
+        if list(arguments[:1]) == ["lm"]:
+            return tyro.extras.subcommand_cli_from_dict(
+                LM_COMMANDS, prog="ds2 lm", description="N-gram language models.", args=list(arguments[1:])
+            )
         return tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="ds2", description="End-to-end speech recognition.", args=list(arguments)
+            COMMANDS,
+            prog="ds2",
+            description="End-to-end speech recognition; language models: ds2 lm build, score, info.",
+            args=list(arguments),
         )
     except InputError as error:
         print(f"ds2: {error}", file=sys.stderr)

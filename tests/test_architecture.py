@@ -25,8 +25,11 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "transcription": {"recognizer", "transcript", "data", "formats"},
     "info": {"data", "model"},
     "average": set(),
+    "lm": {"decoder"},
     "train": {"model", "ctc", "decoder", "data"},
     "cli": {
+        "lm",
+        "decoder",
         "recognizer",
         "train",
         "evaluate",

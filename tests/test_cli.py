@@ -329,3 +329,20 @@ def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) 
     assert_refused(run("align", audio, tmp_path / "none.txt"), "none.txt", "cannot be read")
     assert_refused(run("align", audio, tmp_path / "latin.txt"), "latin.txt", "UTF-8")
     assert_refused(run("align", audio, tmp_path / "text.txt", "--format", "doc"), "doc", "TextGrid")
+
+
+def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat\nthe cat ran\n\na dog sat\n" * 5)
+    for name in ("lm.arpa", "lm.arpa.gz", "lm.safetensors"):
+        code, shown, _ = run("lm", "build", corpus, "-o", tmp_path / name, "--order", "2")
+        assert code == 0
+        assert "2-gram model, 9 words" in shown  # six words, <unk>, <s>, </s>
+        assert run("lm", "info", tmp_path / name)[1].startswith(f"{tmp_path / name}: 2-gram model")
+    values = {run("lm", "score", tmp_path / name, corpus)[1] for name in ("lm.arpa", "lm.arpa.gz", "lm.safetensors")}
+    assert len(values) == 1
+    assert "0 unknown" in values.pop()
+    assert_refused(run("lm", "build", tmp_path / "none.txt", "-o", tmp_path / "x.arpa"), "none.txt: cannot be read")
+    assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--order", "0"), "order 0")
+    assert_refused(run("lm", "info", corpus), "neither an ARPA file")
+    assert not (tmp_path / "x.arpa").exists()

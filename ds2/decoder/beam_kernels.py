@@ -22,6 +22,7 @@ ROOT = -1  # symbol of the empty prefix
 NONE = -1
 BLANK = 0
 OUTSIDE = -1  # in place of a lexicon's node: the word is not in the lexicon
+FEW = 64  # symbols that are sorted by insertion
 NO_LM, WORDS, TOKENS = 0, 1, 2  # what the language model is over
 
 # Columns of an entry: integers
@@ -78,6 +79,13 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
     new_parent, new_symbol = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     new_lm, new_lex = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     new_chance, new_gains = np.empty(capacity), np.empty(capacity)
+    # What a frame needs is allocated once, and grows: at some 10 us a frame allocation would be half of the time.
+    size = len(entries)
+    stay_blank, stay_label = np.empty(size), np.empty(size)
+    from_parent, closed = np.empty(size, np.int64), np.empty(size, np.int64)
+    eldest, younger = np.empty(size, np.int64), np.empty(size, np.int64)  # child entries of an entry, chained
+    next_entries, next_reals = np.empty((size, 8), np.int64), np.empty((size, 7))
+    scores, kept = np.empty(size), np.empty(size, np.int64)
     for row in range(frames.shape[0]):
         frame, t, count = frames[row], counters[FRAME], counters[ENTRIES]
         counters[FRAME] += 1
@@ -86,24 +94,32 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
         if blank < real[SKIP]:
             symbols = _choose(frame, whole, real, chosen, chances)
         # Entries that stay
-        stay_blank, stay_label = np.empty(count), np.empty(count)
-        from_parent = np.full(count, NONE)
+        if count > len(stay_blank):
+            size = 2 * count
+            stay_blank, stay_label = np.empty(size), np.empty(size)
+            from_parent, closed = np.empty(size, np.int64), np.empty(size, np.int64)
+            eldest, younger = np.empty(size, np.int64), np.empty(size, np.int64)
         best = 0.0
         for i in range(count):
+            from_parent[i] = closed[i] = eldest[i] = younger[i] = NONE
             symbol = nodes[entries[i, NODE], SYMBOL]
             stay_blank[i] = (reals[i, BY_BLANK] + reals[i, BY_LABEL]) * blank
             stay_label[i] = reals[i, BY_LABEL] * chances[symbol] if symbol != ROOT else 0.0
             best = max(best, stay_blank[i] + stay_label[i])
             nodes[entries[i, NODE], SLOT], nodes[entries[i, NODE], STAMP] = i, t
+        for j in range(count):  # entries that are children of entries
+            parent = nodes[entries[j, NODE], PARENT]
+            if parent != NONE and nodes[parent, STAMP] == t:
+                i = nodes[parent, SLOT]
+                younger[j], eldest[i] = eldest[i], j
         # Entries with one more label
         new = 0
         for i in range(count):
             node = entries[i, NODE]
-            child = nodes[node, CHILD]
-            while child != NONE:
-                if nodes[child, STAMP] == t:
-                    active[nodes[child, SYMBOL]] = nodes[child, SLOT]
-                child = nodes[child, SIBLING]
+            j = eldest[i]
+            while j != NONE:
+                active[nodes[entries[j, NODE], SYMBOL]] = j
+                j = younger[j]
             both = reals[i, BY_BLANK] + reals[i, BY_LABEL]
             for k in range(symbols):
                 symbol = chosen[k]
@@ -135,28 +151,35 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
                 new_parent[new], new_symbol[new], new_lm[new], new_lex[new] = i, symbol, next_lm, next_lex
                 new_chance[new], new_gains[new] = chance, reals[i, GAINS] + gain
                 new += 1
-            child = nodes[node, CHILD]
-            while child != NONE:
-                active[nodes[child, SYMBOL]] = NONE
-                child = nodes[child, SIBLING]
+            j = eldest[i]
+            while j != NONE:
+                active[nodes[entries[j, NODE], SYMBOL]] = NONE
+                j = younger[j]
         # The best of both kinds
-        scores = np.empty(count + new)
-        scores[:count] = stay_blank + stay_label
-        scores[count:] = new_chance[:new]
-        kept = _select(scores, whole[WIDTH], floor)
-        next_entries = np.empty((max(len(kept), 1), 8), np.int64)
-        next_reals = np.empty((max(len(kept), 1), 7))
-        closed = np.full(count, NONE)  # the run of each entry's last label, ended here
-        if counters[RUNS] + 2 * count + len(kept) > len(runs):
-            runs = _grown_rows(runs, 2 * len(runs) + 2 * count + len(kept))
+        if count + new > len(scores):
+            scores, kept = np.empty(2 * (count + new)), np.empty(2 * (count + new), np.int64)
+        top = 0.0
+        for i in range(count):
+            scores[i] = stay_blank[i] + stay_label[i]
+            top = max(top, scores[i])
+        for i in range(new):
+            scores[count + i] = new_chance[i]
+            top = max(top, new_chance[i])
+        left = _select(scores[: count + new], top, whole[WIDTH], floor, kept)
+        if left > len(next_entries):
+            next_entries, next_reals = np.empty((2 * left, 8), np.int64), np.empty((2 * left, 7))
+        if counters[RUNS] + count > len(runs):
+            runs = _grown_rows(runs, 2 * len(runs) + count)
             peaks = _grown(peaks, len(runs))
-        if counters[NODES] + len(kept) > len(nodes):
-            nodes = _grown_rows(nodes, 2 * len(nodes) + len(kept))
-        top = scores.max() if len(kept) else 1.0
-        for place in range(len(kept)):
+        if counters[NODES] + left > len(nodes):
+            nodes = _grown_rows(nodes, 2 * len(nodes) + left)
+        for place in range(left):
             number = kept[place]
             if number < count:
-                next_entries[place], next_reals[place] = entries[number], reals[number]
+                for column in range(8):
+                    next_entries[place, column] = entries[number, column]
+                for column in range(7):
+                    next_reals[place, column] = reals[number, column]
                 next_reals[place, BY_BLANK] = stay_blank[number] / top
                 next_reals[place, BY_LABEL] = stay_label[number] / top
                 _stay(number, place, from_parent[number], frame, chances, t, entries, reals, nodes, runs, peaks,
@@ -172,19 +195,23 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
                 next_reals[place, BEST_BLANK], next_entries[place, RUNS_BLANK] = -math.inf, NONE
                 _start_run(i, place, symbol, frame, t, entries, reals, nodes, runs, peaks, counters, closed,
                            next_entries, next_reals)  # fmt: skip
-        entries, reals = next_entries, next_reals
-        counters[ENTRIES] = len(kept)
-        scale[0] += math.log(top)
+        entries, next_entries = next_entries, entries
+        reals, next_reals = next_reals, reals
+        counters[ENTRIES] = left
+        if left:
+            scale[0] += math.log(top)
         for k in range(symbols):
             chances[chosen[k]] = 0.0
     return entries, reals, nodes, runs, peaks, counters, scale
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _choose(frame, whole, real, chosen, chances):  # type: ignore[no-untyped-def]
     """The labels worth trying: the fewest whose probability, with the blank's, reaches the cumulative one, no more than
     MAX_SYMBOLS, and the space. Fills `chosen` and their `chances`; returns how many."""
     outputs, target = len(frame), real[CUMULATIVE]
+    if target < 1.0 and math.exp(frame[BLANK]) >= target and whole[SPACE] < 0:
+        return 0
     # What lies below this cannot matter: all of it together is less than what may be missing.
     least = math.log((1.0 - target) / outputs) if target < 1.0 else -math.inf
     found = 0
@@ -192,8 +219,15 @@ def _choose(frame, whole, real, chosen, chances):  # type: ignore[no-untyped-def
         if frame[symbol] > least:
             chosen[found] = symbol
             found += 1
-    if found > 1:
+    if found > FEW:
         chosen[:found] = chosen[:found][np.argsort(-frame[chosen[:found]], kind="mergesort")]
+    else:
+        for place in range(1, found):  # insertion: numba's sorts cost microseconds
+            symbol = chosen[place]
+            while place > 0 and frame[chosen[place - 1]] < frame[symbol]:
+                chosen[place] = chosen[place - 1]
+                place -= 1
+            chosen[place] = symbol
     reached, count, blank_waits = 0.0, 0, 1
     seen_space = whole[SPACE] < 0
     while count < found and count + 1 - blank_waits < whole[MAX_SYMBOLS] and (target >= 1.0 or reached < target):
@@ -212,7 +246,7 @@ def _choose(frame, whole, real, chosen, chances):  # type: ignore[no-untyped-def
     return count
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, token_words):  # type: ignore[no-untyped-def]
     """(allowed, gain, state of the language model, node of the lexicon) of entry i with one more label."""
     state, node = entries[i, LM], entries[i, LEX]
@@ -233,7 +267,7 @@ def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boost
     return whole[CLOSED] == 0, gain, state, node
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # type: ignore[no-untyped-def]
     """Gain of ending entry i's word here, -inf where it may not; asked once for each prefix."""
     if not math.isnan(reals[i, GAIN_AFTER]):
@@ -259,7 +293,7 @@ def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # 
     return gain
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
     if node == OUTSIDE:
         return OUTSIDE
@@ -274,29 +308,29 @@ def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
     return children[low] if low < first[node + 1] and tokens[low] == token else OUTSIDE
 
 
-@njit(nogil=True, cache=True)
-def _select(scores, width, floor):  # type: ignore[no-untyped-def]
-    """Numbers of the `width` best that are not below the floor; of equals the first."""
-    top = scores.max() if len(scores) else 0.0
+@njit(nogil=True, cache=True, inline="always")
+def _select(scores, top, width, floor, kept):  # type: ignore[no-untyped-def]
+    """Fills `kept` with the numbers of the `width` best that are not below the floor, of equals the first; how many."""
     if top <= 0.0:
-        return np.empty(0, np.int64)
-    least = top * floor
-    over = scores[scores >= least]
-    if len(over) > width:
-        least = np.partition(over, len(over) - width)[len(over) - width]
-    spare = width - (scores > least).sum()
-    kept = np.empty(min(width, len(scores)), np.int64)
-    count = 0
+        return 0
+    least, over, count = top * floor, 0, 0
+    for score in scores:
+        over += score >= least
+    spare = width
+    if over > width:
+        least = np.partition(scores, len(scores) - width)[len(scores) - width]
+        for score in scores:
+            spare -= score > least
     for number in range(len(scores)):
         if scores[number] > least or (scores[number] == least and spare > 0 and scores[number] > 0.0):
             if scores[number] == least:
                 spare -= 1
             kept[count] = number
             count += 1
-    return kept[:count]
+    return count
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _stay(  # type: ignore[no-untyped-def]
     i, place, parent, frame, chances, t, entries, reals, nodes, runs, peaks, counters, closed, next_entries, next_reals
 ):
@@ -320,7 +354,7 @@ def _stay(  # type: ignore[no-untyped-def]
                    next_reals)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _before(i, symbol, entries, reals, nodes):  # type: ignore[no-untyped-def]
     """Log of the best alignment of entry i that `symbol` may follow."""
     if nodes[entries[i, NODE], SYMBOL] == symbol:
@@ -328,7 +362,7 @@ def _before(i, symbol, entries, reals, nodes):  # type: ignore[no-untyped-def]
     return max(reals[i, BEST_BLANK], reals[i, BEST_LABEL])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _start_run(  # type: ignore[no-untyped-def]
     i, place, symbol, frame, t, entries, reals, nodes, runs, peaks, counters, closed, next_entries, next_reals
 ):
@@ -342,7 +376,7 @@ def _start_run(  # type: ignore[no-untyped-def]
     next_reals[place, PEAK], next_reals[place, BEST_LABEL] = frame[symbol], best + frame[symbol]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _close(i, entries, reals, runs, peaks, counters, closed):  # type: ignore[no-untyped-def]
     """The chain of runs of entry i whose last label ends here."""
     if closed[i] == NONE:
@@ -355,7 +389,7 @@ def _close(i, entries, reals, runs, peaks, counters, closed):  # type: ignore[no
     return closed[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _child(node, symbol, nodes, counters):  # type: ignore[no-untyped-def]
     """The child of a node by a symbol, made if there is none."""
     child = nodes[node, CHILD]

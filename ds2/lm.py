@@ -1,0 +1,75 @@
+"""Language models for the command line: text in, an n-gram model out; what a model thinks of text; what is in one."""
+
+import gzip
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from ds2.decoder.arpa import write_arpa
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
+from ds2.errors import InputError
+
+ARPA_NAMES = (".arpa", ".arpa.gz")
+
+
+def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
+    """The words of each line of a text file, plain or gzipped; or its characters, without the spaces.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            for line in file:
+                words = line.split()
+                if words:
+                    yield list("".join(words)) if characters else words
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text") from error
+
+
+def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
+    """Estimates a model of all lines of the files; writes ARPA where the name says so, else the compiled form.
+
+    Raises:
+        InputError: a file cannot be read, or there is no sentence in any.
+    """
+    words, levels = estimate((line for path in corpus for line in read_sentences(path, characters)), config)
+    model = NGram.from_levels(words, levels)
+    if output.name.endswith(ARPA_NAMES):
+        write_arpa(output, words, levels)
+    else:
+        model.save(output)
+    return model
+
+
+def perplexity(model: NGram, path: Path, characters: bool) -> tuple[float, int, int]:
+    """(perplexity, words and sentence ends, words that the model does not know) of a text.
+
+    Raises:
+        InputError: the file cannot be read, or has no sentence.
+    """
+    total, count, unknown = 0.0, 0, 0
+    for sentence in read_sentences(path, characters):
+        total += model.score(sentence)
+        count += len(sentence) + 1
+        unknown += sum(word not in model.index for word in sentence)
+    if not count:
+        raise InputError(f"{path}: no sentence in it")
+    return math.exp(-total / count), count, unknown
+
+
+def describe(model: NGram, path: Path) -> str:
+    """The model's order, words, n-grams and size."""
+    states = len(model.arrays[4])
+    return "\n".join(
+        [
+            f"{path}: {model.order}-gram model, {len(model.words):,} words, {len(model.arrays[1]):,} n-grams, "
+            f"{path.stat().st_size / 1e6:.1f} MB",
+            f"contexts: {states:,}",
+            f"words: {' '.join(model.words[:20])}{' ...' if len(model.words) > 20 else ''}",
+        ]
+    )
