@@ -5,14 +5,15 @@ import itertools
 import numpy as np
 from torch import Tensor
 
+LATE = 0.06  # seconds by which a CTC model speaks of a sound after it: measured on synthesised voices
 HOP = 0.01  # seconds between levels
 REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
 AROUND = 5  # levels on each side of a gap that tell how loud the words are
-QUIET_SHARE = 0.06  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
+QUIET_SHARE = 0.08  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
 
 
 def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Widens each word from its peaks to the edges of its sound.
+    """Moves each word back by the delay of its peaks and widens it to the edges of its sound.
 
         peaks     |the|           |cat||sat|
         level   _/-----\\__________/----v----\\__      words meet at the quietest point between
@@ -27,6 +28,7 @@ def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, 
     """
     if not peaks:
         return []
+    peaks = [(max(0.0, start - LATE), max(0.0, end - LATE)) for start, end in peaks]
     level = levels(samples, sample_rate)
     last = len(level) * HOP
     gaps = [(max(0.0, peaks[0][0] - REACH), peaks[0][0])]
