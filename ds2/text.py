@@ -13,6 +13,7 @@ BLANK = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
+MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -131,7 +132,9 @@ def _mandarin_numbers(text: str) -> str:
     """123 -> 一百二十三; 3.5% -> 百分之三点五."""
     import cn2an
 
-    return str(cn2an.transform(unicodedata.normalize("NFKC", text), "an2cn"))
+    text = unicodedata.normalize("NFKC", text)
+    text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
+    return str(cn2an.transform(text, "an2cn"))
 
 
 def _visible(text: str) -> str:
