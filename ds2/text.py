@@ -116,8 +116,10 @@ def _english_numbers(text: str) -> str:
 
     def words(match: re.Match[str]) -> str:
         number, ordinal = match["number"].replace(",", ""), match["ordinal"]
+        if ordinal and "." in number:
+            return f" {num2words(float(number))} {ordinal} "
         if ordinal:
-            return f" {num2words(int(number), to='ordinal')} " if "." not in number else match[0]
+            return f" {num2words(int(number), to='ordinal')} "
         year = len(number) == 4 and number.isdigit() and "1100" <= number <= "2099" and "," not in match["number"]
         spoken = (
             num2words(int(number), to="year") if year else num2words(float(number) if "." in number else int(number))
