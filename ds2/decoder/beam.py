@@ -125,7 +125,7 @@ class BeamDecoder:
         gains = kernels.final_gains(
             stream.state, self._whole, self._real, self._lm, self._lexicon, self._boosts, self._sentence_end
         )
-        return self._hypotheses(stream, gains)[: self.config.best] or [Hypothesis(score=-math.inf)]
+        return self._hypotheses(stream, gains, self.config.best) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may go on."""
@@ -169,7 +169,7 @@ class BeamDecoder:
                 self._boosts, self._token_words,
             )  # fmt: skip
 
-    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int | None = None) -> list[Hypothesis]:
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int) -> list[Hypothesis]:
         _, reals, _, _, _, counters, scale = stream.state
         count = int(counters[kernels.ENTRIES])
         with np.errstate(divide="ignore"):
@@ -180,7 +180,7 @@ class BeamDecoder:
         order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
         return [
             self._hypothesis(stream, place, float(scores[place]), float(reals[place, kernels.GAINS] + gains[place]))
-            for place in order[: best or self.config.best]
+            for place in order[:best]
         ]
 
     def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:

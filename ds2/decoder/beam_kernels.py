@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ds2.decoder.ngram import advance
+from ds2.decoder.ngram import advance, find_arc
 
 ROOT = -1  # symbol of the empty prefix
 NONE = -1
@@ -298,14 +298,8 @@ def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
     if node == OUTSIDE:
         return OUTSIDE
     first, tokens, children, _, _ = lexicon
-    low, high = first[node], first[node + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if tokens[middle] < token:
-            low = middle + 1
-        else:
-            high = middle
-    return children[low] if low < first[node + 1] and tokens[low] == token else OUTSIDE
+    arc = find_arc(tokens, first[node], first[node + 1], token)
+    return children[arc] if arc >= 0 else OUTSIDE
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -61,28 +61,27 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
     words, corpus, starts = _number(sentences, config.vocabulary)
     grams = list(_count(corpus, starts, len(words), config.order))
     adjusted = [_adjusted(own, above) for own, above in zip(grams, [*grams[1:], None], strict=True)]
-    levels: list[Level] = []
-    lower = np.full(1, 1.0 / (len(words) - 1))  # every word but <s>
-    gammas: list[np.ndarray] = []
-    for order, (own, count) in enumerate(zip(grams, adjusted, strict=True), 1):
-        below = lower if order == 1 else np.exp(levels[-1].log_prob)[own.suffix]
-        keep = own.count > _threshold(config.prune, order) if order > 1 else np.ones(len(count), bool)
-        probability, gamma = _interpolate(own, count, below, keep, 1 if order == 1 else len(grams[order - 2].word))
-        gammas.append(gamma)
-        log_prob = np.log(np.maximum(probability, 1e-300))
-        if order == 1:
-            log_prob[words.index(BEGIN)] = IMPOSSIBLE
-        levels.append(Level(own.prefix, own.word, log_prob, np.zeros(len(count))))
-    backoffs = [np.log(np.maximum(gamma, 1e-300)) for gamma in gammas[1:]] + [np.zeros(len(grams[-1].word))]
     kept = [
         own.count > _threshold(config.prune, order) if order > 1 else np.ones(len(own.word), bool)
         for order, own in enumerate(grams, 1)
     ]
-    full = [
-        Level(level.prefix, level.word, level.log_prob, backoff)
-        for level, backoff in zip(levels, backoffs, strict=True)
+    contexts = [1, *(len(own.word) for own in grams)]
+    lower = np.full(1, 1.0 / (len(words) - 1))  # every word but <s>
+    log_probs: list[np.ndarray] = []
+    backoffs: list[np.ndarray] = []
+    for own, count, keep, size in zip(grams, adjusted, kept, contexts, strict=False):
+        below = np.exp(log_probs[-1])[own.suffix] if log_probs else lower
+        probability, gamma = _interpolate(own, count, below, keep, size)
+        log_probs.append(np.log(np.maximum(probability, 1e-300)))
+        backoffs.append(np.log(np.maximum(gamma, 1e-300)))  # of the contexts: of the order below
+        if len(log_probs) == 1:
+            log_probs[0][words.index(BEGIN)] = IMPOSSIBLE
+    backoffs = [*backoffs[1:], np.zeros(contexts[-1])]
+    levels = [
+        Level(own.prefix, own.word, log_prob, backoff)
+        for own, log_prob, backoff in zip(grams, log_probs, backoffs, strict=True)
     ]
-    return words, _pruned(full, kept)
+    return words, _pruned(levels, kept)
 
 
 def _number(sentences: Iterable[Sequence[str]], limit: int) -> tuple[list[str], np.ndarray, np.ndarray]:

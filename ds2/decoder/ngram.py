@@ -189,21 +189,28 @@ def _suffix_states(
     return result
 
 
+@njit(nogil=True, cache=True, inline="always")
+def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
+    """Where `label` stands in the sorted labels[low:end]; -1 where it does not."""
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        if labels[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and labels[low] == label else -1
+
+
 @njit(nogil=True, cache=True)
 def advance(arrays, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
     first, words, log_probs, follow, backoffs, shorter = arrays
     weight = 0.0
     while state != ROOT:
-        low, high = first[state], first[state + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if words[middle] < word:
-                low = middle + 1
-            else:
-                high = middle
-        if low < first[state + 1] and words[low] == word:
-            return weight + log_probs[low], follow[low]
+        arc = find_arc(words, first[state], first[state + 1], word)
+        if arc >= 0:
+            return weight + log_probs[arc], follow[arc]
         weight += backoffs[state]
         state = shorter[state]
     return weight + log_probs[word], follow[word]
