@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 import ds2
-from ds2.cli import COMMANDS, main
+from ds2.cli import COMMANDS, GROUPS, main
 from ds2.train.checkpoint import load_checkpoint
 
 Outcome = tuple[int, str, str]
@@ -51,9 +51,12 @@ def assert_refused(outcome: Outcome, *parts: str) -> None:
         assert part in errors
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, *(f"{group} {command}" for group, (_, commands) in GROUPS.items() for command in commands)],
+)
 def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], command: str) -> None:
-    code, output, _ = run(command, "--help")
+    code, output, _ = run(*command.split(), "--help")
     assert code == 0
     assert f"Example: ds2 {command}" in output
 
