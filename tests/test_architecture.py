@@ -10,13 +10,26 @@ import pytest
 import ds2
 
 PACKAGE = Path(ds2.__file__).parent
-GROUND = {"errors", "files", "progress", "config", "text", "metrics", "bundle", "cuda", ""}  # "" is ds2 itself
+GROUND = {
+    "errors",
+    "files",
+    "progress",
+    "config",
+    "text",
+    "metrics",
+    "bundle",
+    "cuda",
+    "decoder_options",
+    "",
+}  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "model": set(),
     "ctc": set(),
     "decoder": set(),
     "data": set(),
-    "recognizer": {"transcript", "model", "ctc", "decoder", "data"},
+    "decoding": {"decoder"},
+    "decoder_tuning": {"recognizer", "decoding", "decoder", "data"},
+    "recognizer": {"transcript", "decoding", "model", "ctc", "decoder", "data"},
     "transcript": {"decoder"},
     "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
     "pictures": {"align"},
@@ -28,6 +41,8 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "lm": {"decoder"},
     "train": {"model", "ctc", "decoder", "data"},
     "cli": {
+        "decoding",
+        "decoder_tuning",
         "lm",
         "decoder",
         "recognizer",

@@ -8,6 +8,7 @@ a whole utterance is the same thing in one go.
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from ds2.decoder.ngram import END, UNKNOWN, NGram
 from ds2.errors import InputError
 
 BLOCK = 256  # frames between two tidyings of a stream's tree
+PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
 TIDY = 50_000  # nodes or runs from which on a tree is tidied
 
 
@@ -87,14 +89,14 @@ class BeamDecoder:
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self._numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-        self._lexicon, self._boosts, most = NO_LEXICON, np.zeros(0), max(0.0, config.word_bonus)
+        word_bonus, unknown_score = (config.word_bonus, config.unknown_score) if lm is not None else (0.0, 0.0)
+        self._lexicon, self._boosts, most = NO_LEXICON, np.zeros(0), max(0.0, word_bonus)
         if lexicon is not None:
             gains = lexicon.boosts if lm is None else lexicon.boosts + config.lm_weight * lm.arrays[2][self._numbers]
             ahead = _look_ahead(lexicon.arrays, gains)
             self._lexicon, self._boosts, most = (*lexicon.arrays, ahead), lexicon.boosts, max(0.0, ahead.max())
         space = lexicon.space if lexicon is not None else -1
         self._whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
-        word_bonus, unknown_score = (config.word_bonus, config.unknown_score) if lm is not None else (0.0, 0.0)
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
         at_end = max(0.0, word_bonus) + max(0.0, self._boosts.max(initial=0.0))
         self._real = np.array([
@@ -113,10 +115,10 @@ class BeamDecoder:
             InputError: NaN or +inf.
             ValueError: a stream that has ended.
         """
-        for index, (stream, rows) in enumerate(zip(streams, log_probs, strict=True)):
-            if stream.ended:
-                raise ValueError("the stream has ended; begin another")
-            self._advance(stream, _frames(rows, index))
+        if any(stream.ended for stream in streams):
+            raise ValueError("the stream has ended; begin another")
+        frames = [_frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
+        self._advance_all(streams, frames)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
@@ -155,9 +157,18 @@ class BeamDecoder:
         rows = enumerate(zip(log_probs, counts, strict=True))
         utterances = [_frames(row[:count], index) for index, (row, count) in rows]
         streams = [self.begin() for _ in utterances]
-        for stream, frames in zip(streams, utterances, strict=True):
-            self._advance(stream, frames)
+        self._advance_all(streams, utterances)
         return [self.finish(stream) for stream in streams]
+
+    def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
+        """Side by side on torch's number of threads, where there is enough to do; the kernels let go of the GIL."""
+        threads = min(torch.get_num_threads(), len(streams))
+        if threads < 2 or sum(map(len, frames)) < PARALLEL_FRAMES:
+            for stream, rows in zip(streams, frames, strict=True):
+                self._advance(stream, rows)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
         for start in range(0, len(frames), BLOCK):
