@@ -31,7 +31,7 @@ def dev(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lm(tmp_path: Path) -> Path:
-    digits = "zero one two three four five six seven eight nine".split()
+    digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     NGram.from_levels(*estimate([[word] for word in digits], EstimateConfig(1))).save(tmp_path / "lm")
     return tmp_path / "lm"
 
