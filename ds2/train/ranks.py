@@ -78,8 +78,12 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
     if size == 1:
         yield Ranks(), device
         return
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
+    store, number, size = next(dist.rendezvous("env://"))
+    # torchrun's store outlives a restart, with the addresses of the dead in it
+    store = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=size)
     try:
-        yield Ranks(dist.get_rank(), size), device
+        yield Ranks(number, size), device
     finally:
         dist.destroy_process_group()

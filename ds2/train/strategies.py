@@ -124,7 +124,9 @@ class Mixed(Synchronous):
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         counts = self.ranks.gather((utterances, save, stop))
         start = self.ranks.number // self.size * self.size
+        total = sum(count for count, _, _ in counts)
         own = sum(count for count, _, _ in counts[start : start + self.size])
+        own = max(own, min(total, 1))  # a group that has nothing keeps step with the others
         return Agreement(own, counts[0][1], any(stop for _, _, stop in counts))
 
     def update(self, epoch: int) -> bool:

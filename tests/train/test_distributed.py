@@ -1,20 +1,29 @@
 """Several real processes, by gloo: the same weights as one, whatever happens to them."""
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from conftest import TINY
 
 from ds2.bundle import Bundle
 from ds2.config import load_config
+from ds2.errors import InputError
+from ds2.model.acoustic import AcousticModel
+from ds2.train.asynchronous import HEAD, TICK, UPDATE, ParameterServer, flat, message_size
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.config import TrainConfig
+from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
+from ds2.train.ranks import Ranks
+from ds2.train.strategies import synchronize_statistics
 from ds2.train.trainer import Trainer
+from ds2.train.update import Updater
 
 UTTERANCES = 21  # in minibatches of 4: the last holds one, of which the second rank has nothing
 
@@ -103,8 +112,8 @@ def test_other_strategies_learn_stop_and_go_on(spoken_digits, launch, tmp_path: 
     settings = (
         f"parallel.strategy={strategy}",
         "parallel.average_every=3",
-        "epochs=12",
-        "optimizer.learning_rate=1e-3",
+        "epochs=6",
+        "optimizer.learning_rate=2e-3",
     )
     run = tmp_path / "run"
     stopped = launch(2, manifest, run, *settings)
@@ -114,13 +123,48 @@ def test_other_strategies_learn_stop_and_go_on(spoken_digits, launch, tmp_path: 
     assert len(load_checkpoint(run / "checkpoint.pt")["replicas"]) == (2 if strategy == "mixed" else 1)
     finished(launch(2, manifest, run, *settings))
     losses = [epoch["dev_loss"] for epoch in history(run)]
-    assert len(losses) == 12
-    assert losses[-1] < 0.8 * losses[0]
+    assert len(losses) == 6
+    assert losses[-1] < 0.9 * losses[0]
     assert all(tensor.isfinite().all() for tensor in Bundle.load(run / "best.safetensors").weights.values())
 
 
-def test_a_bn_lstm_has_no_synchronised_statistics(spoken_digits, launch, tmp_path: Path) -> None:
-    refused = launch(2, spoken_digits(4), tmp_path / "run", "model.cell=bn-lstm", "model.fully_connected=0")
-    errors = refused.communicate(timeout=120)[1]
-    assert refused.returncode != 0
-    assert "set parallel.synchronize_batch_norm = false" in errors
+def test_a_bn_lstm_has_no_synchronised_statistics() -> None:
+    model = AcousticModel(dataclasses.replace(TINY, cell="bn-lstm"), 5)
+    with pytest.raises(InputError, match=r"parallel\.synchronize_batch_norm = false"):
+        synchronize_statistics(model, None)
+
+
+def test_a_rank_that_is_too_far_ahead_waits_for_the_slowest() -> None:
+    """Staleness 2, ranks 0 and 1: rank 0's third update beyond rank 1 is answered only when rank 1 has made one."""
+    config = TrainConfig(DataConfig((Path("a"),), Path("b")), TINY, optimizer=OptimizerConfig("sgd", 1e-3, 0.0))
+    updater = Updater(AcousticModel(TINY, 5), config, 100)
+    before = flat(list(updater.model.parameters()))
+    server = ParameterServer(updater, Ranks(0, 2), staleness=2)
+    message = torch.cat([torch.tensor([float(UPDATE), 0.0, 0.0]), torch.ones(message_size(updater) - HEAD)])
+    for _ in range(2):
+        server.answer(0, message)
+    ahead = threading.Thread(target=server.answer, args=(0, message))
+    ahead.start()
+    while server.clocks[0] < 3:
+        time.sleep(0.001)
+    assert ahead.is_alive()
+    server.answer(1, message)
+    ahead.join(timeout=60)
+    assert not ahead.is_alive()
+    assert server.clocks == [3, 1]
+    now = flat(list(updater.model.parameters()))
+    step = 1e-3 * min(1.0, 400.0 / len(now) ** 0.5)  # clipped
+    torch.testing.assert_close(now, before - 4 * step)
+
+
+def test_ranks_that_meet_have_all_heard_of_it() -> None:
+    """Called while rank 0 is at update 3 and rank 1 at 1: nobody is past 5, and everybody hears before it."""
+    config = TrainConfig(DataConfig((Path("a"),), Path("b")), TINY)
+    updater = Updater(AcousticModel(TINY, 5), config, 100)
+    server = ParameterServer(updater, Ranks(0, 2), staleness=9)
+    tick = torch.zeros(message_size(updater))
+    tick[0] = TICK
+    for rank in (0, 0, 0, 1):
+        assert server.answer(rank, tick)[1] == 0
+    server.meet(stop=False)
+    assert server.answer(0, tick)[1] == server.answer(1, tick)[1] == 5
