@@ -19,6 +19,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "eval": recognition.evaluate,
     "info": recognition.info,
     "average": training.average,
+    "bench-train": training.bench_train,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

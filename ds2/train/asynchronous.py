@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd.profiler import record_function
 
 from ds2.data.dataset import Batch
 from ds2.train.config import ParallelConfig
@@ -146,8 +147,10 @@ class Asynchronous:
         return Agreement(max(1, utterances), here, here and self.stop)
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
-        losses, lengths = self.objective(batch, key)
-        (losses.sum() / utterances).backward()
+        with record_function("ds2: forward"):
+            losses, lengths = self.objective(batch, key)
+        with record_function("ds2: backward"):
+            (losses.sum() / utterances).backward()
         return losses.detach(), lengths
 
     def update(self, epoch: int) -> bool:
@@ -185,12 +188,13 @@ class Asynchronous:
     def _exchange(self, kind: int, epoch: int, grads: Tensor, changes: Tensor) -> bool:
         head = torch.tensor([float(kind), float(epoch), float(self.wish_to_stop)])
         message = torch.cat([head, grads, changes])
-        if self.server is not None:
-            answer = self.server.answer(0, message)
-        else:
-            dist.send(message, 0)
-            answer = torch.empty_like(message)
-            dist.recv(answer, 0)
+        with record_function("ds2: communication"):
+            if self.server is not None:
+                answer = self.server.answer(0, message)
+            else:
+                dist.send(message, 0)
+                answer = torch.empty_like(message)
+                dist.recv(answer, 0)
         good, self.meet_at, self.stop = answer[:HEAD].int().tolist()
         tensors = [*self.model.parameters(), *buffers(self.model)]
         copy_flat(answer[HEAD:].to(tensors[0].device), tensors)

@@ -94,6 +94,7 @@ class TrainConfig:
     patience: int = 0  # epochs without a better dev WER after which training ends; 0: it goes on
     seed: int = 1
     checkpoint_every: int = 200  # minibatches
+    profile: int = 0  # minibatches of the last epoch whose time line is written, timeline.rank*.json
     checkpoint_minutes: float = 0.0  # a checkpoint at least that often as well; 0: none by the clock
 
     def __post_init__(self) -> None:

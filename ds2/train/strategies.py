@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd.profiler import record_function
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.model_averaging.utils import average_parameters
 from torch.nn.parallel import DistributedDataParallel
@@ -85,8 +86,10 @@ class Synchronous:
         """DDP takes the mean over ranks, and only with the last piece: hence the factor, and `no_sync`."""
         alone = last or self.size == 1
         with contextlib.nullcontext() if alone else self.objective.no_sync():
-            losses, lengths = self.objective(batch, key)
-            self.updater.scaler.scale(losses.sum() * self.size / utterances).backward()
+            with record_function("ds2: forward"):
+                losses, lengths = self.objective(batch, key)
+            with record_function("ds2: backward"):
+                self.updater.scaler.scale(losses.sum() * self.size / utterances).backward()
         return losses.detach(), lengths
 
     def update(self, epoch: int) -> bool:
@@ -132,7 +135,8 @@ class Mixed(Synchronous):
     def update(self, epoch: int) -> bool:
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
-            average_parameters(self.updater.model.parameters(), self.everyone)
+            with record_function("ds2: communication"):
+                average_parameters(self.updater.model.parameters(), self.everyone)
         return good
 
     def settle(self) -> None:

@@ -38,6 +38,7 @@ from ds2.train.observe import draw_curves
 from ds2.train.ranks import Ranks
 from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
 from ds2.train.strategies import Mixed, Strategy, Synchronous
+from ds2.train.timeline import profiling
 from ds2.train.transfer import fit_weights, freeze
 from ds2.train.update import Updater
 from ds2.train.validation import validate
@@ -100,7 +101,7 @@ class Trainer:
             SystemExit: SIGTERM came; the checkpoint is written.
         """
         loader = self.corpus.training()
-        with self._heeding_sigterm():
+        with self._heeding_sigterm(), profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled:
             while not self._finished():
                 self._train_epoch(loader)
                 self._finish_epoch()
@@ -124,6 +125,7 @@ class Trainer:
             began = time.monotonic()
             for minibatch in minibatches(loader, self.config.accumulate):
                 self._train_minibatch(minibatch)
+                self.profiled()
                 state.seconds += time.monotonic() - began
                 began = time.monotonic()
                 if progress is not None:
@@ -205,7 +207,7 @@ class Trainer:
     def _fingerprint(self) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""
         config = to_dict(self.config)
-        for free in ("parallel", "checkpoint_every", "checkpoint_minutes", "accumulate"):
+        for free in ("parallel", "checkpoint_every", "checkpoint_minutes", "accumulate", "profile"):
             del config[free]
         del config["data"]["workers"]
         return {**config, "utterances": len(self.corpus.train), "hours": self.corpus.hours}
