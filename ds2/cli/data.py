@@ -1,0 +1,185 @@
+"""ds2 data: validate, stats, split, merge, sample, convert, mix, shard."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional
+
+from ds2.cli.exits import SOME_FAILED
+from ds2.errors import InputError
+
+SHOWN = 20  # findings and skipped lines on the terminal; all are in the report
+
+
+def validate(
+    manifests: Positional[tuple[Path, ...]],
+    report: Path | None = None,
+    clean: Path | None = None,
+    frame_seconds: float = 0.02,
+) -> int:
+    """Find what is wrong with a corpus: broken, silent, clipped, duplicate audio, impossible and leaking transcripts.
+
+    Example: ds2 data validate train.jsonl dev.jsonl test.jsonl --report findings.jsonl --clean clean
+
+    Args:
+        manifests: The training set first; then those that must share no audio, transcript or speaker with it.
+        report: File for all findings, JSON Lines.
+        clean: Folder for the manifests without the utterances with findings; of a pair the first manifest's goes.
+        frame_seconds: Of the model's output, to find transcripts too long for CTC.
+    """
+    from collections import Counter
+
+    from ds2.data.manifest import read_manifest, write_manifest
+    from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
+    from ds2.files import make_folder
+    from ds2.progress import Progress
+
+    if not manifests:
+        raise InputError("data validate: name at least one manifest")
+    splits = {str(path): read_manifest(path) for path in manifests}
+    utterances = [utterance for split in splits.values() for utterance in split]
+    with Progress("examining", len(utterances), "utterances") as progress:
+        examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
+    findings = [finding for item in examined for finding in item.findings]
+    findings += [*duplicates(examined), *leaks(splits)]
+    for finding in findings[:SHOWN]:
+        print(f"{finding.place}: {finding.kind}: {finding.message}")
+    if len(findings) > SHOWN:
+        print(f"... and {len(findings) - SHOWN} more")
+    bad = {finding.place for finding in findings}
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(finding.kind for finding in findings).most_common())
+    print(f"{len(utterances)} utterances, {len(bad)} with findings: {kinds or 'none'}")
+    if report is not None:
+        write_findings(report, findings)
+    if clean is not None:
+        make_folder(clean)
+        for name, split in splits.items():
+            write_manifest(clean / Path(name).name, [utterance for utterance in split if utterance.place not in bad])
+    return SOME_FAILED if findings else 0
+
+
+def stats(manifest: Positional[Path], picture: Path | None = None) -> int:
+    """Show hours, speakers, durations and characters, in figures and as a picture.
+
+    Example: ds2 data stats train.jsonl --picture train.png
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        picture: PNG for durations, speaking rates, speakers and characters.
+    """
+    from ds2.data.manifest import read_manifest
+    from ds2.data.statistics import draw_statistics
+    from ds2.info import describe
+
+    print(describe(manifest))
+    if picture is not None:
+        draw_statistics(picture, read_manifest(manifest), manifest.name)
+        print(picture)
+    return 0
+
+
+def split(
+    manifest: Positional[Path],
+    output: Path,
+    dev: float = 0.05,
+    test: float = 0.05,
+    by: Literal["speaker", "text", "utterance"] = "speaker",
+    seed: int = 1,
+) -> int:
+    """Cut a manifest into train, dev and test; nobody who speaks in one part speaks in another.
+
+    Example: ds2 data split all.jsonl --output corpus --dev 0.1 --test 0.1
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        output: Folder for train.jsonl, dev.jsonl and test.jsonl.
+        dev: Share of the hours; 0 makes no such part.
+        test: Share of the hours; 0 makes no such part.
+        by: What must not be in two parts: speaker, text, or utterance.
+        seed: Another seed makes other parts.
+    """
+    from ds2.data.corpus import write_splits
+    from ds2.data.manifest import read_manifest
+    from ds2.data.split import split as cut
+
+    shares = {name: share for name, share in (("dev", dev), ("test", test)) if share}
+    write_splits(output, cut(read_manifest(manifest), shares, by, seed))
+    return 0
+
+
+def merge(manifests: Positional[tuple[Path, ...]], output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]) -> int:
+    """Join manifests; what is in several of them is taken once.
+
+    Example: ds2 data merge english.jsonl more.jsonl -o all.jsonl
+
+    Args:
+        manifests: JSON Lines with audio_filepath, duration, text.
+        output: The manifest to write.
+    """
+    from ds2.data.manifest import read_manifest, write_manifest
+    from ds2.data.split import merge as join
+
+    if not manifests:
+        raise InputError("data merge: name at least one manifest")
+    merged = join([read_manifest(path) for path in manifests])
+    write_manifest(output, merged)
+    print(f"{output}: {len(merged)} utterances")
+    return 0
+
+
+def sample(
+    manifest: Positional[Path], hours: float, output: Annotated[Path, tyro.conf.arg(aliases=["-o"])], seed: int = 1
+) -> int:
+    """Draw random utterances, so many hours of them.
+
+    Example: ds2 data sample train.jsonl --hours 10 -o train10.jsonl
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        hours: How much is wanted.
+        output: The manifest to write.
+        seed: Another seed draws others.
+    """
+    from ds2.data.manifest import read_manifest, write_manifest
+    from ds2.data.split import sample as draw
+
+    drawn = draw(read_manifest(manifest), hours, seed)
+    write_manifest(output, drawn)
+    print(f"{output}: {len(drawn)} utterances, {sum(utterance.duration for utterance in drawn) / 3600:.2f} h")
+    return 0
+
+
+def convert(
+    source: Positional[Path],
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    from_: Annotated[str, tyro.conf.arg(name="from")] = "",
+    to: str = "nemo",
+    language: str | None = None,
+) -> int:
+    """Read a corpus in another layout, look at its audio, and write it in ours or yet another.
+
+    Example: ds2 data convert LibriSpeech/dev-clean -o dev.jsonl --language en
+
+    Args:
+        source: Kaldi directory, LibriSpeech folder, Common Voice table, lhotse cuts, NeMo manifest, or parquet.
+        output: The manifest, directory, table or cuts to write.
+        from_: nemo, kaldi, librispeech, common_voice, lhotse or parquet; by default what the source looks like.
+        to: nemo (our manifests), kaldi, common_voice, lhotse or parquet.
+        language: Normalise the texts: en, zh, de, ...; by default they stay as they are.
+    """
+    from ds2.data.convert import convert as change
+
+    count, skipped = change(source, output, from_, to, language)
+    print(f"{output}: {count} utterances")
+    return report_skipped(skipped)
+
+
+def report_skipped(skipped: list[str]) -> int:
+    """Tells what was left out on standard error; the exit code."""
+    for line in skipped[:SHOWN]:
+        print(f"ds2: {line}", file=sys.stderr)
+    if skipped:
+        print(f"ds2: {len(skipped)} left out", file=sys.stderr)
+    return SOME_FAILED if skipped else 0
