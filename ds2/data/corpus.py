@@ -33,8 +33,10 @@ class Row:
     place: str = ""  # "file:line", for messages
 
 
-def parse_arguments(description: str | None, archives: Mapping[str, Archive]) -> argparse.Namespace:
-    """The arguments of a prepare.py: `source`, a folder that holds the corpus, and `output`.
+def parse_arguments(
+    description: str | None, archives: Mapping[str, Archive], numbers: Mapping[str, int] | None = None
+) -> argparse.Namespace:
+    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and its own `numbers`.
 
     `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
     """
@@ -45,6 +47,8 @@ def parse_arguments(description: str | None, archives: Mapping[str, Archive]) ->
         where.add_argument("--download", type=Path, help="a folder to download the corpus to")
         parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
     parser.add_argument("--output", type=Path, required=True, help="a folder for the manifests")
+    for name, default in (numbers or {}).items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
     if archives and arguments.download is not None:
         fetch_all([archives[part] for part in arguments.parts], arguments.download)
