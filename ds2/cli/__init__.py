@@ -34,6 +34,8 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP CO
             "merge": data.merge,
             "sample": data.sample,
             "convert": data.convert,
+            "mix": data.mix,
+            "noise": data.noise,
         },
     ),
 }

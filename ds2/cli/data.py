@@ -8,6 +8,7 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
+from ds2.cli.training import Settings
 from ds2.errors import InputError
 
 SHOWN = 20  # findings and skipped lines on the terminal; all are in the report
@@ -48,7 +49,7 @@ def validate(
         print(f"{finding.place}: {finding.kind}: {finding.message}")
     if len(findings) > SHOWN:
         print(f"... and {len(findings) - SHOWN} more")
-    bad = {finding.place for finding in findings}
+    bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}  # which ds2 data split is for
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(finding.kind for finding in findings).most_common())
     print(f"{len(utterances)} utterances, {len(bad)} with findings: {kinds or 'none'}")
     if report is not None:
@@ -174,6 +175,98 @@ def convert(
     count, skipped = change(source, output, from_, to, language)
     print(f"{output}: {count} utterances")
     return report_skipped(skipped)
+
+
+def mix(
+    manifest: Positional[Path],
+    output: Path,
+    noise: tuple[str, ...] = (),
+    rooms: tuple[str, ...] = (),
+    snr: tuple[float, float] = (5.0, 30.0),
+    share: float = 1.0,
+    layers: tuple[int, int] = (1, 1),
+    line_share: float = 0.0,
+    set_: Settings = (),
+    sample_rate: int = 16000,
+    seed: int = 1,
+    jobs: int = 1,
+) -> int:
+    """Write a noisy copy of a corpus: recorded noise at a wanted ratio, rooms, telephone lines and codecs.
+
+    Example: ds2 data mix test.jsonl --output test-5dB --noise noise/ --snr 5 5
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        output: Folder for manifest.jsonl and audio/.
+        noise: Recordings of noise, or folders of them; without any it is synthesised.
+        rooms: Impulse responses, or folders of them; each utterance is heard in one.
+        snr: Signal-to-noise ratio in dB, drawn uniformly between the two.
+        share: Of the utterances that get noise.
+        layers: Cuts of noise that are summed, at the least and at the most.
+        line_share: Of the utterances that go through a telephone line or a codec.
+        set_: Any other key of [augment], as in a recipe's train.toml; may be repeated.
+        sample_rate: Of the copy, Hz.
+        seed: Another seed makes another copy; the number of jobs does not.
+        jobs: Processes.
+    """
+    from ds2.config import from_dict, override, to_dict
+    from ds2.data.augment import AugmentConfig
+    from ds2.data.manifest import read_manifest
+    from ds2.data.mix import MIX
+    from ds2.data.mix import mix as write_mixture
+    from ds2.progress import Progress
+
+    utterances = read_manifest(manifest)
+    values = to_dict(MIX) | {"noise": recordings(noise), "rooms": recordings(rooms), "snr": snr, "noise_share": share}
+    values |= {"noise_layers": layers, "line_share": line_share, "reverberation_share": float(bool(rooms))}
+    values |= {"synthetic_noise_share": float(not noise)}
+    for setting in set_:
+        override(values, setting)
+    config = from_dict(AugmentConfig, values, "data mix")
+    with Progress("mixing", len(utterances), "utterances") as progress:
+        skipped = write_mixture(utterances, output, config, sample_rate, seed, jobs, progress.step)
+    print(output / "manifest.jsonl")
+    return report_skipped(skipped)
+
+
+def noise(
+    files: Positional[tuple[str, ...]],
+    output: Path,
+    hours: float,
+    layers: tuple[int, int] = (2, 4),
+    sample_rate: int = 16000,
+    seed: int = 1,
+) -> int:
+    """Make hours of noise from minutes: cuts of recordings, summed.
+
+    Example: ds2 data noise recordings/ --output noise --hours 2
+
+    Args:
+        files: Recordings of noise, or folders of them.
+        output: Folder for FLAC files of a minute each.
+        hours: How much is wanted.
+        layers: Cuts that are summed, at the least and at the most.
+        sample_rate: Hz.
+        seed: Another seed makes other noise.
+    """
+    from ds2.data.audio import read_audio
+    from ds2.data.mix import write_noise
+
+    if not hours > 0:
+        raise InputError(f"--hours {hours}: must be above 0")
+    samples = [read_audio(path, sample_rate)[0] for path in recordings(files)]
+    if not samples:
+        raise InputError("data noise: name at least one recording, or a folder of them")
+    count = write_noise(samples, output, sample_rate, hours, layers, seed)
+    print(f"{output}: {count} files of a minute")
+    return 0
+
+
+def recordings(names: tuple[str, ...]) -> list[str]:
+    """Audio files, and those in folders."""
+    from ds2.transcription import find_audio
+
+    return [str(path.absolute()) for path in find_audio(names)] if names else []
 
 
 def report_skipped(skipped: list[str]) -> int:

@@ -115,18 +115,18 @@ def duplicates(examined: Iterable[Examined]) -> Iterator[Finding]:
 def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
     """Transcripts and speakers of the first split that occur in another: what is tested has been trained on.
 
-    It is the utterance of the first split that is named, each once for every split it leaks into.
+    It is the utterance of the first split that is named; of a speaker, the first one.
     """
     (first, training), *others = splits.items()
     for name, utterances in others:
         texts = {utterance.text: utterance for utterance in utterances if utterance.text.strip()}
         speakers = {utterance.speaker: utterance for utterance in utterances if utterance.speaker}
         for utterance in training:
-            if utterance.text in texts:
-                yield _pair("leaking transcript", utterance, texts[utterance.text], repr(utterance.text[:60]))
-            if utterance.speaker and (other := speakers.get(utterance.speaker)):
+            if utterance.speaker and (other := speakers.pop(utterance.speaker, None)):
                 why = f"{utterance.speaker!r} speaks in {first} and {name}"
                 yield _pair("leaking speaker", utterance, other, why)
+            if utterance.text in texts:
+                yield _pair("leaking transcript", utterance, texts[utterance.text], repr(utterance.text[:60]))
 
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
