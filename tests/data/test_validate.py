@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_leaks_name_the_utterance_of_the_training_set() -> None:
 def test_command_reports_and_writes_clean_manifests(
     tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train = read_manifest(spoken_digits(4))
+    train = [replace(u, text=f"text {at}", speaker=None) for at, u in enumerate(read_manifest(spoken_digits(4)))]
     broken = write(tmp_path / "silent.wav", np.zeros(8000), "nothing at all")
     test = [write(tmp_path / "new.wav", NOISE, "something else"), train[2]]
     write_manifest(tmp_path / "train.jsonl", [*train, broken])
