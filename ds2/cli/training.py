@@ -14,6 +14,8 @@ def train(config: Positional[Path], output: Path, set_: Settings = (), device: s
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
 
+    On several processors or machines: torchrun --nproc-per-node 8 --no-python ds2 train ... with the same arguments.
+
     Args:
         config: The recipe's train.toml.
         output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
@@ -23,9 +25,13 @@ def train(config: Positional[Path], output: Path, set_: Settings = (), device: s
     from ds2.config import load_config
     from ds2.recognizer import choose_device
     from ds2.train.config import TrainConfig
+    from ds2.train.ranks import join_ranks
     from ds2.train.trainer import Trainer
 
-    print(Trainer(load_config(TrainConfig, config, set_), output, choose_device(device)).run())
+    with join_ranks(choose_device(device)) as (ranks, own_device):
+        best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+        if ranks.first:
+            print(best)
     return 0
 
 
