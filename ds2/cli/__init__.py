@@ -36,6 +36,7 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP CO
             "convert": data.convert,
             "mix": data.mix,
             "noise": data.noise,
+            "shard": data.shard,
         },
     ),
 }

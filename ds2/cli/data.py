@@ -166,8 +166,8 @@ def convert(
     Args:
         source: Kaldi directory, LibriSpeech folder, Common Voice table, lhotse cuts, NeMo manifest, or parquet.
         output: The manifest, directory, table or cuts to write.
-        from_: nemo, kaldi, librispeech, common_voice, lhotse or parquet; by default what the source looks like.
-        to: nemo (our manifests), kaldi, common_voice, lhotse or parquet.
+        from_: nemo, kaldi, librispeech, common_voice, lhotse, parquet or webdataset; by default what it looks like.
+        to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.
         language: Normalise the texts: en, zh, de, ...; by default they stay as they are.
     """
     from ds2.data.convert import convert as change
@@ -260,6 +260,40 @@ def noise(
     count = write_noise(samples, output, sample_rate, hours, layers, seed)
     print(f"{output}: {count} files of a minute")
     return 0
+
+
+def shard(
+    manifest: Positional[Path],
+    output: Path,
+    hours: float = 1.0,
+    coding: Literal["flac", "opus", "keep"] = "flac",
+    sample_rate: int | None = None,
+    keep_order: bool = False,
+    seed: int = 1,
+) -> int:
+    """Pack a corpus into tar files that stream well, in webdataset's layout; run again, it goes on where it was.
+
+    Example: ds2 data shard train.jsonl --output shards --hours 2 --coding opus
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        output: Folder for shard-NUMBER.tar and manifest.jsonl, which is used as any other manifest.
+        hours: Of audio in a shard.
+        coding: flac; opus; or keep, whole files as they are.
+        sample_rate: Hz to resample to; by default that of each file.
+        keep_order: Utterances are not shuffled over the shards.
+        seed: Another seed shuffles otherwise.
+    """
+    from ds2.data.manifest import read_manifest
+    from ds2.data.shards import MANIFEST, ShardConfig, write_shards
+    from ds2.progress import Progress
+
+    utterances = read_manifest(manifest)
+    config = ShardConfig(hours, coding, sample_rate, not keep_order, seed)
+    with Progress("packing", len(utterances), "utterances") as progress:
+        count, skipped = write_shards(utterances, output, config, progress.step)
+    print(f"{output / MANIFEST}: {len(utterances) - len(skipped)} utterances in {count} shards")
+    return report_skipped(skipped)
 
 
 def recordings(names: tuple[str, ...]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds2.data import shards
 from ds2.data.corpus import Row
 from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
 from ds2.data.manifest import Utterance, write_manifest
@@ -30,6 +31,7 @@ LAYOUTS = {
     "common_voice": Layout(common_voice.read, common_voice.write),
     "lhotse": Layout(lhotse.read, lhotse.write),
     "parquet": Layout(parquet.read, parquet.write),
+    "webdataset": Layout(shards.read, shards.write),
 }
 
 
@@ -42,13 +44,14 @@ def guess_layout(source: Path) -> str:
     name = source.name
     if name.endswith((".jsonl.gz", "cuts.jsonl")):
         return "lhotse"
-    by_suffix = {".jsonl": "nemo", ".json": "nemo", ".tsv": "common_voice", ".parquet": "parquet"}
+    by_suffix = {".jsonl": "nemo", ".json": "nemo", ".tsv": "common_voice", ".parquet": "parquet", ".tar": "webdataset"}
     if source.suffix in by_suffix:
         return by_suffix[source.suffix]
     if (source / "wav.scp").exists():
         return "kaldi"
-    if next(source.glob("*.parquet"), None):
-        return "parquet"
+    for kind in (".parquet", ".tar"):
+        if next(source.glob(f"*{kind}"), None):
+            return by_suffix[kind]
     if next(source.rglob("*.trans.txt"), None):
         return "librispeech"
     raise InputError(f"{source}: looks like none of {', '.join(LAYOUTS)}; say which with --from")
