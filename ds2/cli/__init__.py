@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 import ds2
-from ds2.cli import language_model, recognition, training
+from ds2.cli import data, language_model, recognition, training
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
 
@@ -26,6 +26,20 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP CO
     "lm": (
         "N-gram language models.",
         {"build": language_model.build, "score": language_model.score, "info": language_model.info},
+    ),
+    "data": (
+        "Corpora: manifests, layouts of others, noise, shards.",
+        {
+            "validate": data.validate,
+            "stats": data.stats,
+            "split": data.split,
+            "merge": data.merge,
+            "sample": data.sample,
+            "convert": data.convert,
+            "mix": data.mix,
+            "noise": data.noise,
+            "shard": data.shard,
+        },
     ),
 }
 

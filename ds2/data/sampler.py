@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.data.sampling import SamplingConfig, cut, draw, windows
+
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
 FIRST_SHARE = 0.25  # of the utterances, the shortest, that a growing curriculum begins with
 
@@ -46,6 +48,8 @@ class SortaGradSampler:
 
     A growing curriculum (Platanios et al. 2019) hears only the shortest quarter at first, and over `growing` epochs
     ever longer ones: an epoch then has as many minibatches as what is heard by then fills.
+
+    A SamplingConfig weighs several corpora, cuts minibatches by audio, and keeps to a few shards at a time.
     """
 
     def __init__(
@@ -56,14 +60,24 @@ class SortaGradSampler:
         sortagrad: bool = True,
         share: Share | None = None,
         growing: int = 0,
+        sampling: SamplingConfig | None = None,
+        sizes: Sequence[int] = (),
+        shards: Sequence[int] = (),
     ):
-        """`durations` in seconds; `sortagrad=False` treats the first epoch as all the others."""
+        """`durations` in seconds; `sortagrad=False` treats the first epoch as all the others.
+
+        `sizes` are those of the corpora that `durations` come from, in order, and `shards` the shard of each
+        utterance, from 0: both for `sampling`.
+        """
         self.durations = np.asarray(durations, dtype=np.float64)
         self.batch_size = batch_size
         self.seed = seed
         self.sortagrad = sortagrad
         self.share = share or Share()
         self.growing = growing
+        self.sampling = sampling or SamplingConfig()
+        self.sizes = list(sizes) or [len(self.durations)]
+        self.shards = np.asarray(shards, dtype=np.int64)
         self.epoch = 0
         self.start = 0  # first batch still to be taken in this epoch
 
@@ -72,14 +86,13 @@ class SortaGradSampler:
         self.epoch, self.start = epoch, start
 
     def heard(self, epoch: int) -> int:
-        """How many of the utterances, the shortest, an epoch takes."""
-        if epoch >= self.growing:
-            return len(self.durations)
-        share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.growing
-        return max(1, round(share * len(self.durations)))
+        """How many utterances an epoch takes."""
+        return self._shortest(epoch, len(self._drawn(epoch)))
 
     def count(self, epoch: int) -> int:
         """Minibatches of an epoch."""
+        if self.sampling != SamplingConfig():
+            return len(self.batches(epoch))
         return -(-self.heard(epoch) // self.batch_size)
 
     def batches(self, epoch: int) -> list[list[int]]:
@@ -87,11 +100,33 @@ class SortaGradSampler:
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.sortagrad
         jitter = 0.0 if by_increasing_duration else rng.uniform(-JITTER, JITTER, len(self.durations))
-        order = np.argsort(self.durations * (1.0 + jitter), kind="stable")[: self.heard(epoch)]
-        batches = [order[at : at + self.batch_size].tolist() for at in range(0, len(order), self.batch_size)]
-        if not by_increasing_duration:
-            rng.shuffle(batches)
+        apparent = self.durations * (1.0 + jitter)
+        drawn = self._drawn(epoch)
+        drawn = drawn[np.argsort(apparent[drawn], kind="stable")][: self._shortest(epoch, len(drawn))]
+        if by_increasing_duration:
+            return self._cut(drawn)
+        parts = [drawn]
+        if self.sampling.open_shards and len(self.shards):
+            parts = windows(drawn, self.shards, self.sampling.open_shards, rng)
+        batches: list[list[int]] = []
+        for part in parts:
+            own = self._cut(part)
+            rng.shuffle(own)
+            batches += own
         return batches
+
+    def _drawn(self, epoch: int) -> np.ndarray:
+        return draw(self.durations, self.sizes, self.sampling, self.seed, epoch)
+
+    def _shortest(self, epoch: int, drawn: int) -> int:
+        """How many of the utterances drawn for an epoch, the shortest, it takes."""
+        if epoch >= self.growing:
+            return drawn
+        share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.growing
+        return max(1, round(share * drawn))
+
+    def _cut(self, order: np.ndarray) -> list[list[int]]:
+        return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
         """Pieces of the present epoch, from its beginning."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from ds2.data.augment import AugmentConfig
+from ds2.data.sampling import SamplingConfig
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
 
@@ -81,6 +82,7 @@ class TrainConfig:
     data: DataConfig
     model: ModelConfig = field(default_factory=ModelConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
@@ -98,6 +100,10 @@ class TrainConfig:
     checkpoint_minutes: float = 0.0  # a checkpoint at least that often as well; 0: none by the clock
 
     def __post_init__(self) -> None:
+        if self.sampling.weights and len(self.sampling.weights) != len(self.data.train):
+            raise ValueError(
+                f"sampling.weights has {len(self.sampling.weights)} values for {len(self.data.train)} manifests"
+            )
         for name in ("epochs", "batch_size", "checkpoint_every", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")

@@ -11,6 +11,7 @@ from ds2.data.augment import Augmenter
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import Share, SortaGradSampler
+from ds2.data.shards import shard_numbers
 from ds2.errors import InputError
 from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
@@ -33,7 +34,8 @@ class Corpus:
         """
         self.config = config
         self.ranks = ranks
-        self.train = [utterance for path in config.data.train for utterance in read_manifest(path)]
+        manifests = [read_manifest(path) for path in config.data.train]
+        self.train = [utterance for manifest in manifests for utterance in manifest]
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
             self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train), config.data.units)
@@ -44,7 +46,15 @@ class Corpus:
         share = Share(ranks.number, ranks.size, config.accumulate)
         durations = [utterance.duration for utterance in self.train]
         self.sampler = SortaGradSampler(
-            durations, config.batch_size, config.seed, config.sortagrad, share, config.growing
+            durations,
+            config.batch_size,
+            config.seed,
+            config.sortagrad,
+            share,
+            config.growing,
+            config.sampling,
+            [len(manifest) for manifest in manifests],
+            shard_numbers(self.train),
         )
 
     @property
