@@ -1,5 +1,6 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -120,25 +121,33 @@ class Recognizer:
             raise InputError(f"samples: expected (N,) finite values, got shape {tuple(samples.shape)}")
         samples = resample(samples, sample_rate or self.sample_rate, self.sample_rate)
         parts = [self.log_probs([window])[0] for window in self._windows_of_samples(samples)]
-        return self._decode(torch.cat(parts), len(samples) / self.sample_rate)
+        return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
 
-    def file_log_probs(self, path: str | Path) -> tuple[Tensor, float]:
-        """(T, V) log-probabilities of a whole recording, of any length, and its duration in seconds.
+    def listen(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+        """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
         """
         job = Job(Segment(Path(path)))
-        job.parts += [self.log_probs([window])[0] for window in self._windows_of_job(job)]
+        windows = self._windows_of_job(job)
+        while batch := list(itertools.islice(windows, int(BATCH_SECONDS / LONG_SECONDS))):
+            for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
+                last = None if window.last_frame is None else window.last_frame * self.frame_samples
+                yield log_probs, window.samples[window.first_frame * self.frame_samples : last]
         if job.error is not None:
             raise job.error
-        return torch.cat([part for part in job.parts if part is not None]), job.duration
 
     def transcribe_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
         Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files.
         """
+        for segment, duration, log_probs in self.log_probs_of_files(segments):
+            yield segment, self.decode(log_probs, duration) if isinstance(log_probs, Tensor) else log_probs
+
+    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, float, Tensor | InputError]]:
+        """As `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
         jobs: list[Job] = []
         group: list[tuple[Job, int, Window]] = []
         held = 0  # samples in the group
@@ -178,10 +187,10 @@ class Recognizer:
             for (job, number, _), part in zip(batch, self.log_probs([item[2] for item in batch]), strict=True):
                 job.parts[number] = part
 
-    def _finish(self, job: Job) -> tuple[Segment, Transcript | InputError]:
+    def _finish(self, job: Job) -> tuple[Segment, float, Tensor | InputError]:
         if job.error is not None:
-            return job.segment, job.error
-        return job.segment, self._decode(torch.cat([part for part in job.parts if part is not None]), job.duration)
+            return job.segment, job.duration, job.error
+        return job.segment, job.duration, torch.cat([part for part in job.parts if part is not None])
 
     def _windows_of_job(self, job: Job) -> Iterator[Window]:
         """Reads a recording piece by piece; an error ends it and stays with the job."""
@@ -227,7 +236,7 @@ class Recognizer:
                 return
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
 
-    def _decode(self, log_probs: Tensor, duration: float) -> Transcript:
+    def decode(self, log_probs: Tensor, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
         batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
         hypothesis = greedy(batch, lengths)[0] if self.beam is None else self.beam(batch, lengths)[0][0]

@@ -19,7 +19,8 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "recognizer": {"transcript", "model", "ctc", "decoder", "data"},
     "transcript": {"decoder"},
     "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
-    "pictures": {"align"},
+    "pictures": {"align", "data"},
+    "corpus": {"align", "recognizer", "transcript", "ctc", "decoder", "data", "pictures"},
     "formats": {"transcript"},
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
@@ -40,6 +41,7 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
         "align",
         "pictures",
         "average",
+        "corpus",
     },
 }
 
