@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ds2.corpus.score import features, words
+from ds2.corpus.score import FEATURES, features, words
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
 from ds2.files import read_text
@@ -19,6 +19,7 @@ from ds2.metrics import align
 from ds2.text import normalize
 
 FEWEST_CHECKED = 20  # below it there is nothing to learn from
+ALONE = "CTC cost / character"
 CURVE_POINTS = 200  # of each curve that is reported
 
 
@@ -51,8 +52,14 @@ class Classifier:
 
     @classmethod
     def fit(cls, examples: Tensor, bad: Tensor, ridge: float) -> "Classifier":
-        """(N, 6) features, (N,) booleans -> the logistic regression with the least cross entropy."""
+        """(N, 6) features, (N,) booleans -> the logistic regression with the least cross entropy.
+
+        Where all examples are of one kind there is nothing to learn: the CTC cost per character decides alone.
+        """
         mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
+        if bad.all() or not bad.any():
+            alone = tuple(float(name == ALONE) for name in FEATURES)
+            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, 0.0)
         inputs, targets = (examples - mean) / deviation, bad.double()
         weights = torch.zeros(examples.shape[1] + 1, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([weights], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
