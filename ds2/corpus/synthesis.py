@@ -140,7 +140,7 @@ def _espeak(text: str, voice: Voice) -> Spoken:
 def _words(text: str, events: list[tuple[int, int, int, int, str]], rate: int) -> list[tuple[str, float, float]] | None:
     """A word begins with its first sound and ends where the next word, or a pause, begins."""
     found: list[tuple[str, float, float]] = []
-    places = [index for index, event in enumerate(events) if event[0] == WORD]
+    places = [index for index, event in enumerate(events) if event[0] == WORD and event[1] > 0]  # 0: goes on
     for place, following in zip(places, [*places[1:], len(events)], strict=True):
         start = events[place][1] - 1
         end = events[following][1] - 1 if following < len(events) else len(text)  # lengths leave out what follows a '

@@ -26,7 +26,7 @@ from ds2.ctc.loss import required_frames
 from ds2.data.augment import Augmenter, augment_features, seeded_generator
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
-from ds2.data.sampler import SortaGradSampler
+from ds2.data.sampler import SortaGradSampler, part_of
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
 from ds2.model.acoustic import AcousticModel
@@ -71,7 +71,8 @@ class Trainer:
         self.config = config
         self.folder = Path(folder)
         self.device = torch.device(device)
-        self.train_set = [utterance for path in config.data.train for utterance in read_manifest(path)]
+        utterances = [utterance for path in config.data.train for utterance in read_manifest(path)]
+        self.train_set = part_of(utterances, config.data.fraction)
         self.dev_set = read_manifest(config.data.dev)
         start = Bundle.load(config.start_from) if config.start_from is not None else None
         if start is None:

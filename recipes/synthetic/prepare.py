@@ -7,8 +7,8 @@ Texts: english (english.txt), numbers, mandarin, or a file with a sentence on ea
 test_noisy manifests; dev and test are of texts and voices that train lacks. Where the engine tells the times of the
 words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
 
-Runs in parallel, and goes on where it was stopped; more hours add to those that are there. The same command gives the
-same recordings, with the same versions of the engines.
+Runs in parallel, and goes on where it was stopped; more hours add to those that are there. The same command speaks the
+same texts in the same voices.
 """
 
 import argparse
