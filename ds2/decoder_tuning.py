@@ -130,7 +130,7 @@ def _listen(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[li
     """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
     references, rows, skipped = [], [], []
     segments = [Segment(u.audio_path, u.offset or 0.0, None if u.offset is None else u.duration) for u in utterances]
-    for utterance, (_, result) in zip(utterances, recognizer.log_probs_of_files(segments), strict=True):
+    for utterance, (_, _, result) in zip(utterances, recognizer.log_probs_of_files(segments), strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))
         else:

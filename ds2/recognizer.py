@@ -1,5 +1,6 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -65,9 +66,9 @@ class Job:
         return self.error is not None or (self.read and all(part is not None for part in self.parts))
 
     @property
-    def log_probs(self) -> Tensor:
-        """(T, V) of the whole recording, once it is done."""
-        return torch.cat([part for part in self.parts if part is not None])
+    def result(self) -> "tuple[Segment, float, Tensor | InputError]":
+        """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
+        return self.segment, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
 
 
 class Recognizer:
@@ -130,35 +131,33 @@ class Recognizer:
             raise InputError(f"samples: expected (N,) finite values, got shape {tuple(samples.shape)}")
         samples = resample(samples, sample_rate or self.sample_rate, self.sample_rate)
         parts = [self.log_probs([window])[0] for window in self._windows_of_samples(samples)]
-        return self._decode(torch.cat(parts), len(samples) / self.sample_rate)
+        return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
 
-    def file_log_probs(self, path: str | Path) -> tuple[Tensor, float]:
-        """(T, V) log-probabilities of a whole recording, of any length, and its duration in seconds.
+    def listen(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+        """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
         """
         job = Job(Segment(Path(path)))
-        job.parts += [self.log_probs([window])[0] for window in self._windows_of_job(job)]
+        windows = self._windows_of_job(job)
+        while batch := list(itertools.islice(windows, int(BATCH_SECONDS / LONG_SECONDS))):
+            for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
+                last = None if window.last_frame is None else window.last_frame * self.frame_samples
+                yield log_probs, window.samples[window.first_frame * self.frame_samples : last]
         if job.error is not None:
             raise job.error
-        return job.log_probs, job.duration
 
     def transcribe_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
         Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files.
         """
-        for job in self._jobs(segments):
-            yield job.segment, job.error or self._decode(job.log_probs, job.duration)
+        for segment, duration, log_probs in self.log_probs_of_files(segments):
+            yield segment, self.decode(log_probs, duration) if isinstance(log_probs, Tensor) else log_probs
 
-    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Tensor | InputError]]:
-        """(T, V) log-probabilities of many files, as `transcribe_files` decodes them."""
-        for job in self._jobs(segments):
-            yield job.segment, job.error or job.log_probs
-
-    def _jobs(self, segments: Iterable[Segment]) -> Iterator[Job]:
-        """The jobs in the order of the segments, each when it is done."""
+    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, float, Tensor | InputError]]:
+        """As `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
         jobs: list[Job] = []
         group: list[tuple[Job, int, Window]] = []
         held = 0  # samples in the group
@@ -175,9 +174,10 @@ class Recognizer:
                     held = 0
             job.read = True
             while not group and jobs and jobs[0].done:
-                yield jobs.pop(0)
+                yield jobs.pop(0).result
         self._run_group(group)
-        yield from jobs
+        for job in jobs:
+            yield job.result
 
     @torch.inference_mode()
     def log_probs(self, windows: list[Window]) -> list[Tensor]:
@@ -242,7 +242,7 @@ class Recognizer:
                 return
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
 
-    def _decode(self, log_probs: Tensor, duration: float) -> Transcript:
+    def decode(self, log_probs: Tensor, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
         batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
         found = greedy(batch, lengths) if self.beam is None else self.beam(batch, lengths)[0]

@@ -32,7 +32,8 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "recognizer": {"transcript", "decoding", "model", "ctc", "decoder", "data"},
     "transcript": {"decoder"},
     "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
-    "pictures": {"align"},
+    "pictures": {"align", "data"},
+    "corpus": {"align", "recognizer", "transcript", "ctc", "decoder", "data", "pictures"},
     "formats": {"transcript"},
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
@@ -55,6 +56,7 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
         "align",
         "pictures",
         "average",
+        "corpus",
     },
 }
 

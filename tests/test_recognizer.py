@@ -94,7 +94,7 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
     soundfile.write(tmp_path / "long.wav", long, 8000)
     recognizer = Recognizer.load(device="cpu")
     samples, _ = read_audio(tmp_path / "long.wav")
-    whole = recognizer._decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
+    whole = recognizer.decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
     heard = recognizer.transcribe(tmp_path / "long.wav").words
     moments = {(word.text, round(word.start)) for word in whole}
     assert len(whole) >= 33

@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 import ds2
-from ds2.cli import data, language_model, recognition, training
+from ds2.cli import corpus, data, language_model, recognition, training
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
 
@@ -21,6 +21,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "average": training.average,
     "tune-decoder": language_model.tune_decoder,
     "bench-train": training.bench_train,
+    "segment": corpus.segment,
+    "filter": corpus.filter,
+    "make-corpus": corpus.make_corpus,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

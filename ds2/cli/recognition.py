@@ -95,7 +95,7 @@ def align(
         path = output / f"{audio.stem}.{name}"
         if name == "png":
             frame_seconds = recognizer.model.config.frame_seconds
-            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds, recognizer.tokenizer.tokens)
+            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds)
         else:
             with whole_file(path) as partial:
                 partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")

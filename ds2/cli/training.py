@@ -9,7 +9,9 @@ from tyro.conf import Positional
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
 
-def train(config: Positional[Path], output: Path, set_: Settings = (), device: str = "auto") -> int:
+def train(
+    config: Positional[Path], output: Path, set_: Settings = (), fraction: float | None = None, device: str = "auto"
+) -> int:
     """Train a model by a recipe's TOML file; run the same command again to resume.
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
@@ -20,6 +22,7 @@ def train(config: Positional[Path], output: Path, set_: Settings = (), device: s
         config: The recipe's train.toml.
         output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
         set_: Overrides a key of the configuration; may be repeated.
+        fraction: Of the training set's hours to train on, for a study of how much more data would help.
         device: auto, cpu or cuda.
     """
     from ds2.config import load_config
@@ -28,6 +31,8 @@ def train(config: Positional[Path], output: Path, set_: Settings = (), device: s
     from ds2.train.ranks import join_ranks
     from ds2.train.trainer import Trainer
 
+    if fraction is not None:
+        set_ = (*set_, f"data.fraction={fraction}")
     with join_ranks(choose_device(device)) as (ranks, own_device):
         best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
         if ranks.first:

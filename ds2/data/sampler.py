@@ -5,12 +5,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.data.manifest import Utterance
 from ds2.data.sampling import SamplingConfig, cut, draw, windows
 
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
 FIRST_SHARE = 0.25  # of the utterances, the shortest, that a growing curriculum begins with
 
 Key = tuple[int, int]  # (epoch, index of the utterance): all that an example's augmentation depends on
+
+
+def part_of(utterances: Sequence[Utterance], fraction: float) -> list[Utterance]:
+    """As many utterances, drawn at random, as make up that fraction of the hours; a larger part holds the smaller ones.
+
+    At least one; in the order they had.
+    """
+    if fraction >= 1.0:
+        return list(utterances)
+    order = np.random.default_rng(0).permutation(len(utterances))
+    seconds = np.cumsum([utterances[index].duration for index in order])
+    count = max(1, int((seconds <= fraction * seconds[-1]).sum()))
+    return [utterances[index] for index in sorted(order[:count].tolist())]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ class DataConfig:
     dev: Path  # manifest; decides which epoch's model is kept
     workers: int = 1  # processes that read and augment, for each process that trains
     units: Units = "characters"  # or "bigrams": half as many tokens, and so fewer frames are enough
+    fraction: float = 1.0  # of the training set's hours that is used: how much more data would help, see power_law
     closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction = {self.fraction} must be above 0 and at most 1")
 
 
 @dataclass(frozen=True)

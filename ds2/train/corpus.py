@@ -10,7 +10,7 @@ from ds2.bundle import Bundle
 from ds2.data.augment import Augmenter
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
-from ds2.data.sampler import Share, SortaGradSampler
+from ds2.data.sampler import Share, SortaGradSampler, part_of
 from ds2.data.shards import shard_numbers
 from ds2.errors import InputError
 from ds2.model.frontend import Frontend
@@ -34,7 +34,7 @@ class Corpus:
         """
         self.config = config
         self.ranks = ranks
-        manifests = [read_manifest(path) for path in config.data.train]
+        manifests = [part_of(read_manifest(path), config.data.fraction) for path in config.data.train]
         self.train = [utterance for manifest in manifests for utterance in manifest]
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
