@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 import ds2
-from ds2.cli import language_model, recognition, training
+from ds2.cli import language_model, recognition, serving, training
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
 
@@ -19,6 +19,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "eval": recognition.evaluate,
     "info": recognition.info,
     "average": training.average,
+    "serve": serving.serve,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

@@ -28,11 +28,11 @@ class Metrics:
         self.waited = histogram("wait_seconds", "Time that the first chunk of a batch had waited")
         self.sound = counter("sound_seconds_total", "Sound that the model has heard")
         self.busy = counter("busy_seconds_total", "Time in steps of the model: over sound, the real-time factor")
-        self.opened = counter("streams_total", "Streams opened", ("kind",))
+        self.opened = counter("streams_opened_total", "Streams opened", ("kind",))
         self.rejected = counter("rejections_total", "Streams and uploads refused", ("reason",))
         self.failures = counter("failures_total", "Streams that failed")
         self.restarts = counter("worker_restarts_total", "Model processes that stopped and were started again")
-        self.streams = Gauge("ds2_streams", "Streams open now", registry=registry)
+        self.streams = Gauge("ds2_streams_open", "Streams open now", registry=registry)
         self.queue = Gauge("ds2_queue_chunks", "Chunks that wait for the model", registry=registry)
 
     def step(self, step: Step) -> None:

@@ -114,11 +114,8 @@ class ModelProcess:
 
     def stop(self) -> None:
         self.stopping = True
-        self.outbox.put(None)
-        self.process.join(2.0)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+        self.process.kill()  # it holds nothing that anybody could miss
+        self.process.join()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
