@@ -107,7 +107,7 @@ function shaded({ word, conf, start, end }) {
 const levels = new Array(400).fill(0);
 
 function draw(block) {
-  levels.push(Math.max(...block) / 32768);
+  levels.push(Math.sqrt(Math.max(...block) / 32768)); // so that quiet speech is seen
   levels.shift();
   const canvas = $("wave");
   const pen = canvas.getContext("2d");
@@ -145,7 +145,7 @@ async function measure() {
     const space = line.lastIndexOf(" ");
     if (line && !line.startsWith("#")) values.set(line.slice(0, space), Number(line.slice(space + 1)));
   }
-  bars($("latencies"), values, "ds2_final_latency_seconds", (bound) => 1000 * bound);
+  bars($("latencies"), values, "ds2_final_latency_seconds", (bound) => (bound < 1 ? 1000 * bound : `${bound} s`));
   bars($("batches"), values, "ds2_batch_size", (bound) => bound);
   $("streams").textContent = values.get("ds2_streams_open") ?? "–";
   const sound = values.get("ds2_sound_seconds_total");
