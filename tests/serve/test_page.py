@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import soundfile
 import websockets
-
 from serve.conftest import RunningServer
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -49,7 +48,8 @@ class Tab:
 
     async def until(self, condition: str) -> Any:
         """Waits, by the browser's own frames, for a condition to hold."""
-        poll = f"new Promise(done => {{ const look = () => ({condition}) ? done({condition}) : setTimeout(look, 20); look() }})"
+        look = f"const look = () => ({condition}) ? done({condition}) : setTimeout(look, 20)"
+        poll = f"new Promise(done => {{ {look}; look() }})"
         try:
             return await asyncio.wait_for(self.run(poll), 30)
         except TimeoutError:
@@ -73,7 +73,7 @@ async def browse(url: str, microphone: Path, profile: Path) -> AsyncIterator[Tab
         async with websockets.connect(address, max_size=None, compression=None) as root:
             browser = Tab(root)
             target = (await browser.ask("Target.createTarget", url="about:blank"))["targetId"]
-        page = re.sub(r"browser/.*", f"page/{target}", address.replace("/devtools/browser", "/devtools/browser"))
+        page = re.sub(r"browser/.*", f"page/{target}", address)
         async with websockets.connect(page, max_size=None, compression=None) as socket:
             tab = Tab(socket)
             for domain in ("Page", "Runtime", "Log"):
@@ -108,8 +108,10 @@ def test_what_is_said_into_the_microphone_stands_on_the_page(
     async def visit() -> None:
         async with browse(server.url, microphone, tmp_path / "profile") as tab:
             await tab.run("document.getElementById('microphone').click()")
-            await tab.until("(document.getElementById('stable').textContent + "
-                            "document.getElementById('partial').textContent).length > 8")
+            await tab.until(
+                "(document.getElementById('stable').textContent + "
+                "document.getElementById('partial').textContent).length > 8"
+            )
             await tab.picture(pictures("page_partial", tmp_path))
             await tab.until("document.getElementById('final').textContent")
             await tab.run("document.getElementById('stop').click()")
