@@ -41,9 +41,11 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "average": set(),
     "lm": {"decoder"},
     "train": {"model", "ctc", "decoder", "data"},
+    "serve": {"recognizer", "transcript", "model", "decoder", "data", "formats"},
     "cli": {
         "decoding",
         "decoder_tuning",
+        "serve",
         "lm",
         "decoder",
         "recognizer",

@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 import ds2
-from ds2.cli import corpus, data, language_model, recognition, training
+from ds2.cli import corpus, data, language_model, recognition, serving, training
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
 
@@ -24,6 +24,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "segment": corpus.segment,
     "filter": corpus.filter,
     "make-corpus": corpus.make_corpus,
+    "serve": serving.serve,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

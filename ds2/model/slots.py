@@ -1,0 +1,213 @@
+"""A forward-only model in deployment form: many live streams, each in a slot of tensors that are made once.
+
+A chunk is a fixed number of front-end frames, so a batch is a rectangle whatever the streams' ages, and a step is the
+same operations on the same shapes each time. Every layer runs a fixed number of frames behind the sound it needs:
+
+    frames     p ............ p + q          position p of the stream, q frames in the chunk
+    layer    p/s - d ...... p/s - d + q/s    s: strides so far, d: its delay; frames before 0 and behind the end are 0
+
+which gives the log-probabilities that the model gives offline, `delay` output frames late. After the end of a stream
+silence is fed until all have come out. Batch normalisation is folded into the weights. What the slots hold is written
+when the whole step has succeeded, so that a step that failed can be taken again with fewer streams.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ds2.model.acoustic import AcousticModel
+from ds2.model.convolution import Convolution
+from ds2.model.normalization import ChannelBatchNorm, clipped_relu
+from ds2.model.recurrent import Direction
+from ds2.model.streaming import StreamingModel
+
+UNENDED = 1 << 40  # frames: the length of a stream whose end is not known
+
+
+@dataclass
+class SlotConvolution:
+    """A convolution with its BN folded in, and what it keeps of each slot."""
+
+    weight: Tensor
+    bias: Tensor | None
+    stride: tuple[int, int]
+    padding: int  # bins above and below
+    total_stride: int  # front-end frames per frame of its output
+    delay: int  # of its output, in its own frames
+    kept: Tensor  # (slots, C, F, T)
+
+
+@dataclass
+class SlotRecurrent:
+    """A recurrent layer with its BN folded in, and its state in each slot."""
+
+    step: Callable[..., tuple[Tensor, ...]]
+    weight: Tensor  # (G * H, D)
+    bias: Tensor
+    recurrent_weight: Tensor  # (G * H, H)
+    recurrent_bias: Tensor
+    state: list[Tensor]  # (slots, H) of h, of an LSTM also of c
+
+
+class _Batch:
+    """Which slots a step moves on, and what it will write to them."""
+
+    def __init__(self, slots: Tensor, positions: Tensor, lengths: Tensor):
+        self.slots, self.positions, self.lengths = slots, positions, lengths
+        self.afresh = positions == 0
+        self.writes: list[tuple[Tensor, Tensor]] = []
+
+    def valid(self, frames: int, stride: int, delay: int) -> Tensor:
+        """(B, frames) boolean: which frames of a layer's output lie within their stream."""
+        first = self.positions // stride - delay
+        index = first.unsqueeze(1) + torch.arange(frames, device=first.device)
+        return (index >= 0) & (index < ((self.lengths + stride - 1) // stride).unsqueeze(1))
+
+    def kept(self, store: Tensor) -> Tensor:
+        """What a store holds of the slots, 0 where a stream begins: chosen, not multiplied, for it may be NaN."""
+        return torch.where(self.afresh.view(-1, *[1] * (store.dim() - 1)), 0.0, store[self.slots])
+
+    def keep(self, store: Tensor, rows: Tensor) -> None:
+        self.writes.append((store, rows))
+
+    def commit(self) -> None:
+        for store, rows in self.writes:
+            store[self.slots] = rows
+
+
+class SlotModel:
+    """Steps any batch of slots by one chunk each."""
+
+    def __init__(self, model: AcousticModel, slots: int):
+        """Raises:
+        ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
+        """
+        StreamingModel(model)
+        if model.config.cell == "bn-lstm":
+            raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
+        self.model, self.config, self.slots = model.eval(), model.config, slots
+        self.stride = model.config.stride
+        window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
+        self.hop, self.overlap = (
+            hop,
+            window - hop,
+        )  # samples: each chunk begins with the last `overlap` of the one before
+        self.device = model.output.weight.device
+        self.heard = torch.zeros(slots, dtype=torch.float64, device=self.device)
+        with torch.no_grad():
+            self.convolutions = self._fold_convolutions()
+            self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
+        self.future = torch.zeros(slots, model.config.lookahead, model.config.hidden, device=self.device)
+        self.delay = self.convolutions[-1].delay + model.config.lookahead  # output frames
+
+    def samples(self, frames: int) -> int:
+        """How many samples a chunk of so many frames has, the overlap with the chunk before included."""
+        return frames * self.hop + self.overlap
+
+    def outputs(self, length: int) -> int:
+        """Output frames of a stream of so many front-end frames."""
+        return -(-length // self.stride)
+
+    @torch.inference_mode()
+    def step(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
+        """Moves each slot on by a chunk of q frames, a multiple of the model's stride.
+
+        Args:
+            slots: (B,) distinct.
+            positions: (B,) front-end frames of the stream before this chunk; at 0 the slot starts afresh.
+            lengths: (B,) front-end frames of the whole stream, UNENDED while that is not known.
+            samples: (B, `samples(q)`); zeros behind the end.
+
+        Returns:
+            (B, q / stride, V) log_probs of the output frames from `positions / stride - delay` on; those before 0
+            and behind the end mean nothing.
+        """
+        batch = _Batch(slots, positions, lengths)
+        x = self._features(batch, samples).unsqueeze(1)
+        for layer in self.convolutions:
+            x = self._convolve(layer, x, batch)
+        x = x.flatten(1, 2).transpose(1, 2)
+        last = self.convolutions[-1]
+        valid = batch.valid(x.shape[1], last.total_stride, last.delay).unsqueeze(2).to(x.dtype)
+        for recurrent in self.recurrent:
+            x = self._recur(recurrent, x, valid, batch)
+        if self.model.lookahead is not None:
+            x = torch.cat([batch.kept(self.future), x], dim=1)
+            batch.keep(self.future, x[:, -self.config.lookahead :])
+            x = self.model.lookahead.step(x)
+        log_probs = torch.log_softmax(self.model.head(x, lengths).float(), dim=2)
+        batch.commit()
+        return log_probs
+
+    def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
+        """(B, F, q), 0 behind the end."""
+        frontend = self.model.frontend
+        frames = samples.unfold(1, self.config.frontend.window_samples, self.hop)
+        power, sums = frontend.adaptive_power(frames, batch.kept(self.heard), batch.positions.double())
+        batch.keep(self.heard, sums[:, -1])
+        features = frontend.standardised(frontend.log_frames(frames, power))
+        return features * batch.valid(frames.shape[1], 1, 0).unsqueeze(1)
+
+    def _convolve(self, layer: SlotConvolution, x: Tensor, batch: "_Batch") -> Tensor:
+        x = torch.cat([batch.kept(layer.kept), x], dim=3)
+        batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
+        x = torch.nn.functional.conv2d(x, layer.weight, layer.bias, layer.stride, (layer.padding, 0))
+        valid = batch.valid(x.shape[3], layer.total_stride, layer.delay)
+        return clipped_relu(x).mul_(valid[:, None, None, :])
+
+    def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
+        terms = torch.nn.functional.linear(x, layer.weight, layer.bias)
+        state = tuple(map(batch.kept, layer.state))
+        rows = []
+        for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
+            recurrent = torch.nn.functional.linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
+            state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
+            rows.append(state[0])
+        for store, part in zip(layer.state, state, strict=True):
+            batch.keep(store, part)
+        return torch.stack(rows, 1)
+
+    def _fold_convolutions(self) -> list[SlotConvolution]:
+        channels, bins, total, delay = 1, self.config.frontend.bins, 1, 0
+        layers = []
+        for layer in self.model.convolutions:
+            assert isinstance(layer, Convolution)
+            config, weight, bias = layer.config, layer.kernel.weight, layer.kernel.bias
+            if isinstance(layer.norm, ChannelBatchNorm):
+                scale, bias = layer.norm.scale_and_shift(layer.norm.mean, layer.norm.variance)
+                weight = weight * scale[:, None, None, None]
+            later = (config.after + delay) // config.stride[1]
+            keeps = later * config.stride[1] + config.before - delay
+            total, delay = total * config.stride[1], later
+            kept = weight.new_zeros(self.slots, channels, bins, keeps)
+            padding = config.kernel[0] // 2
+            layers.append(SlotConvolution(weight, bias, config.stride, padding, total, delay, kept))
+            channels, bins = config.channels, config.bins(bins)
+        return layers
+
+    def _fold_recurrent(self, layer: Direction) -> SlotRecurrent:
+        weight, bias = layer.norm(layer.input_weight, None)
+        state = [part.clone() for part in layer.start(self.slots)]
+        return SlotRecurrent(CELLS[layer.cell], weight, bias, layer.recurrent_weight, layer.recurrent_bias, state)
+
+
+def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+    size = h.shape[1]
+    r, z = (term[:, : 2 * size] + recurrent[:, : 2 * size]).sigmoid_().chunk(2, dim=1)
+    n = torch.addcmul(term[:, 2 * size :], r, recurrent[:, 2 * size :]).tanh_()
+    return (torch.lerp(n, h, z),)
+
+
+def _lstm(term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+    i, f, g, o = (term + recurrent).chunk(4, dim=1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _rnn(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+    return (clipped_relu(term + recurrent),)
+
+
+CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}

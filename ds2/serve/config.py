@@ -1,0 +1,90 @@
+"""What `ds2 serve` can be told, by a TOML file, by environment variables (DS2_SERVE_PORT=80, sections by two
+underscores: DS2_SERVE_LIMITS__STREAMS=50) and by flags, the later ones going before."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ds2.config import load_config
+from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
+from ds2.serve.dispatch import Eager, OneByOne, Policy, WaitToFill
+from ds2.serve.stream import LiveConfig
+
+PREFIX = "DS2_SERVE_"
+
+
+@dataclass(frozen=True)
+class DispatchConfig:
+    """How chunks become batches."""
+
+    policy: Literal["eager", "one-by-one", "wait-to-fill"] = "eager"  # the others are there to be compared with
+    batch: int = 64  # streams in one step at most
+    timeout: float = 0.05  # seconds; wait-to-fill
+    bound: int = 1000  # chunks that may wait of one stream
+
+    def make(self) -> Policy:
+        if self.policy == "eager":
+            return Eager(self.batch)
+        return OneByOne() if self.policy == "one-by-one" else WaitToFill(self.batch, self.timeout)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask for; beyond it is refused, never queued."""
+
+    streams: int = 200  # at once, uploads included
+    backlog: float = 30.0  # seconds of sound that may wait of one stream; a Vosk client is held back long before
+    idle: float = 60.0  # seconds without sound after which a stream ends
+    duration: float = 4 * 3600.0  # seconds of sound of a live stream
+    message: int = 1 << 20  # bytes of a WebSocket message
+    upload: int = 25 << 20  # bytes of a file
+    upload_duration: float = 3600.0  # seconds of sound in a file
+    rate: int = 600  # new streams and uploads in a minute from one client (its key or else its address)
+    wait: float = 2.0  # seconds that chunks wait for the model above which no new stream is let in
+    drain: float = 30.0  # seconds that live streams get for their final results after SIGTERM
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """The whole server."""
+
+    model: Path | None = None  # bundle; None: the streaming digits model of the package
+    host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
+    port: int = 2700  # Vosk's
+    device: str = "auto"  # auto, cpu, cuda; a comma between several
+    workers: int = 1  # model processes on each device
+    keys: tuple[str, ...] = ()  # API keys; none: everybody may enter
+    origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
+    certificate: Path | None = None  # TLS: PEM files
+    certificate_key: Path | None = None
+    decoder: DecoderOptions = BUNDLES_CHOICE  # language model, weights, beam, hot words
+    live: LiveConfig = field(default_factory=LiveConfig)
+    dispatch: DispatchConfig = field(default_factory=DispatchConfig)
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or not 0 <= self.port < 65536:
+            raise ValueError(f"workers {self.workers} must be at least 1 and port {self.port} 0 to 65535")
+        if (self.certificate is None) != (self.certificate_key is None):
+            raise ValueError("certificate and certificate_key come together")
+        if self.decoder.rescore is not None or self.decoder.beam == 0:
+            raise ValueError("decoder: live speech is searched with a beam, and not rescored")
+
+
+def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: Mapping[str, str]) -> ServeConfig:
+    """The configuration of a TOML file, overridden by the environment, overridden by `flags` ("limits.streams": "50").
+
+    Raises:
+        InputError: an unknown key, or a value that does not fit; the message names it.
+    """
+    overrides = [
+        f"{name.removeprefix(PREFIX).lower().replace('__', '.')}={value}"
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIX)
+    ]
+    overrides += [f"{key}={value}" for key, value in flags.items()]
+    if path is not None:
+        return load_config(ServeConfig, path, overrides)
+    return load_config(ServeConfig, Path(os.devnull), overrides)

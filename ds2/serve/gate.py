@@ -1,0 +1,95 @@
+"""Who may come in, and how many: keys, origins, rates, places. What is refused is refused at once, with the reason."""
+
+import hmac
+import math
+import time
+from collections import OrderedDict
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from ds2.serve.config import ServeConfig
+from ds2.serve.metrics import Metrics
+
+CLIENTS = 10_000  # whose rates are remembered
+KEY_PROTOCOL = "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol
+
+
+class Refused(Exception):
+    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait."""
+
+    def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None):
+        super().__init__(message)
+        self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
+
+
+class Gate:
+    """Counts who is in; `with gate.enter(connection, kind)` is one stream or upload."""
+
+    def __init__(self, config: ServeConfig, metrics: Metrics):
+        self.config, self.metrics = config, metrics
+        self.inside = 0
+        self.draining = False
+        self.tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client: how many it may open, as of when
+
+    def check(self, connection: HTTPConnection) -> None:
+        """Raises:
+        Refused: no key, a page of another host, too many in a minute, no place, or the server is going down.
+        """
+        self.check_key(connection)
+        self._check_origin(connection)
+        if self.draining:
+            raise Refused(503, "draining", "the server is shutting down", 10)
+        self._check_rate(connection)
+        if self.inside >= self.config.limits.streams:
+            raise Refused(503, "streams", f"{self.inside} streams are open, as many as are allowed", 5)
+
+    def enter(self, kind: str) -> "Gate":
+        self.metrics.opened.labels(kind).inc()
+        return self
+
+    def __enter__(self) -> None:
+        self.inside += 1
+        self.metrics.streams.set(self.inside)
+
+    def __exit__(self, *_: object) -> None:
+        self.inside -= 1
+        self.metrics.streams.set(self.inside)
+
+    def check_key(self, connection: HTTPConnection) -> None:
+        if self.config.keys and not any(_same(_key(connection), key) for key in self.config.keys):
+            raise Refused(401, "key", "a valid API key is needed: Authorization: Bearer KEY")
+
+    def _check_origin(self, connection: HTTPConnection) -> None:
+        """A page on another host must not use the visitor's browser to come in; clients that are no browsers send no
+        Origin."""
+        origin = connection.headers.get("origin")
+        if origin is None or origin in self.config.origins:
+            return
+        if urlsplit(origin).netloc != connection.headers.get("host"):
+            raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
+
+    def _check_rate(self, connection: HTTPConnection) -> None:
+        most, now = self.config.limits.rate, time.monotonic()
+        client = _key(connection) or (connection.client.host if connection.client else "")
+        tokens, then = self.tokens.pop(client, (float(most), now))
+        tokens = min(most, tokens + (now - then) * most / 60)
+        allowed = tokens >= 1
+        self.tokens[client] = (tokens - allowed, now)
+        if len(self.tokens) > CLIENTS:
+            self.tokens.popitem(last=False)
+        if not allowed:
+            raise Refused(429, "rate", f"more than {most} streams in a minute", math.ceil(60 / most))
+
+
+def _key(connection: HTTPConnection) -> str:
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return key.strip()
+    offered = (name.strip() for name in connection.headers.get("sec-websocket-protocol", "").split(","))
+    return next((name.removeprefix(KEY_PROTOCOL) for name in offered if name.startswith(KEY_PROTOCOL)), "")
+
+
+def _same(given: str, key: str) -> bool:
+    """Takes the same time wherever they differ."""
+    return hmac.compare_digest(given.encode(), key.encode())

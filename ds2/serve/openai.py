@@ -1,0 +1,216 @@
+"""OpenAI's `POST /v1/audio/transcriptions`: a file in, its transcript out, whole or as server-sent events."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Message
+
+from ds2.errors import InputError
+from ds2.formats import to_srt, to_vtt
+from ds2.serve.config import Limits
+from ds2.serve.gate import Refused
+from ds2.serve.pool import Busy, Handle, Pool
+from ds2.serve.stream import Final, StreamConfig
+from ds2.serve.uploads import TooLong, decode_upload
+from ds2.transcript import Transcript
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = {"word", "segment"}
+PIECE = 5.0  # seconds of sound given to the model at a time, so that no upload holds back the live streams
+AHEAD = 10.0  # seconds that may wait
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request wants."""
+
+    file: UploadFile
+    format: str
+    granularities: frozenset[str]
+    stream: bool
+    language: str
+
+
+class Transcriptions:
+    """Answers requests for one pool."""
+
+    def __init__(self, pool: Pool, limits: Limits, sample_rate: int):
+        self.pool, self.limits, self.sample_rate = pool, limits, sample_rate
+
+    async def answer(self, request: Request) -> Response:
+        """Raises:
+        Refused: anything that is wrong with the request, or with the server.
+        """
+        async with self._limited(request).form(max_files=1, max_fields=50) as form:
+            asked = parse(form)
+            data = await asked.file.read()
+            name = asked.file.filename or "upload"
+        began = time.monotonic()
+        try:
+            samples = await asyncio.to_thread(decode_upload, data, name, self.sample_rate, self.limits.upload_duration)
+            handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
+        except TooLong as error:
+            raise Refused(413, "duration", str(error)) from error
+        except InputError as error:
+            raise Refused(400, "file", str(error)) from error
+        except Busy as error:
+            raise Refused(503, "busy", str(error), 5) from error
+        duration = len(samples) / self.sample_rate
+        finals = self._transcribe(handle, samples.tobytes(), began)
+        if asked.stream:
+            return StreamingResponse(_events(finals, duration), media_type="text/event-stream")
+        try:
+            return respond(asked, [final async for final in finals], duration)
+        except InputError as error:
+            raise Refused(500, "failed", str(error)) from error
+
+    async def _transcribe(self, handle: Handle, data: bytes, began: float) -> AsyncIterator[Final]:
+        """Feeds the model as fast as it goes, and gives utterances as they end."""
+        size = round(PIECE * self.sample_rate) * 4
+        pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
+        try:
+            while not handle.ends:
+                while handle.backlog < AHEAD and not handle.ending:
+                    piece = next(pieces, None)
+                    if piece is None:
+                        handle.end()
+                    else:
+                        handle.feed(piece)
+                await handle.changed.wait()
+                handle.changed.clear()
+                if handle.failed is not None:
+                    raise InputError(handle.failed)
+                while handle.finals:
+                    yield handle.finals.popleft()
+            handle.process.metrics.upload_latency.observe(time.monotonic() - began)
+        finally:
+            handle.close()
+
+    def _limited(self, request: Request) -> Request:
+        """The request, cut off where it grows beyond what is allowed."""
+        most = self.limits.upload + 100_000  # the other fields and the multipart headers
+        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes")
+        promised = request.headers.get("content-length", "")
+        if promised.isdigit() and int(promised) > most:
+            raise refusal
+        seen = 0
+
+        async def receive() -> Message:
+            nonlocal seen
+            message = await request.receive()
+            seen += len(message.get("body", b""))
+            if seen > most:
+                raise refusal
+            return message
+
+        return Request(request.scope, receive)
+
+
+def parse(form: FormData) -> Asked:
+    """Raises:
+    Refused: a field is missing or wrong.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise Refused(400, "request", "file: the recording is missing; send multipart/form-data")
+    format = str(form.get("response_format", "json"))
+    if format not in FORMATS:
+        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}")
+    wanted = [*form.getlist("timestamp_granularities[]"), *form.getlist("timestamp_granularities")]
+    granularities = frozenset(map(str, wanted))
+    if granularities - GRANULARITIES:
+        raise Refused(400, "request", "timestamp_granularities: word or segment")
+    stream = str(form.get("stream", "false")).lower() in ("true", "1")
+    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
+
+
+def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
+    """The transcript in the format that was asked for."""
+    text = " ".join(final.transcript.text for final in finals)
+    words = tuple(word for final in finals for word in final.transcript.words)
+    whole = Transcript(text, words, duration)
+    if asked.format == "json":
+        return JSONResponse({"text": text, "usage": _usage(duration)})
+    if asked.format == "verbose_json":
+        return JSONResponse(_verbose(asked, finals, whole))
+    kind, written = {
+        "text": ("plain", text + "\n"),
+        "srt": ("plain", to_srt(whole, "")),
+        "vtt": ("vtt", to_vtt(whole, "")),
+    }[asked.format]
+    return PlainTextResponse(written, media_type=f"text/{kind}")
+
+
+def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "task": "transcribe",
+        "language": asked.language,
+        "duration": round(whole.duration, 3),
+        "text": whole.text,
+        "segments": [_segment(number, final) for number, final in enumerate(finals)],
+        "usage": _usage(whole.duration),
+    }
+    if "word" in asked.granularities:
+        answer["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in whole.words]
+        if "segment" not in asked.granularities:
+            del answer["segments"]
+    return answer
+
+
+def _segment(number: int, final: Final) -> dict[str, Any]:
+    """`tokens`, `temperature`, `compression_ratio` and `no_speech_prob` belong to another kind of model."""
+    (_, score), words = final.alternatives[0], final.transcript.words
+    return {
+        "id": number,
+        "seek": 0,
+        "start": words[0].start,
+        "end": words[-1].end,
+        "text": final.transcript.text,
+        "tokens": [],
+        "temperature": 0.0,
+        "avg_logprob": score / max(1, len(final.transcript.text)),
+        "compression_ratio": 1.0,
+        "no_speech_prob": 0.0,
+    }
+
+
+async def _events(finals: AsyncIterator[Final], duration: float) -> AsyncIterator[str]:
+    text = ""
+    try:
+        async for final in finals:
+            delta = (" " if text else "") + final.transcript.text
+            text += delta
+            yield _event({"type": "transcript.text.delta", "delta": delta})
+        yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration)})
+    except InputError as error:
+        yield _event({"type": "error", **problem(500, str(error))})
+
+
+def _event(facts: dict[str, Any]) -> str:
+    return f"data: {json.dumps(facts, ensure_ascii=False)}\n\n"
+
+
+def _usage(duration: float) -> dict[str, Any]:
+    return {"type": "duration", "seconds": -(-duration // 1)}
+
+
+def problem(status: int, message: str) -> dict[str, Any]:
+    """OpenAI's form of an error."""
+    field, colon, _ = message.partition(":")
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
+    param = field if colon and field.isidentifier() else None
+    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+
+
+def refusal_of(error: HTTPException | ClientDisconnect) -> Refused:
+    """A request that could not even be parsed."""
+    return Refused(400, "request", str(getattr(error, "detail", "the client went away")))

@@ -1,0 +1,178 @@
+// One conversation with the server: sound from the microphone or a file out, words in, figures beside them.
+const $ = (id) => document.getElementById(id);
+let stopNow = null; // ends what is being heard
+
+$("microphone").onclick = () => listen(microphone);
+$("file").onchange = () => {
+  const [file] = $("file").files;
+  $("file").value = "";
+  if (file) listen((context, stop) => recording(context, file, stop));
+};
+$("stop").onclick = () => stopNow?.();
+
+async function microphone(context) {
+  const media = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+  return { node: context.createMediaStreamSource(media), end: () => media.getTracks().forEach((track) => track.stop()) };
+}
+
+async function recording(context, file, stop) {
+  const node = context.createBufferSource();
+  node.buffer = await context.decodeAudioData(await file.arrayBuffer());
+  node.connect(context.destination);
+  node.onended = stop;
+  node.start();
+  return { node, end: () => node.stop() };
+}
+
+async function listen(open) {
+  stopNow?.();
+  const context = new AudioContext();
+  let source, socket;
+  const stop = () => {
+    if (stopNow !== stop) return;
+    stopNow = null;
+    source?.end();
+    context.close();
+    running(false);
+    if (socket?.readyState === WebSocket.OPEN) {
+      state("finishing");
+      socket.endedAt = performance.now();
+      socket.send('{"eof": 1}');
+    }
+  };
+  stopNow = stop;
+  running(true);
+  clear();
+  try {
+    socket = await connect(context.sampleRate, stop);
+    await context.audioWorklet.addModule("worklet.js");
+    source = await open(context, stop);
+    const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
+    blocks.port.onmessage = ({ data }) => {
+      draw(data);
+      if (stopNow === stop && socket.readyState === WebSocket.OPEN) {
+        socket.begunAt ??= performance.now();
+        socket.send(data);
+      }
+    };
+    source.node.connect(blocks);
+    state("listening");
+  } catch (error) {
+    stop();
+    socket?.close();
+    state(error.message, true);
+  }
+}
+
+function connect(rate, stop) {
+  const key = $("key").value.trim();
+  const socket = new WebSocket(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), key ? ["ds2", `ds2.key.${key}`] : []);
+  socket.onmessage = ({ data }) => show(JSON.parse(data), socket);
+  return new Promise((resolve, reject) => {
+    socket.onopen = () => {
+      socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1 } }));
+      resolve(socket);
+    };
+    socket.onclose = ({ code, reason }) => {
+      if (socket.endedAt) $("latency").textContent = `${Math.round(performance.now() - socket.endedAt)} ms`;
+      stop();
+      if (code !== 1000) state(reason || "the server refused, or cannot be reached", true);
+      else if (!$("state").classList.contains("error")) state("done");
+      reject(new Error("the server refused, or cannot be reached"));
+    };
+  });
+}
+
+function show(message, socket) {
+  if (message.error) return state(message.error, true);
+  if (message.partial) {
+    if (!socket.shown) $("first").textContent = `${Math.round(performance.now() - socket.begunAt)} ms`;
+    socket.shown = true;
+    $("stable").textContent = message.partial.slice(0, message.stable);
+    $("partial").textContent = message.partial.slice(message.stable);
+  } else if ("text" in message) {
+    $("stable").textContent = $("partial").textContent = "";
+    for (const word of message.result ?? []) $("final").append(shaded(word), " ");
+  }
+}
+
+function shaded({ word, conf, start, end }) {
+  const span = document.createElement("span");
+  span.className = `word c${conf < 0.6 ? 0 : conf < 0.85 ? 1 : 2}`;
+  span.textContent = word;
+  span.title = `${(100 * conf).toFixed(0)} %, ${start.toFixed(2)}–${end.toFixed(2)} s`;
+  return span;
+}
+
+const levels = new Array(400).fill(0);
+
+function draw(block) {
+  levels.push(Math.sqrt(Math.max(...block) / 32768)); // so that quiet speech is seen
+  levels.shift();
+  const canvas = $("wave");
+  const pen = canvas.getContext("2d");
+  pen.clearRect(0, 0, canvas.width, canvas.height);
+  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+  const step = canvas.width / levels.length;
+  levels.forEach((level, i) => {
+    const height = Math.max(1, level * canvas.height);
+    pen.fillRect(i * step, (canvas.height - height) / 2, step - 1, height);
+  });
+}
+
+function state(text, error = false) {
+  $("state").textContent = text;
+  $("state").classList.toggle("error", error);
+}
+
+function running(yes) {
+  $("stop").disabled = !yes;
+  $("microphone").disabled = yes;
+}
+
+function clear() {
+  for (const id of ["final", "stable", "partial"]) $(id).textContent = "";
+  for (const id of ["first", "latency"]) $(id).textContent = "–";
+  state("connecting");
+}
+
+async function measure() {
+  const key = $("key").value.trim();
+  const answer = await fetch("metrics", { headers: key ? { authorization: `Bearer ${key}` } : {} });
+  if (!answer.ok) return;
+  const values = new Map();
+  for (const line of (await answer.text()).split("\n")) {
+    const space = line.lastIndexOf(" ");
+    if (line && !line.startsWith("#")) values.set(line.slice(0, space), Number(line.slice(space + 1)));
+  }
+  bars($("latencies"), values, "ds2_final_latency_seconds", (bound) => (bound < 1 ? 1000 * bound : `${bound} s`));
+  bars($("batches"), values, "ds2_batch_size", (bound) => bound);
+  $("streams").textContent = values.get("ds2_streams_open") ?? "–";
+  const sound = values.get("ds2_sound_seconds_total");
+  $("factor").textContent = sound ? (values.get("ds2_busy_seconds_total") / sound).toFixed(3) : "–";
+}
+
+function bars(chart, values, name, label) {
+  const counts = [];
+  let below = 0;
+  for (const [key, value] of values) {
+    const bound = key.match(`^${name}_bucket{le="(.*)"}$`)?.[1];
+    if (bound === undefined) continue;
+    counts.push([bound === "+Inf" ? "more" : label(Number(bound)), value - below]);
+    below = value;
+  }
+  const most = Math.max(1, ...counts.map(([, count]) => count));
+  chart.replaceChildren(...counts.map(([text, count]) => {
+    const bar = document.createElement("div");
+    const caption = document.createElement("span");
+    bar.style.height = `${(100 * count) / most}%`;
+    bar.classList.toggle("hidden", !count);
+    bar.title = `up to ${text}: ${count}`;
+    caption.textContent = text;
+    bar.append(caption);
+    return bar;
+  }));
+}
+
+const watch = () => measure().catch(() => {}).finally(() => setTimeout(watch, 1000));
+watch();

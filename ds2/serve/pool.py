@@ -1,0 +1,244 @@
+"""The model processes as the server sees them: streams in, results out; one that dies is started again.
+
+    event loop   handle.feed() -> | outbox | --thread--> pipe --> worker process
+                 handle changes <---- call_soon_threadsafe ------ pipe
+
+Nothing here blocks the event loop, and nothing grows without bound: what waits of a stream is counted in its backlog,
+which the server keeps below its limit.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import multiprocessing
+import queue
+import threading
+import time
+from collections import deque
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ds2.errors import InputError
+from ds2.serve.metrics import Metrics
+from ds2.serve.stream import SAMPLE_BYTES, Event, Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.worker import Close, Command, End, Open, Ready, Report, Sound, WorkerConfig, main
+
+log = logging.getLogger("ds2.serve")
+STOPPED = "the model process stopped; connect again"
+RESTART_SECONDS = (0.2, 5.0)  # before a process is started again: the first time, and at most
+
+
+class Busy(Exception):
+    """No stream can be let in now; the message says why."""
+
+
+class Handle:
+    """A stream as its client's connection sees it: sound goes in, and what has come of it is looked up.
+
+    `changed` is set whenever something has; whoever waits for it clears it.
+    """
+
+    def __init__(self, process: "ModelProcess", number: int, config: StreamConfig):
+        self.process, self.number = process, number
+        self.byte_rate = SAMPLE_BYTES[config.encoding] * config.sample_rate
+        self.partial = Partial("")
+        self.finals: deque[Final] = deque()
+        self.ends: deque[SpanEnd] = deque()
+        self.failed: str | None = None
+        self.changed = asyncio.Event()
+        self.fed = self.heard = 0.0  # seconds of sound given, and that the model has heard
+        self.ending: deque[float] = deque()  # when each span was ended by the client
+
+    @property
+    def backlog(self) -> float:
+        """Seconds of sound that wait for the model."""
+        return max(0.0, self.fed - self.heard)
+
+    def feed(self, data: bytes) -> None:
+        self.fed += len(data) / self.byte_rate
+        self.process.send(Sound(self.number, data))
+
+    def end(self, last: bool = True) -> None:
+        self.ending.append(time.monotonic())
+        self.process.send(End(self.number, last))
+
+    def close(self) -> None:
+        """Nobody waits for results any more."""
+        self.process.release(self.number)
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Partial):
+            self.partial = event
+        elif isinstance(event, Final):
+            self.finals.append(event)
+            self.partial = Partial("")
+        elif isinstance(event, SpanEnd):
+            self.ends.append(event)
+            self.partial = Partial("")
+            self.process.metrics.latency.observe(time.monotonic() - self.ending.popleft())
+        elif self.failed is None:
+            self.failed = event.reason
+            self.process.metrics.failures.inc()
+
+
+class ModelProcess:
+    """One worker process and the streams that it serves."""
+
+    def __init__(self, name: str, config: WorkerConfig, metrics: Metrics):
+        self.name, self.config, self.metrics = name, config, metrics
+        self.streams: dict[int, Handle] = {}
+        self.numbers = itertools.count()
+        self.ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate
+        self.waited, self.stepped = 0.0, 0.0  # seconds that the last batch's first chunk waited; when that was
+        self.stopping = False
+        self.restarts = 0
+        self._start()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
+
+    def open(self, config: StreamConfig) -> Handle:
+        handle = Handle(self, next(self.numbers), config)
+        self.streams[handle.number] = handle
+        self.send(Open(handle.number, config))
+        return handle
+
+    def send(self, command: Command) -> None:
+        self.outbox.put(command)
+
+    def release(self, number: int) -> None:
+        if self.streams.pop(number, None) is not None:
+            self.send(Close(number))
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.process.kill()  # it holds nothing that anybody could miss
+        self.process.join()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        self.process = context.Process(target=main, args=(self.config, there), name=self.name, daemon=True)
+        self.process.start()
+        there.close()
+        self.outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_write, args=(here, self.outbox), daemon=True).start()
+        threading.Thread(target=self._read, args=(here, loop), daemon=True).start()
+
+    def _read(self, connection: "Connection[Any, Any]", loop: asyncio.AbstractEventLoop) -> None:
+        """A thread: hands everything that comes to the event loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
+                while True:
+                    loop.call_soon_threadsafe(self._take, connection.recv())
+            except (EOFError, OSError):
+                loop.call_soon_threadsafe(self._ended)
+
+    def _take(self, message: Report | Ready | InputError) -> None:
+        if isinstance(message, Ready):
+            self.ready.set_result(message.sample_rate)
+        elif isinstance(message, InputError):
+            self.stopping = True
+            self.ready.set_exception(message)
+        else:
+            self._report(message)
+
+    def _report(self, report: Report) -> None:
+        if report.step is not None:
+            self.metrics.step(report.step)
+            self.waited, self.stepped = report.step.waited, time.monotonic()
+        for result in report.results:
+            handle = self.streams.get(result.stream)
+            if handle is None:
+                continue
+            handle.heard += result.seconds
+            for event in result.events:
+                handle.take(event)
+                if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):
+                    del self.streams[result.stream]
+            handle.changed.set()
+
+    def _ended(self) -> None:
+        """The process is gone: its streams hear of it, and another takes its place."""
+        self.outbox.put(None)
+        for handle in self.streams.values():
+            handle.take(Failed(STOPPED))
+            handle.changed.set()
+        lost = len(self.streams)
+        self.streams = {}
+        if self.stopping:
+            return
+        if self.ready.done():
+            self.ready = asyncio.get_running_loop().create_future()
+        self.waited = 0.0
+        first, most = RESTART_SECONDS
+        delay = min(most, first * 2**self.restarts)
+        self.restarts += 1
+        self.metrics.restarts.inc()
+        log.error("model process stopped", extra={"facts": {"worker": self.name, "streams": lost, "again_in": delay}})
+        asyncio.get_running_loop().call_later(delay, self._start_again)
+
+    def _start_again(self) -> None:
+        if not self.stopping:
+            self._start()
+
+
+class Pool:
+    """All model processes."""
+
+    def __init__(self, configs: list[WorkerConfig], metrics: Metrics, wait: float):
+        """`wait`: seconds that chunks wait for the model above which no stream is let in."""
+        self.wait = wait
+        self.processes = [ModelProcess(f"model {number}", config, metrics) for number, config in enumerate(configs)]
+
+    async def started(self) -> int:
+        """Waits until every process has its model; returns the model's sample rate (Hz).
+
+        Raises:
+            InputError: the model cannot be loaded, or cannot stream.
+        """
+        return (await asyncio.gather(*(process.ready for process in self.processes)))[0]
+
+    @property
+    def is_ready(self) -> bool:
+        return any(process.is_ready for process in self.processes)
+
+    @property
+    def streams(self) -> int:
+        return sum(len(process.streams) for process in self.processes)
+
+    def open(self, config: StreamConfig) -> Handle:
+        """A stream on the process that has the fewest.
+
+        Raises:
+            Busy: none is ready, or all are behind.
+        """
+        ready = [process for process in self.processes if process.is_ready]
+        if not ready:
+            raise Busy("the model is not ready")
+        process = min(ready, key=lambda process: len(process.streams))
+        if len(process.streams) >= process.config.slots:
+            raise Busy(f"{self.streams} streams are open, as many as are allowed")
+        if process.waited > self.wait and time.monotonic() - process.stepped < self.wait:
+            raise Busy(f"the model is {process.waited:.1f} s behind")
+        return process.open(config)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.stop()
+
+
+def _write(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:
+    """A thread: sends all that waits, together."""
+    with contextlib.suppress(OSError), connection:  # OSError: the process is gone, as the reader finds out too
+        while (command := outbox.get()) is not None:
+            commands = [command]
+            with contextlib.suppress(queue.Empty):
+                while (command := outbox.get_nowait()) is not None:
+                    commands.append(command)
+                connection.send(commands)
+                return
+            connection.send(commands)

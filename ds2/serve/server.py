@@ -1,0 +1,301 @@
+"""`ds2 serve`: one port for the page, WebSockets, uploads, health and metrics. The model never runs in this process.
+
+SIGTERM drains: /readyz says no, nobody new comes in, live streams get the final result of what was heard, then it ends.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import ssl
+import sys
+import time
+from importlib import resources
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from ds2.bundle import read_metadata
+from ds2.errors import InputError
+from ds2.recognizer import choose_device
+from ds2.serve.config import ServeConfig
+from ds2.serve.gate import Gate, Refused
+from ds2.serve.metrics import Metrics
+from ds2.serve.openai import Transcriptions, problem, refusal_of
+from ds2.serve.pool import Pool
+from ds2.serve.vosk import VoskSession
+from ds2.serve.worker import WorkerConfig
+
+log = logging.getLogger("ds2.serve")
+PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+class Application:
+    """What the routes share."""
+
+    def __init__(self, config: ServeConfig, model: Path):
+        self.config, self.model = config, model
+        self.metrics = Metrics()
+        self.gate = Gate(config, self.metrics)
+        self.sessions: set[VoskSession] = set()
+        self.pool: Pool | None = None
+        self.transcriptions: Transcriptions | None = None
+
+    async def start(self) -> None:
+        """Starts the model processes and waits for them.
+
+        Raises:
+            InputError: the model cannot be loaded, or cannot stream.
+        """
+        devices = [choose_device(name) for name in self.config.device.split(",")] * self.config.workers
+        slots = -(-self.config.limits.streams // len(devices))
+        workers = [
+            WorkerConfig(self.model, device, self.config.decoder, slots, self.config.live, self.config.dispatch)
+            for device in devices
+        ]
+        self.pool = Pool(workers, self.metrics, self.config.limits.wait)
+        rate = await self.pool.started()
+        self.transcriptions = Transcriptions(self.pool, self.config.limits, rate)
+
+    def stop(self) -> None:
+        """Ends the model processes."""
+        if self.pool is not None:
+            self.pool.stop()
+
+    async def drain(self) -> None:
+        """Lets nobody in, gives every live stream its final result, and waits until all have gone."""
+        self.gate.draining = True
+        log.info("draining", extra={"facts": {"streams": self.gate.inside}})
+        for session in self.sessions:
+            session.drain()
+        until = time.monotonic() + self.config.limits.drain
+        while self.gate.inside and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+
+    def routes(self) -> list[BaseRoute]:
+        """Of the whole server."""
+        return [
+            WebSocketRoute("/", self.live),
+            *(Route(f"/{name}", self.page) for name in PAGE),
+            Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
+            Route("/v1/models", self.models),
+            Route("/healthz", self.healthy),
+            Route("/readyz", self.ready),
+            Route("/metrics", self.measure),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        name = PAGE[request.url.path.strip("/")]
+        text = (resources.files("ds2.serve") / "page" / name).read_bytes()
+        return Response(text, media_type=KINDS[Path(name).suffix])
+
+    async def healthy(self, request: Request) -> Response:
+        """Whether the process lives."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether it takes streams."""
+        if self.gate.draining or self.pool is None or not self.pool.is_ready:
+            return PlainTextResponse("draining\n" if self.gate.draining else "the model is not ready\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def measure(self, request: Request) -> Response:
+        self.gate.check_key(request)
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def models(self, request: Request) -> Response:
+        self.gate.check_key(request)
+        model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def transcribe(self, request: Request) -> Response:
+        self.gate.check(request)
+        assert self.transcriptions is not None
+        began = time.monotonic()
+        with self.gate.enter("upload"):
+            try:
+                response = await self.transcriptions.answer(request)
+            except (HTTPException, ClientDisconnect) as error:
+                raise refusal_of(error) from error
+        log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
+        return response
+
+    async def live(self, websocket: WebSocket) -> None:
+        try:
+            self.gate.check(websocket)
+        except Refused as refusal:
+            await websocket.send_denial_response(self.refused(websocket, refusal))
+            return
+        assert self.pool is not None
+        offered = websocket.scope.get("subprotocols", [])
+        await websocket.accept("ds2" if "ds2" in offered else None)
+        session, began = VoskSession(websocket, self.pool, self.config.limits), time.monotonic()
+        with self.gate.enter("live"):
+            self.sessions.add(session)
+            if self.gate.draining:  # it came in while the server began to go down
+                session.drain()
+            try:
+                over = await session.run()
+            finally:
+                self.sessions.discard(session)
+        sound = session.handle.fed if session.handle is not None else 0.0
+        facts = {"code": over.code, "reason": over.reason, "sound": round(sound, 2), **_since(began)}
+        log.info("stream", extra={"facts": facts})
+
+    def refused(self, connection: HTTPConnection, error: Exception) -> Response:
+        """The answer to what is not let in."""
+        assert isinstance(error, Refused)
+        self.metrics.rejected.labels(error.kind).inc()
+        log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
+        headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+        return JSONResponse(problem(error.status, error.message), error.status, headers)
+
+
+class SafeHeaders:
+    """Adds the headers that keep a browser from doing more than the page needs."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = Headers(raw=message["headers"])
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        await self.app(scope, receive, sending)
+
+
+def make_app(application: Application) -> ASGIApp:
+    """The ASGI application."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return application.refused(request, error)
+
+    handlers: dict[Any, Any] = {Refused: refused}
+    return SafeHeaders(Starlette(routes=application.routes(), exception_handlers=handlers))
+
+
+class Server(uvicorn.Server):
+    """Drains at the first signal; a second one ends it at once."""
+
+    application: Application
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.application.gate.draining or not self.started:
+            super().handle_exit(sig, frame)
+            return
+        self.application.gate.draining = True
+        loop = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(lambda: setattr(self, "drained", loop.create_task(self._drain())))
+
+    async def _drain(self) -> None:
+        await self.application.drain()
+        self.should_exit = True
+
+
+def run(config: ServeConfig) -> int:
+    """Serves until a signal ends it; the exit code.
+
+    Raises:
+        InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
+    """
+    model = config.model or streaming_model()
+    read_metadata(model)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(Application(config, model)))
+    return 0
+
+
+async def _serve(application: Application) -> None:
+    config = application.config
+    listening = _listen(config)
+    await application.start()
+    settings = uvicorn.Config(
+        make_app(application),
+        host=config.host,
+        port=config.port,
+        ws="websockets-sansio",
+        ws_max_size=config.limits.message,
+        ws_per_message_deflate=False,
+        ssl_certfile=config.certificate,
+        ssl_keyfile=config.certificate_key,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=2,
+    )
+    try:
+        server = Server(settings)
+        server.application = application
+        host, port = listening.getsockname()[:2]
+        scheme = "http" if config.certificate is None else "https"
+        log.info("ready", extra={"facts": {"url": f"{scheme}://{host}:{port}", "model": application.model.name}})
+        await server.serve([listening])
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"{config.certificate}: cannot be used for TLS ({error})") from error
+    finally:
+        application.stop()
+
+
+def _listen(config: ServeConfig) -> socket.socket:
+    try:
+        return socket.create_server((config.host, config.port), backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
+
+
+def streaming_model() -> Path:
+    """The bundle that comes with the package.
+
+    Raises:
+        InputError: the package was installed without it.
+    """
+    path = Path(str(resources.files("ds2") / "models" / "digits-streaming.safetensors"))
+    if not path.exists():
+        raise InputError(f"{path}: the bundled model is missing; name one with --model")
+    return path
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: when, how bad, what, and the facts of it. What was said is never among them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
+        line = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps({**line, **getattr(record, "facts", {})}, ensure_ascii=False)
+
+
+def log_to_stderr() -> None:
+    """The server's own events, and what uvicorn warns of."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    log.setLevel(logging.INFO)
+
+
+def _since(began: float) -> dict[str, float]:
+    return {"seconds": round(time.monotonic() - began, 3)}

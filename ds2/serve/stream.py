@@ -1,0 +1,337 @@
+"""One live stream: bytes of sound -> chunks of samples -> (the model) -> beam -> partial and final results.
+
+    bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
+                                                                                              -> beam -> Partial, Final
+
+A span is one stream of the model and ends with its last frames; within it pauses end utterances, of which each has a
+beam of its own. All times are seconds from the start of the stream.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import soxr
+from torch import Tensor
+
+from ds2.decoder.beam import BeamDecoder
+from ds2.errors import InputError
+from ds2.model.slots import UNENDED, SlotModel
+from ds2.text import Tokenizer
+from ds2.transcript import Transcript, make_transcript
+
+Encoding = Literal["pcm16", "float32", "mulaw"]
+LOWEST_RATE, HIGHEST_RATE = 8000, 48000  # Hz
+SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
+SPEECH = 0.5  # a frame whose blank is less probable holds a label
+NOTHING_NEW = 0.98  # frames whose blank is always more probable change no partial result
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """What a client says of its stream."""
+
+    sample_rate: float = 8000.0  # Hz
+    encoding: Encoding = "pcm16"
+    endpoints: bool = True  # a pause ends an utterance
+    stable: bool = False  # partial results say how much of them is certain
+
+    def __post_init__(self) -> None:
+        if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
+            raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
+        if self.encoding not in SAMPLE_BYTES:
+            raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
+
+
+@dataclass(frozen=True)
+class LiveConfig:
+    """How streams are cut and when results come."""
+
+    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
+    long_chunk_frames: int = 48  # of one taken where that much waits: at an end, or of an upload
+    partial_every: float = 0.1  # seconds between two partial results at least
+    pause: float = 0.6  # seconds without a label that end an utterance
+    long_utterance: float = 20.0  # seconds after which a shorter pause does
+    short_pause: float = 0.15  # seconds
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What seems to be said so far in this utterance."""
+
+    text: str
+    stable: int = 0  # characters that no sound to come can change
+
+
+@dataclass(frozen=True)
+class Final:
+    """What was said in one utterance."""
+
+    transcript: Transcript
+    alternatives: tuple[tuple[Transcript, float], ...]  # best first, with log-probability
+    start: float  # seconds
+
+
+@dataclass(frozen=True)
+class SpanEnd:
+    """All of a span's results have come: it was ended by the client, by a reset or for good (`last`)."""
+
+    last: bool
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The stream is over; nothing more comes."""
+
+    reason: str
+
+
+Event = Partial | Final | SpanEnd | Failed
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all streams of a worker share."""
+
+    model: SlotModel
+    beam: BeamDecoder
+    tokenizer: Tokenizer
+    config: LiveConfig
+
+    def __post_init__(self) -> None:
+        stride = self.model.stride
+        sizes = {
+            name: -(-getattr(self.config, name) // stride) * stride for name in ("chunk_frames", "long_chunk_frames")
+        }
+        object.__setattr__(self, "config", replace(self.config, **sizes))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One step of one stream."""
+
+    samples: np.ndarray
+    position: int  # front-end frames before it
+    length: int  # frames of the whole span, UNENDED while not known
+
+
+class Span:
+    """Sound for one stream of the model, cut into chunks."""
+
+    def __init__(self, setup: Setup, start: float):
+        self.setup, self.start = setup, start  # seconds
+        self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
+        self.position = self.received = 0  # frames; samples
+        self.length = UNENDED  # frames
+        self.last = False
+
+    @property
+    def ended(self) -> bool:
+        return self.length != UNENDED
+
+    def feed(self, samples: np.ndarray) -> None:
+        self.waiting = np.concatenate([self.waiting, samples])
+        self.received += len(samples)
+
+    def end(self, last: bool) -> None:
+        self.last = last
+        window = self.setup.model.overlap + self.setup.model.hop
+        self.length = max(1, (self.received - window) // self.setup.model.hop + 1) if self.received else 0
+
+    def chunks(self) -> list[Chunk]:
+        """Those that are ready; after the end all that are left."""
+        return list(iter(self._chunk, None))
+
+    def _chunk(self) -> Chunk | None:
+        model, config = self.setup.model, self.setup.config
+        needed = (model.outputs(self.length) + model.delay) * model.stride - self.position if self.ended else 0
+        frames = config.chunk_frames
+        if needed > frames or len(self.waiting) >= model.samples(config.long_chunk_frames):
+            frames = config.long_chunk_frames
+        size = model.samples(frames)
+        if self.ended:
+            if needed <= 0 or self.length == 0:
+                return None
+            self.waiting = np.pad(self.waiting, (0, max(0, size - len(self.waiting))))
+        if len(self.waiting) < size:
+            return None
+        chunk = Chunk(self.waiting[:size], self.position, self.length)
+        self.waiting = self.waiting[frames * model.hop :]
+        self.position += frames
+        return chunk
+
+    def rows(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
+        """Those of a chunk's log_probs that lie within the span."""
+        model = self.setup.model
+        first = chunk.position // model.stride - model.delay
+        return log_probs[max(0, -first) : max(0, model.outputs(chunk.length) - first)]
+
+    def done(self, chunk: Chunk) -> bool:
+        """Whether no more follows behind this chunk."""
+        frames = (len(chunk.samples) - self.setup.model.overlap) // self.setup.model.hop
+        model = self.setup.model
+        return self.ended and chunk.position + frames >= (model.outputs(self.length) + model.delay) * model.stride
+
+
+class LiveStream:
+    """A stream from its first byte to its last result."""
+
+    last_label: int | None  # frame of the span
+
+    def __init__(self, setup: Setup, config: StreamConfig):
+        self.setup, self.config = setup, config
+        self.rate = setup.model.config.frontend.sample_rate
+        self.cut = b""  # a sample whose bytes have not all come
+        self.spans = deque([Span(setup, 0.0)])
+        self.resampler = self._resampler()
+        self._begin_utterance(0)
+        self.frames = 0  # output frames of the present span that were decoded
+        self.shown, self.shown_at = "", float("-inf")
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Takes sound, gives the chunks that are ready.
+
+        Raises:
+            InputError: samples that are not finite.
+        """
+        data = self.cut + data
+        whole = len(data) // SAMPLE_BYTES[self.config.encoding] * SAMPLE_BYTES[self.config.encoding]
+        self.cut = data[whole:]
+        self._add(decode(data[:whole], self.config.encoding), False)
+        return self.spans[-1].chunks()
+
+    def end(self, last: bool = True) -> list[Chunk]:
+        """The client is done, or, if this is not the `last` span, wants the final result of what it said so far."""
+        self._add(np.zeros(0, np.float32), True)
+        self.cut = b""
+        span = self.spans[-1]
+        span.end(last)
+        chunks = span.chunks()
+        if not last:
+            self.spans.append(Span(self.setup, span.start + span.received / self.rate))
+            self.resampler = self._resampler()
+        return chunks
+
+    def empty_ends(self) -> list[Event]:
+        """The ends of spans in which there was nothing to hear."""
+        events: list[Event] = []
+        while self.spans and self.spans[0].length == 0:
+            events += self._end_span()
+        return events
+
+    def advance(self, chunk: Chunk, log_probs: Tensor, now: float) -> list[Event]:
+        """Takes the model's (k, V) log_probs of a chunk, in the order of the chunks."""
+        span = self.spans[0]
+        rows = span.rows(chunk, log_probs)
+        events: list[Event] = []
+        if len(rows):
+            self.setup.beam.step([self.search], [rows])
+            self.frames += len(rows)
+            events += self._heard(rows, now)
+        if span.done(chunk):
+            events += self._end_span() + self.empty_ends()
+        return events
+
+    def _heard(self, rows: Tensor, now: float) -> list[Event]:
+        blank = rows[:, 0].exp().numpy()
+        labels = np.flatnonzero(blank < SPEECH)
+        if len(labels):
+            self.last_label = self.frames - len(rows) + int(labels[-1])
+        if self._pause_ends():
+            return self._finish_utterance()
+        if now - self.shown_at >= self.setup.config.partial_every and (self.behind or blank.min() < NOTHING_NEW):
+            return self._partial(now)
+        self.behind |= bool(blank.min() < NOTHING_NEW)
+        return []
+
+    def _pause_ends(self) -> bool:
+        if not self.config.endpoints or self.last_label is None:
+            return False
+        config, second = self.setup.config, 1 / self.setup.model.config.frame_seconds
+        long = self.frames - self.utterance_start > config.long_utterance * second
+        pause = config.short_pause if long else config.pause
+        return self.frames - 1 - self.last_label >= pause * second
+
+    def _partial(self, now: float) -> list[Event]:
+        self.behind = False
+        hypothesis = self.setup.beam.partial(self.search)
+        text = self.setup.tokenizer.decode(hypothesis.tokens).strip()
+        if text == self.shown:
+            return []
+        self.shown, self.shown_at = text, now
+        stable = 0
+        if self.config.stable:
+            certain = hypothesis.tokens[: self.setup.beam.stable(self.search)]
+            stable = len(self.setup.tokenizer.decode(certain).lstrip())
+        return [Partial(text, stable)]
+
+    def _finish_utterance(self) -> list[Event]:
+        """The final result of what was said since the last one; nothing, if nothing was."""
+        seconds = self.setup.model.config.frame_seconds
+        start = self.spans[0].start + self.utterance_start * seconds
+        duration = (self.frames - self.utterance_start) * seconds
+        found = []
+        for hypothesis in self.setup.beam.finish(self.search):
+            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration)
+            found.append((_later(transcript, start), hypothesis.score))
+        self._begin_utterance(self.frames)
+        best = found[0][0]
+        return [Final(best, tuple(found), start)] if best.text else []
+
+    def _begin_utterance(self, frame: int) -> None:
+        self.search = self.setup.beam.begin()
+        self.utterance_start = frame  # of the span
+        self.last_label = None  # frame
+        self.behind, self.shown = False, ""  # whether frames came that no partial result shows yet
+
+    def _end_span(self) -> list[Event]:
+        events = self._finish_utterance()
+        span = self.spans.popleft()
+        self.frames = 0
+        self._begin_utterance(0)
+        return [*events, SpanEnd(span.last)]
+
+    def _add(self, samples: np.ndarray, last: bool) -> None:
+        if self.resampler is not None:
+            samples = self.resampler.resample_chunk(samples, last=last)
+        self.spans[-1].feed(samples)
+
+    def _resampler(self) -> "soxr.ResampleStream | None":
+        if self.config.sample_rate == self.rate:
+            return None
+        return soxr.ResampleStream(self.config.sample_rate, self.rate, 1, dtype="float32")
+
+
+def decode(data: bytes, encoding: Encoding) -> np.ndarray:
+    """Bytes of whole samples, little-endian -> float32 samples, full scale 1.
+
+    Raises:
+        InputError: float32 samples that are not finite.
+    """
+    if encoding == "pcm16":
+        return np.frombuffer(data, "<i2").astype(np.float32) / 32768
+    if encoding == "mulaw":
+        return MULAW[np.frombuffer(data, np.uint8)]
+    samples = np.frombuffer(data, "<f4").astype(np.float32)
+    if not np.isfinite(samples).all():
+        raise InputError("float32 samples that are NaN or infinite; send finite ones, full scale 1.0")
+    return samples
+
+
+def _mulaw_table() -> np.ndarray:
+    """ITU-T G.711: the inverted byte is sign, three bits of exponent, four of mantissa."""
+    code = ~np.arange(256, dtype=np.uint8)
+    magnitude = ((((code & 15).astype(np.int32) << 3) + 132) << ((code >> 4) & 7)) - 132
+    return np.where(code & 128, -magnitude, magnitude).astype(np.float32) / 32768
+
+
+MULAW = _mulaw_table()
+
+
+def _later(transcript: Transcript, seconds: float) -> Transcript:
+    words = tuple(
+        replace(word, start=round(word.start + seconds, 3), end=round(word.end + seconds, 3))
+        for word in transcript.words
+    )
+    return replace(transcript, words=words)

@@ -1,0 +1,260 @@
+"""A live stream over a WebSocket, in the protocol of Vosk's server, so that its clients work unchanged.
+
+    client                                            server
+    {"config": {"sample_rate": 16000}}                (no reply)
+    binary sound                                      {"partial": "one tw"}, or at a pause
+                                                      {"result": [{"conf", "end", "start", "word"}], "text": "one two"}
+    {"reset": 1}                                      the final result; the stream goes on
+    {"eof": 1}                                        the final result; close 1000
+
+Exactly one reply to each message but the first, sent without waiting for the model, unless the client is so far ahead
+that it must be held back. Beyond Vosk's own, `config` takes `encoding` (pcm16, float32, mulaw) and `push`: results then
+come when they come, not as replies, and partial results say how many characters are `stable`.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from ds2.errors import InputError
+from ds2.serve.config import Limits
+from ds2.serve.pool import Busy, Handle, Pool
+from ds2.serve.stream import SAMPLE_BYTES, Final, StreamConfig
+from ds2.transcript import Transcript, Word
+
+HOLD = 1.0  # seconds of sound that may wait before replies to a faster client wait too
+MESSAGES = 20_000  # that may wait; of a byte each they would be cheap in bytes alone
+NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
+EOF, DRAIN = object(), object()  # in the inbox: the client is gone; the server is going down
+
+
+class Over(Exception):
+    """The session ends with this close code; an error message goes before it unless the code is NORMAL or RESTART."""
+
+    def __init__(self, code: int, reason: str = ""):
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+class VoskSession:
+    """One connection from its first message to its close."""
+
+    def __init__(self, websocket: WebSocket, pool: Pool, limits: Limits):
+        self.websocket, self.pool, self.limits = websocket, pool, limits
+        self.config = StreamConfig()
+        self.words, self.alternatives, self.push = True, 0, False
+        self.handle: Handle | None = None
+        self.inbox: deque[Any] = deque()
+        self.held = 0  # bytes in the inbox
+        self.arrived = asyncio.Event()
+        self.pusher: asyncio.Task[None] | None = None
+
+    async def run(self) -> Over:
+        """Serves until the end, closes, and says how it ended."""
+        reader = asyncio.create_task(self._read())
+        try:
+            over = await self._serve()
+        except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sending to a client that is gone
+            over = Over(NORMAL, "the client went away")
+        finally:
+            reader.cancel()
+            if self.pusher is not None:
+                self.pusher.cancel()
+            if self.handle is not None:
+                self.handle.close()
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+            await self._close(over)
+        return over
+
+    def drain(self) -> None:
+        """The server is going down: what was heard gets its final result."""
+        self._put(DRAIN)
+
+    async def _serve(self) -> Over:
+        try:
+            while True:
+                await self._obey(await self._next())
+        except Over as over:
+            return over
+        except Busy as error:
+            return Over(LATER, str(error))
+        except (InputError, ValueError) as error:
+            return Over(BAD_DATA, str(error))
+
+    async def _read(self) -> None:
+        """A task: empties the socket, so that pings are answered however far the model is behind."""
+        while True:
+            message = await self.websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._put(EOF)
+                return
+            data = message.get("bytes")
+            self.held += len(data or b"")
+            self._put(data if data is not None else message.get("text", ""))
+
+    def _put(self, message: Any) -> None:
+        self.inbox.append(message)
+        self.arrived.set()
+
+    async def _next(self) -> Any:
+        """The next message; raises Over when none comes, or far too many have."""
+        room = self.limits.backlog * SAMPLE_BYTES[self.config.encoding] * self.config.sample_rate + self.limits.message
+        if self.held > room or len(self.inbox) > MESSAGES:
+            raise Over(POLICY, f"more than {self.limits.backlog:g} s of sound wait: send no faster than real time")
+        while not self.inbox:
+            self.arrived.clear()
+            try:
+                await asyncio.wait_for(self.arrived.wait(), self.limits.idle)
+            except TimeoutError:
+                await self._end(POLICY, f"nothing came for {self.limits.idle:g} s")
+        message = self.inbox.popleft()
+        if isinstance(message, bytes):
+            self.held -= len(message)
+        return message
+
+    async def _obey(self, message: Any) -> None:
+        if message is EOF:
+            raise WebSocketDisconnect
+        if message is DRAIN:
+            await self._end(RESTART, "the server is shutting down")
+        elif isinstance(message, bytes):
+            await self._sound(message)
+        else:
+            await self._text(message)
+
+    async def _sound(self, data: bytes) -> None:
+        handle = self._stream()
+        handle.feed(data)
+        if handle.fed > self.limits.duration:
+            await self._end(POLICY, f"a stream may last {self.limits.duration:g} s")
+        while handle.failed is None and handle.backlog > (self.limits.backlog if self.push else HOLD):
+            await self._change(handle)
+        if handle.failed is not None:
+            raise Over(BROKEN, handle.failed)
+        if not self.push:
+            await self._send(self._result([handle.finals.popleft()]) if handle.finals else self._partial(handle))
+
+    async def _text(self, text: str) -> None:
+        try:
+            command = json.loads(text)
+        except (ValueError, RecursionError):
+            command = None
+        if not isinstance(command, dict):
+            raise Over(BAD_DATA, "text that is no JSON object; sound goes in binary messages")
+        if isinstance(command.get("config"), dict):
+            self._configure(command["config"])
+        elif "reset" in command:
+            await self._final(last=False)
+        elif "eof" in command:
+            await self._end(NORMAL)
+        else:
+            raise Over(BAD_DATA, "a text message holds config, reset or eof")
+
+    def _configure(self, values: dict[str, Any]) -> None:
+        if self.handle is not None:
+            raise Over(BAD_DATA, "config comes before the first sound")
+        rate = values.get("sample_rate", self.config.sample_rate)
+        if not isinstance(rate, int | float):
+            raise Over(BAD_DATA, f"sample_rate must be a number of Hz, got {rate!r}"[:100])
+        self.push = bool(values.get("push", False))
+        encoding = values.get("encoding", self.config.encoding)
+        self.config = StreamConfig(float(rate), encoding, stable=self.push)
+        self.words = bool(values.get("words", True))
+        count = values.get("max_alternatives", 0)
+        self.alternatives = count if isinstance(count, int) else 0
+
+    def _stream(self) -> Handle:
+        if self.handle is None:
+            self.handle = self.pool.open(self.config)
+            if self.push:
+                self.pusher = asyncio.create_task(self._push(self.handle))
+        return self.handle
+
+    async def _end(self, code: int, reason: str = "") -> None:
+        await self._final(last=True)
+        raise Over(code, reason)
+
+    async def _final(self, last: bool) -> None:
+        """Ends the span and replies with all that was said and not yet sent."""
+        handle = self.handle
+        if handle is None:  # there was no sound
+            await self._send({"text": ""})
+            return
+        handle.end(last)
+        if self.pusher is not None:
+            if last:
+                await self.pusher
+            return
+        while handle.failed is None and not handle.ends:
+            await self._change(handle)
+        if handle.failed is not None:
+            raise Over(BROKEN, handle.failed)
+        handle.ends.popleft()
+        finals = list(handle.finals)
+        handle.finals.clear()
+        await self._send(self._result(finals))
+
+    async def _push(self, handle: Handle) -> None:
+        """A task: sends results as they come, until the last."""
+        shown = handle.partial
+        while True:
+            await self._change(handle)
+            if handle.failed is not None:
+                self._put(EOF)
+                await self._close(Over(BROKEN, handle.failed))
+                return
+            while handle.finals:
+                await self._send(self._result([handle.finals.popleft()]))
+            if handle.partial != shown and handle.partial.text:
+                await self._send({**self._partial(handle), "stable": handle.partial.stable})
+            shown = handle.partial
+            while handle.ends:
+                if handle.ends.popleft().last:
+                    return
+
+    @staticmethod
+    async def _change(handle: Handle) -> None:
+        await handle.changed.wait()
+        handle.changed.clear()
+
+    @staticmethod
+    def _partial(handle: Handle) -> dict[str, Any]:
+        return {"partial": handle.partial.text}
+
+    def _result(self, finals: list[Final]) -> dict[str, Any]:
+        """Vosk's form of what was said in some utterances."""
+        if self.alternatives > 0:
+            if len(finals) == 1:
+                ranked = finals[0].alternatives[: self.alternatives]
+            else:
+                ranked = ((_joined([final.transcript for final in finals]), 0.0),)
+            return {"alternatives": [{"confidence": score, **self._said(said)} for said, score in ranked]}
+        return self._said(_joined([final.transcript for final in finals]))
+
+    def _said(self, transcript: Transcript) -> dict[str, Any]:
+        words = [_word(word) for word in transcript.words] if self.words else []
+        return {"result": words, "text": transcript.text} if words else {"text": transcript.text}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        await self.websocket.send_text(json.dumps(message, ensure_ascii=False))
+
+    async def _close(self, over: Over) -> None:
+        if self.websocket.application_state != WebSocketState.CONNECTED:
+            return
+        if over.code not in (NORMAL, RESTART):
+            await self._send({"error": over.reason})
+        await self.websocket.close(over.code, over.reason[:120])
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {"conf": word.confidence, "end": word.end, "start": word.start, "word": word.text}
+
+
+def _joined(transcripts: list[Transcript]) -> Transcript:
+    text = " ".join(transcript.text for transcript in transcripts)
+    words = tuple(word for transcript in transcripts for word in transcript.words)
+    return Transcript(text, words, sum(transcript.duration for transcript in transcripts))

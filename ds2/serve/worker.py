@@ -1,0 +1,261 @@
+"""A model process: commands of many streams in, their results out; between them the dispatcher and the model.
+
+Whatever goes wrong in a step reaches the streams that cause it, and no others.
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder_options import DecoderOptions
+from ds2.errors import InputError
+from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognizer import Recognizer
+from ds2.serve.config import DispatchConfig
+from ds2.serve.dispatch import Dispatcher, Full, Work
+from ds2.serve.stream import Chunk, Event, Failed, LiveConfig, LiveStream, Setup, StreamConfig
+
+log = logging.getLogger("ds2.serve")
+WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """What a model process needs to know."""
+
+    model: Path
+    device: str
+    decoder: DecoderOptions
+    slots: int
+    live: LiveConfig
+    dispatch: DispatchConfig
+
+
+@dataclass(frozen=True)
+class Open:
+    stream: int
+    config: StreamConfig
+
+
+@dataclass(frozen=True)
+class Sound:
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class End:
+    """The stream's sound ends here, for good or (not `last`) up to a final result."""
+
+    stream: int
+    last: bool = True
+
+
+@dataclass(frozen=True)
+class Close:
+    """Nobody waits for this stream any more."""
+
+    stream: int
+
+
+Command = Open | Sound | End | Close
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a stream."""
+
+    stream: int
+    seconds: float  # of its sound that the model has heard since the last one
+    events: list[Event]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A batch that was run."""
+
+    size: int
+    frames: int  # of the front end, of each stream
+    seconds: float  # that it took, decoding included
+    waited: float  # seconds that its first chunk had waited
+    queue: int  # chunks that wait behind it
+
+
+@dataclass(frozen=True)
+class Report:
+    results: list[Result]
+    step: Step | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The model is loaded."""
+
+    sample_rate: int
+
+
+class Worker:
+    """The loop of a model process, and what it holds."""
+
+    def __init__(self, setup: Setup, config: DispatchConfig):
+        self.setup = setup
+        self.dispatcher: Dispatcher[Chunk] = Dispatcher(config.make(), config.bound)
+        self.streams: dict[int, LiveStream] = {}
+        self.slots: dict[int, int] = {}
+        self.free = list(range(setup.model.slots))
+
+    def run(self, connection: "Connection[Any, Any]") -> None:
+        """Serves until the other end hangs up."""
+        while True:
+            wake = self.dispatcher.wake()
+            timeout = None if wake is None else max(0.0, wake - time.monotonic())
+            results: list[Result] = []
+            while connection.poll(timeout):
+                for command in connection.recv():
+                    results += self.obey(command, time.monotonic())
+                timeout = 0.0
+            if results:
+                connection.send(Report(results))
+            if batch := self.dispatcher.take(time.monotonic()):
+                connection.send(self.work(batch, time.monotonic()))
+
+    def obey(self, command: Command, now: float) -> list[Result]:
+        """Takes a command; results that need no step come at once."""
+        number = command.stream
+        if isinstance(command, Open):
+            return self._open(command)
+        if number not in self.streams:  # it has failed, and the other end does not know yet
+            return []
+        if isinstance(command, Close):
+            self._forget(number)
+            return []
+        stream = self.streams[number]
+        try:
+            if isinstance(command, Sound):
+                chunks, events = stream.feed(command.data), []
+            else:
+                chunks, events = stream.end(command.last), stream.empty_ends()
+            for chunk in chunks:
+                self.dispatcher.add(Work(number, len(chunk.samples), chunk, now))
+        except InputError as error:
+            return [self._fail(number, str(error))]
+        except Full as error:
+            return [self._fail(number, f"sound came faster than it could be recognised: {error}")]
+        return [Result(number, 0.0, events)] if events else []
+
+    def work(self, batch: Sequence[Work[Chunk]], now: float) -> Report:
+        """Runs a batch."""
+        results = self._run(batch, now)
+        frames = (len(batch[0].payload.samples) - self.setup.model.overlap) // self.setup.model.hop
+        waited = now - min(work.arrived for work in batch)
+        return Report(results, Step(len(batch), frames, time.monotonic() - now, waited, len(self.dispatcher)))
+
+    def _run(self, batch: Sequence[Work[Chunk]], now: float) -> list[Result]:
+        try:
+            log_probs = self._step(batch)
+        except Exception:
+            if len(batch) > 1:  # which stream was it?
+                log.exception("a step of %d streams failed; they are taken one by one", len(batch))
+                return [result for work in batch for result in self._run([work], now)]
+            log.exception("a step failed")
+            return [self._fail(batch[0].stream, "the model failed on this stream")]
+        return [self._decode(work, rows, now) for work, rows in zip(batch, log_probs, strict=True)]
+
+    def _step(self, batch: Sequence[Work[Chunk]]) -> torch.Tensor:
+        slots = [self.slots[work.stream] for work in batch]
+        numbers = [[work.payload.position, work.payload.length] for work in batch]
+        model = self.setup.model
+        positions, lengths = torch.tensor(numbers).to(model.device).unbind(1)
+        samples = torch.from_numpy(np.stack([work.payload.samples for work in batch])).to(model.device)
+        return model.step(torch.tensor(slots, device=model.device), positions, lengths, samples).cpu()
+
+    def _decode(self, work: Work[Chunk], rows: torch.Tensor, now: float) -> Result:
+        number = work.stream
+        stream, chunk = self.streams[number], work.payload
+        if not bool(rows.isfinite().all()):
+            return self._fail(number, "the model gave no finite result for this stream")
+        try:
+            events = stream.advance(chunk, rows, now)
+        except Exception:
+            log.exception("decoding failed")
+            return self._fail(number, "decoding of this stream failed")
+        model = self.setup.model
+        seconds = (len(chunk.samples) - model.overlap) / model.config.frontend.sample_rate
+        if not stream.spans:
+            self._forget(number)
+        return Result(number, seconds, events)
+
+    def _open(self, command: Open) -> list[Result]:
+        if not self.free:
+            return [Result(command.stream, 0.0, [Failed("all streams of this worker are taken")])]
+        self.slots[command.stream] = self.free.pop()
+        self.streams[command.stream] = LiveStream(self.setup, command.config)
+        return []
+
+    def _fail(self, number: int, reason: str) -> Result:
+        self._forget(number)
+        return Result(number, 0.0, [Failed(reason)])
+
+    def _forget(self, number: int) -> None:
+        self.dispatcher.drop(number)
+        del self.streams[number]
+        self.free.append(self.slots.pop(number))
+
+
+def load(config: WorkerConfig) -> Setup:
+    """The model of a worker, ready to run.
+
+    Raises:
+        InputError: the bundle cannot be read, or cannot stream.
+    """
+    recognizer = Recognizer.load(config.model, config.device, config.decoder)
+    beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
+    try:
+        model = SlotModel(recognizer.model, config.slots)
+    except ValueError as error:
+        raise InputError(f"{config.model}: {error}") from error
+    return Setup(model, beam, recognizer.tokenizer, config.live)
+
+
+def warm_up(setup: Setup, most: int) -> None:
+    """Runs a step of each shape at several batch sizes, and the search: the first of anything is slow."""
+    worker = Worker(setup, DispatchConfig())
+    for frames in (setup.config.chunk_frames, setup.config.long_chunk_frames):
+        size = 1
+        while size <= min(most, setup.model.slots):
+            numbers = torch.arange(size, device=setup.model.device)
+            samples = torch.zeros(size, setup.model.samples(frames), device=setup.model.device)
+            setup.model.step(numbers, torch.zeros_like(numbers), torch.full_like(numbers, UNENDED), samples)
+            size *= 2
+    worker.obey(Open(0, StreamConfig(stable=True)), 0.0)
+    worker.obey(Sound(0, bytes(2 * 8000)), 0.0)
+    worker.obey(End(0), 0.0)
+    while batch := worker.dispatcher.take(0.0):
+        worker.work(batch, 0.0)
+
+
+def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
+    """The process: loads, says that it is ready, serves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it, after the streams
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    try:
+        try:
+            setup = load(config)
+            warm_up(setup, config.dispatch.batch)
+        except InputError as error:
+            connection.send(error)
+            return
+        connection.send(Ready(setup.model.config.frontend.sample_rate))
+        Worker(setup, config.dispatch).run(connection)
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone
+        return

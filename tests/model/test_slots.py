@@ -1,0 +1,154 @@
+"""The deployment form gives what the model gives offline, whatever else is in its batches."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.model.slots import UNENDED, SlotModel
+
+BASE = ModelConfig(
+    FrontendConfig(8000, power="adaptive"),
+    (ConvolutionConfig(4, (11, 9), (2, 3)), ConvolutionConfig(4, (5, 5), (2, 1))),
+    recurrent_layers=2,
+    hidden=12,
+    bidirectional=False,
+    lookahead=3,
+)
+CONFIGS = {
+    "gru": BASE,
+    "lstm, fully connected": dataclasses.replace(BASE, cell="lstm", fully_connected=10),
+    "rnn, no lookahead": dataclasses.replace(BASE, cell="rnn", lookahead=0),
+    "strides 2 and 2, causal": dataclasses.replace(
+        BASE,
+        convolutions=(ConvolutionConfig(4, (11, 5), (2, 2), 0), ConvolutionConfig(4, (5, 7), (2, 2), 1)),
+    ),
+    "1-D, stride 4": dataclasses.replace(BASE, convolutions=(ConvolutionConfig(8, (0, 11), (1, 4)),)),
+    "kernel of one frame, no BN": dataclasses.replace(
+        BASE, convolutions=(ConvolutionConfig(4, (5, 1), (2, 1)),), batch_norm=False
+    ),
+}
+
+
+def made(config: ModelConfig) -> AcousticModel:
+    """A deployed model whose statistics are not the initial ones."""
+    torch.manual_seed(0)
+    model = AcousticModel(config, 6)
+    model.frontend.set_prior(0.05)
+    model.train()(torch.randn(4, 8000), torch.tensor([8000, 7000, 5000, 300]))
+    return model.eval()
+
+
+def offline(model: AcousticModel, samples: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model(samples.unsqueeze(0), torch.tensor([len(samples)]))[0][0]
+
+
+class Feeder:
+    """One stream in a slot: cuts its samples into chunks and gathers its log_probs."""
+
+    def __init__(self, model: SlotModel, slot: int, samples: Tensor):
+        self.model, self.slot, self.samples = model, slot, samples
+        self.length = max(1, (len(samples) - 160) // 80 + 1)
+        self.position, self.rows = 0, torch.zeros(0, 6)
+
+    def next(self, frames: int) -> tuple[int, int, int, Tensor]:
+        """Slot, position, length and samples of the next chunk; the length is told when the last sound is in it."""
+        size = self.model.samples(frames)
+        piece = self.samples[self.position * 80 : self.position * 80 + size]
+        ended = self.position + frames >= self.length
+        self.position += frames
+        padded = torch.nn.functional.pad(piece, (0, size - len(piece)))
+        return self.slot, self.position - frames, self.length if ended else UNENDED, padded
+
+    @property
+    def done(self) -> bool:
+        return self.position >= (self.model.outputs(self.length) + self.model.delay) * self.model.stride
+
+    @property
+    def log_probs(self) -> Tensor:
+        return self.rows[self.model.delay : self.model.delay + self.model.outputs(self.length)]
+
+
+def step(model: SlotModel, feeders: list[Feeder], frames: int) -> None:
+    slots, positions, lengths, samples = zip(*(feeder.next(frames) for feeder in feeders), strict=True)
+    numbers = (torch.tensor(values) for values in (slots, positions, lengths))
+    for feeder, rows in zip(feeders, model.step(*numbers, torch.stack(samples)), strict=True):
+        feeder.rows = torch.cat([feeder.rows, rows])
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("samples", [1, 159, 160, 161, 1000, 1040, 4321])
+def test_alone_it_is_the_offline_model(config: ModelConfig, samples: int) -> None:
+    model = made(config)
+    sound = torch.randn(samples, generator=torch.Generator().manual_seed(samples))
+    feeder = Feeder(SlotModel(model, 3), 1, sound)
+    while not feeder.done:
+        step(feeder.model, [feeder], 12)
+    expected = offline(model, sound)
+    assert feeder.log_probs.shape == expected.shape
+    assert torch.allclose(feeder.log_probs, expected, atol=1e-5)
+
+
+def test_streams_of_any_age_in_any_mixture_of_chunks() -> None:
+    """Slots are taken over, in random batches, with chunks of 3 to 48 frames."""
+    model, generator = made(BASE), torch.Generator().manual_seed(0)
+    slots = SlotModel(model, 5)
+    waiting = [torch.randn(500 * number + 200, generator=generator) for number in range(1, 16)]
+    feeders: list[Feeder] = []
+    while waiting or feeders:
+        while waiting and len(feeders) < 5:
+            free = (set(range(5)) - {feeder.slot for feeder in feeders}).pop()
+            feeders.append(Feeder(slots, free, waiting.pop(0)))
+        frames = [3, 12, 48][int(torch.randint(3, (), generator=generator))]
+        order = torch.randperm(len(feeders), generator=generator)[: int(torch.randint(1, 6, (), generator=generator))]
+        step(slots, [feeders[index] for index in order], frames)
+        for feeder in [feeder for feeder in feeders if feeder.done]:
+            assert torch.allclose(feeder.log_probs, offline(model, feeder.samples), atol=1e-5)
+            feeders.remove(feeder)
+
+
+def test_nan_stays_in_its_stream_and_leaves_its_slot_clean() -> None:
+    model = made(BASE)
+    slots = SlotModel(model, 2)
+    good, bad = Feeder(slots, 0, torch.randn(3000)), Feeder(slots, 1, torch.full((3000,), torch.nan))
+    for _ in range(2):
+        step(slots, [good, bad], 12)
+    assert bad.rows.isnan().any()
+    bad = Feeder(slots, 1, torch.randn(2000))
+    while not (good.done and bad.done):
+        step(slots, [feeder for feeder in (good, bad) if not feeder.done], 12)
+    for feeder in (good, bad):
+        assert torch.allclose(feeder.log_probs, offline(model, feeder.samples), atol=1e-5)
+
+
+def test_a_step_that_fails_moves_nothing() -> None:
+    """It fails in the last layer; taken again it gives what it would have given."""
+    model = made(BASE)
+    slots = SlotModel(model, 1)
+    feeder = Feeder(slots, 0, torch.randn(4000))
+    step(slots, [feeder], 12)
+    slot, position, length, samples = feeder.next(12)
+    arguments = (torch.tensor([slot]), torch.tensor([position]), torch.tensor([length]), samples.unsqueeze(0))
+    bias = model.output.bias
+    model.output.bias = torch.nn.Parameter(torch.zeros(5))
+    with pytest.raises(RuntimeError):
+        slots.step(*arguments)
+    model.output.bias = bias
+    feeder.rows = torch.cat([feeder.rows, slots.step(*arguments)[0]])
+    while not feeder.done:
+        step(slots, [feeder], 12)
+    assert torch.allclose(feeder.log_probs, offline(model, feeder.samples), atol=1e-5)
+
+
+def test_what_cannot_stream_is_refused() -> None:
+    for config, words in (
+        (dataclasses.replace(BASE, bidirectional=True), "bidirectional"),
+        (dataclasses.replace(BASE, cell="bn-lstm"), "bn-lstm"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SlotModel(AcousticModel(config, 6), 1)

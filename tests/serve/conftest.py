@@ -1,0 +1,96 @@
+"""A real server in a process of its own, and real recordings to send it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+
+
+class RunningServer:
+    """`ds2 serve` as a user starts it."""
+
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
+        command = [sys.executable, "-m", "ds2.cli", "serve", "--port", "0", *arguments]
+        variables = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert '"event": "ready"' in line, line + self.process.stderr.read()
+        self.url: str = json.loads(line)["url"]
+        self.live = self.url.replace("http", "ws", 1)
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path) as answer:
+            return answer.read().decode()
+
+    def metric(self, name: str) -> float:
+        [line] = [line for line in self.get("/metrics").splitlines() if line.rpartition(" ")[0] == name]
+        return float(line.rpartition(" ")[2])
+
+    def workers(self) -> list[int]:
+        """Process numbers of the model processes."""
+        listing = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
+        ).stdout
+        return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
+
+    def terminate(self) -> tuple[int, list[dict[str, Any]]]:
+        """SIGTERM; its exit code and what it logged."""
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, [json.loads(line) for line in errors.splitlines()]
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Callable[..., RunningServer]]:
+    """start(arguments..., environment={...}): a server, ended with the tests at the latest."""
+    with contextlib.ExitStack() as stack:
+
+        def run(*arguments: str, environment: dict[str, str] | None = None) -> RunningServer:
+            server = RunningServer(*arguments, environment=environment)
+            stack.callback(server.process.wait)
+            stack.callback(server.process.stderr.close)  # type: ignore[union-attr]
+            stack.callback(server.process.kill)
+            return server
+
+        yield run
+
+
+@pytest.fixture(scope="session")
+def server(start: Callable[..., RunningServer]) -> RunningServer:
+    """One that the tests share; none of them may harm it."""
+    return start()
+
+
+@pytest.fixture(scope="session")
+def spoken() -> dict[str, np.ndarray]:
+    """Text and int16 samples at 8 kHz of a few strings of digits, speakers of the strangers split."""
+    return dict(recordings(6))
+
+
+def recordings(count: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Digit strings composed of single recordings of the test split, with pauses: no string twice."""
+    rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac"]
+    whole, _ = soundfile.read(DIGITS / "fsdd_theo_test.flac", dtype="int16")
+    random = np.random.default_rng(0)
+    for _ in range(count):
+        chosen = random.choice(len(rows), 4, replace=False)
+        pieces, words = [np.zeros(1600, np.int16)], []
+        for row in (rows[index] for index in chosen):
+            start = round(row["offset"] * 8000)
+            pieces += [whole[start : start + round(row["duration"] * 8000)], np.zeros(1200, np.int16)]
+            words.append(row["text"])
+        yield " ".join(words), np.concatenate(pieces)

@@ -1,0 +1,144 @@
+"""The page in a real browser that takes a recording for its microphone."""
+
+import asyncio
+import base64
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import websockets
+from serve.conftest import RunningServer
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+
+
+class Tab:
+    """A page, by way of the browser's debugging protocol."""
+
+    def __init__(self, socket: websockets.ClientConnection):
+        self.socket, self.numbers = socket, itertools.count()
+        self.complaints: list[str] = []
+
+    async def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self.numbers)
+        await self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(await self.socket.recv())
+            level = answer.get("params", {}).get("entry", {}).get("level")
+            if answer.get("method") == "Runtime.exceptionThrown" or level in ("error", "warning"):
+                self.complaints.append(json.dumps(answer["params"]))
+            if answer.get("id") == number:
+                return answer["result"]
+
+    async def run(self, code: str) -> Any:
+        answer = await self.ask("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    async def until(self, condition: str) -> Any:
+        """Waits, by the browser's own frames, for a condition to hold."""
+        look = f"const look = () => ({condition}) ? done({condition}) : setTimeout(look, 20)"
+        poll = f"new Promise(done => {{ {look}; look() }})"
+        try:
+            return await asyncio.wait_for(self.run(poll), 30)
+        except TimeoutError:
+            pytest.fail(f"{condition} did not come true; the page says {self.complaints}")
+
+    async def picture(self, path: Path) -> None:
+        answer = await self.ask("Page.captureScreenshot", format="png")
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+
+@asynccontextmanager
+async def browse(url: str, microphone: Path, profile: Path) -> AsyncIterator[Tab]:
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=900,1000"]
+    flags += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--disable-dev-shm-usage"]
+    flags += [f"--use-file-for-fake-audio-capture={microphone}%noloop", f"--user-data-dir={profile}", "--mute-audio"]
+    flags += ["--no-first-run", "--disable-extensions", "--autoplay-policy=no-user-gesture-required"]
+    process = subprocess.Popen([str(BROWSER), *flags, "about:blank"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        address = next(found for line in process.stderr if (found := re.search(r"ws://\S+", line)))[0]
+        async with websockets.connect(address, max_size=None, compression=None) as root:
+            browser = Tab(root)
+            target = (await browser.ask("Target.createTarget", url="about:blank"))["targetId"]
+        page = re.sub(r"browser/.*", f"page/{target}", address)
+        async with websockets.connect(page, max_size=None, compression=None) as socket:
+            tab = Tab(socket)
+            for domain in ("Page", "Runtime", "Log"):
+                await tab.ask(f"{domain}.enable")
+            await tab.ask("Page.navigate", url=url)
+            await tab.until("document.readyState === 'complete' && document.getElementById('microphone')?.onclick")
+            yield tab
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def written(path: Path, samples: np.ndarray) -> Path:
+    """A WAV that begins with half a second of silence: a browser's microphone takes a moment."""
+    silence = np.zeros(4000, np.int16)
+    soundfile.write(path, np.concatenate([silence, samples, silence, silence]), 8000)
+    return path
+
+
+def pictures(name: str, tmp_path: Path) -> Path:
+    """Where a screenshot goes: for a person to look at, the folder in DS2_PICTURES."""
+    return Path(os.environ.get("DS2_PICTURES", tmp_path)) / f"{name}.png"
+
+
+def test_what_is_said_into_the_microphone_stands_on_the_page(
+    server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    text, samples = next(iter(spoken.items()))
+    microphone = written(tmp_path / "said.wav", samples)
+
+    async def visit() -> None:
+        async with browse(server.url, microphone, tmp_path / "profile") as tab:
+            await tab.run("document.getElementById('microphone').click()")
+            await tab.until(
+                "(document.getElementById('stable').textContent + "
+                "document.getElementById('partial').textContent).length > 8"
+            )
+            await tab.picture(pictures("page_partial", tmp_path))
+            await tab.until("document.getElementById('final').textContent")
+            await tab.run("document.getElementById('stop').click()")
+            await tab.until("document.getElementById('state').textContent === 'done'")
+            await tab.until("document.querySelectorAll('#latencies > div:not(.hidden)').length")
+            heard = await tab.run("document.getElementById('final').textContent")
+            latency = await tab.run("document.getElementById('latency').textContent")
+            await tab.picture(pictures("page_final", tmp_path))
+            assert heard.split() == text.split()
+            assert re.fullmatch(r"\d+ ms", latency)
+            assert tab.complaints == []
+
+    asyncio.run(visit())
+
+
+def test_a_file_is_heard_as_it_plays(server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path) -> None:
+    text, samples = list(spoken.items())[1]
+    recording = written(tmp_path / "file.wav", samples)
+
+    async def visit() -> None:
+        async with browse(server.url, recording, tmp_path / "profile") as tab:
+            root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
+            node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
+            await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
+            await tab.until("document.getElementById('state').textContent === 'done'")
+            heard = await tab.run("document.getElementById('final').textContent")
+            assert heard.split() == text.split()
+            assert tab.complaints == []
+
+    asyncio.run(visit())

@@ -1,0 +1,302 @@
+"""A live stream, in the worker that runs it but without its process: real model, real recordings, any chunking."""
+
+import itertools
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from serve.conftest import recordings
+
+from ds2.errors import InputError
+from ds2.recognizer import Recognizer
+from ds2.serve.config import DispatchConfig
+from ds2.serve.server import streaming_model
+from ds2.serve.stream import Failed, Final, LiveConfig, Partial, Setup, SpanEnd, StreamConfig, decode
+from ds2.serve.worker import Close, Command, End, Open, Sound, Worker, WorkerConfig, load
+
+
+@pytest.fixture(scope="module")
+def setup() -> Setup:
+    return load(WorkerConfig(streaming_model(), "cpu", 0, 8, LiveConfig(), DispatchConfig()))
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    return Recognizer.load(streaming_model())
+
+
+class Clients:
+    """What the clients of one worker have received; a step of the clock is 30 ms."""
+
+    def __init__(self, setup: Setup, policy: str = "eager"):
+        self.worker = Worker(setup, DispatchConfig(policy=policy))  # type: ignore[arg-type]
+        self.finals: dict[int, list[Final]] = {}
+        self.partials: dict[int, list[Partial]] = {}
+        self.failed: dict[int, str] = {}
+        self.ended: list[int] = []
+        self.heard: dict[int, float] = {}
+        self.now = 0.0
+
+    def tell(self, command: Command) -> None:
+        self._take(self.worker.obey(command, self.now))
+
+    def work(self) -> bool:
+        self.now += 0.03
+        batch = self.worker.dispatcher.take(self.now)
+        if batch:
+            self._take(self.worker.work(batch, self.now).results)
+        return bool(batch)
+
+    def finish(self) -> None:
+        while self.work():
+            pass
+
+    def text(self, stream: int) -> str:
+        return " ".join(final.transcript.text for final in self.finals.get(stream, []))
+
+    def _take(self, results: list) -> None:
+        for result in results:
+            self.heard[result.stream] = self.heard.get(result.stream, 0.0) + result.seconds
+            for event in result.events:
+                if isinstance(event, Final):
+                    self.finals.setdefault(result.stream, []).append(event)
+                elif isinstance(event, Partial):
+                    self.partials.setdefault(result.stream, []).append(event)
+                elif isinstance(event, SpanEnd):
+                    self.ended.append(result.stream)
+                elif isinstance(event, Failed):
+                    self.failed[result.stream] = event.reason
+
+
+def say(clients: Clients, stream: int, data: bytes, config: StreamConfig, size: int) -> None:
+    clients.tell(Open(stream, config))
+    for start in range(0, len(data), size):
+        clients.tell(Sound(stream, data[start : start + size]))
+        clients.work()
+    clients.tell(End(stream))
+    clients.finish()
+
+
+@pytest.mark.parametrize("policy", ["eager", "one-by-one", "wait-to-fill"])
+def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcripts(
+    setup: Setup, recognizer: Recognizer, policy: str
+) -> None:
+    """20 streams over 8 slots, cut at random, odd bytes included."""
+    clients, generator = Clients(setup, policy), random.Random(0)
+    sounds = dict(enumerate(recordings(20)))
+    waiting, live = list(sounds), {}
+    while waiting or live:
+        if waiting and len(live) < 8:
+            stream = waiting.pop(0)
+            live[stream] = sounds[stream][1].tobytes()
+            clients.tell(Open(stream, StreamConfig()))
+        for stream in generator.sample(sorted(live), generator.randint(0, len(live))):
+            size = generator.choice([1, 7, 640, 3001, 16000])
+            if live[stream]:
+                clients.tell(Sound(stream, live[stream][:size]))
+                live[stream] = live[stream][size:]
+            else:
+                clients.tell(End(stream))
+                del live[stream]
+                while stream not in clients.ended:
+                    clients.work()
+    clients.finish()
+    assert clients.failed == {}
+    right = 0
+    for stream, (text, samples) in sounds.items():
+        assert clients.text(stream) == recognizer.transcribe(samples.astype(np.float32) / 32768).text
+        right += clients.text(stream) == text
+    assert right >= 18
+    assert sorted(clients.worker.free) == list(range(8))
+
+
+def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer: Recognizer) -> None:
+    """Behind pauses that end utterances too: seconds from the start of the stream."""
+    samples = np.concatenate([np.concatenate([samples, np.zeros(12000, np.int16)]) for _, samples in recordings(3)])
+    clients = Clients(setup)
+    say(clients, 0, samples.tobytes(), StreamConfig(), 1600)
+    assert len(clients.finals[0]) == 3
+    words = [word for final in clients.finals[0] for word in final.transcript.words]
+    expected = recognizer.transcribe(samples.astype(np.float32) / 32768).words
+    assert [word.text for word in words] == [word.text for word in expected]
+    for word, other in zip(words, expected, strict=True):
+        assert word.start == pytest.approx(other.start, abs=0.0901)
+        assert word.end == pytest.approx(other.end, abs=0.0901)
+        assert 0 < word.confidence <= 1
+
+
+def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
+    samples = np.concatenate([np.concatenate([samples, np.zeros(12000, np.int16)]) for _, samples in recordings(2)])
+    clients = Clients(setup)
+    say(clients, 0, samples.tobytes(), StreamConfig(endpoints=False), 1600)
+    assert len(clients.finals[0]) == 1
+
+
+def test_silence_says_nothing(setup: Setup) -> None:
+    clients = Clients(setup)
+    say(clients, 0, bytes(2 * 8000 * 5), StreamConfig(), 1000)
+    assert clients.finals == {}
+    assert clients.ended == [0]
+
+
+def test_partial_results_grow_are_rare_and_tell_what_is_certain(setup: Setup) -> None:
+    clients = Clients(setup)
+    changes = shown = 0
+    for stream, (_, samples) in enumerate(recordings(10)):
+        say(clients, stream, samples.tobytes(), StreamConfig(stable=True), 480)
+        seen = clients.partials[stream]
+        final = clients.finals[stream][0].transcript.text
+        for earlier, later in itertools.pairwise(seen):
+            shown += 1
+            changes += not later.text.startswith(earlier.text)
+            assert earlier.text[: earlier.stable] == later.text[: earlier.stable]
+        assert all(final.startswith(partial.text[: partial.stable]) for partial in seen)
+        assert len(seen) <= len(samples) / 8000 / 0.1 + 1
+    assert changes <= 0.1 * shown
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000])
+def test_any_sample_rate(setup: Setup, rate: int) -> None:
+    text, samples = next(recordings(1))
+    from ds2.data.audio import resample
+
+    sound = resample(torch.from_numpy(samples.astype(np.float32) / 32768), 8000, rate)
+    clients = Clients(setup)
+    say(clients, 0, sound.numpy().tobytes(), StreamConfig(rate, "float32"), 5001)
+    assert clients.text(0) == text
+
+
+def test_mulaw_is_what_libsndfile_makes_of_it(setup: Setup, tmp_path: Path) -> None:
+    text, samples = next(recordings(1))
+    soundfile.write(tmp_path / "call.wav", samples, 8000, subtype="ULAW")
+    expected, _ = soundfile.read(tmp_path / "call.wav", dtype="float32")
+    coded = (tmp_path / "call.wav").read_bytes()[-len(samples) - len(samples) % 2 :][: len(samples)]
+    assert np.array_equal(decode(coded, "mulaw"), expected)
+    clients = Clients(setup)
+    say(clients, 0, coded, StreamConfig(8000, "mulaw"), 160)
+    assert clients.text(0) == text
+
+
+def test_a_reset_gives_the_final_result_and_the_stream_goes_on(setup: Setup) -> None:
+    (first, sound), (second, more) = recordings(2)
+    clients = Clients(setup)
+    clients.tell(Open(0, StreamConfig()))
+    clients.tell(Sound(0, sound.tobytes()))
+    clients.tell(End(0, last=False))
+    clients.tell(Sound(0, more.tobytes()))
+    clients.tell(End(0, last=False))
+    clients.tell(End(0, last=False))  # of nothing
+    clients.tell(End(0))
+    clients.finish()
+    assert clients.ended == [0, 0, 0, 0]
+    assert [final.transcript.text for final in clients.finals[0]] == [first, second]
+    assert clients.finals[0][1].transcript.words[0].start > len(sound) / 8000
+
+
+def test_nothing_at_all(setup: Setup) -> None:
+    clients = Clients(setup)
+    for stream, data in enumerate([b"", b"\0", b"\0\0"]):
+        say(clients, stream, data, StreamConfig(), 1)
+    assert clients.ended == [0, 1, 2]
+    assert clients.finals == {}
+
+
+def test_what_was_heard_is_told(setup: Setup) -> None:
+    clients = Clients(setup)
+    say(clients, 0, bytes(2 * 8000 * 3), StreamConfig(), 1000)
+    assert 3.0 <= clients.heard[0] < 4.0
+
+
+def test_nan_ends_its_stream_alone(setup: Setup) -> None:
+    text, samples = next(recordings(1))
+    clients = Clients(setup)
+    clients.tell(Open(0, StreamConfig()))
+    clients.tell(Open(1, StreamConfig(8000, "float32")))
+    clients.tell(Sound(1, np.full(4000, math.nan, "<f4").tobytes()))
+    say_rest(clients, 0, samples)
+    assert clients.text(0) == text
+    assert "NaN" in clients.failed[1]
+
+
+@pytest.mark.parametrize("fault", ["exception", "NaN"])
+def test_a_fault_inside_the_step_ends_its_stream_alone(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The model cannot take one of three streams in a batch, or makes NaN of it."""
+    sounds = list(recordings(3))
+    clients = Clients(setup)
+    for stream, (_, samples) in enumerate(sounds):
+        clients.tell(Open(stream, StreamConfig()))
+        clients.tell(Sound(stream, samples.tobytes()))
+    step = type(setup.model).step
+
+    def faulty(self: object, slots: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        ill = slots == clients.worker.slots.get(1, -1)
+        if fault == "exception" and bool(ill.any()):
+            raise RuntimeError("out of something")
+        return torch.where(ill[:, None, None], torch.nan, step(setup.model, slots, *rest))
+
+    monkeypatch.setattr(type(setup.model), "step", faulty)
+    for stream in range(3):
+        clients.tell(End(stream))
+    clients.finish()
+    assert [clients.text(stream) for stream in (0, 2)] == [sounds[0][0], sounds[2][0]]
+    assert "model" in clients.failed[1]
+    clients.tell(Sound(1, bytes(100)))  # the client does not know yet
+    assert 1 not in clients.worker.streams
+
+
+def test_samples_beyond_all_measure_harm_nobody(setup: Setup) -> None:
+    text, samples = next(recordings(1))
+    clients = Clients(setup)
+    clients.tell(Open(0, StreamConfig()))
+    clients.tell(Open(1, StreamConfig(8000, "float32")))
+    clients.tell(Sound(1, np.full(4000, 3e38, "<f4").tobytes()))
+    say_rest(clients, 0, samples)
+    assert clients.text(0) == text
+
+
+def test_a_stream_too_many_and_one_that_nobody_waits_for(setup: Setup) -> None:
+    clients = Clients(setup)
+    for stream in range(9):
+        clients.tell(Open(stream, StreamConfig()))
+    assert list(clients.failed) == [8]
+    clients.tell(Sound(3, bytes(4000)))
+    clients.tell(Close(3))
+    assert not clients.work()
+    clients.tell(Open(9, StreamConfig()))
+    assert 9 in clients.worker.streams
+
+
+def test_a_stream_that_floods_is_refused(setup: Setup) -> None:
+    worker = Worker(setup, DispatchConfig(bound=3))
+    worker.obey(Open(0, StreamConfig()), 0.0)
+    [result] = worker.obey(Sound(0, bytes(2 * 8000 * 10)), 0.0)
+    assert "faster" in result.events[0].reason  # type: ignore[union-attr]
+
+
+def test_wrong_settings_of_a_stream_are_named() -> None:
+    for config, word in (
+        ({"sample_rate": 4000.0}, "4000"),
+        ({"sample_rate": math.nan}, "nan"),
+        ({"encoding": "x"}, "x"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            StreamConfig(**config)  # type: ignore[arg-type]
+
+
+def test_infinite_samples_are_refused() -> None:
+    with pytest.raises(InputError, match="NaN"):
+        decode(np.array([0.0, math.inf], "<f4").tobytes(), "float32")
+
+
+def say_rest(clients: Clients, stream: int, samples: np.ndarray) -> None:
+    for start in range(0, len(samples), 800):
+        clients.tell(Sound(stream, samples[start : start + 800].tobytes()))
+        clients.work()
+    clients.tell(End(stream))
+    clients.finish()
