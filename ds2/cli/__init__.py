@@ -20,6 +20,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "info": recognition.info,
     "average": training.average,
     "bench-train": training.bench_train,
+    "tune": training.tune,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

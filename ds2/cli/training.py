@@ -65,6 +65,27 @@ def bench_train(
     return 0
 
 
+def tune(study: Positional[Path], output: Path) -> int:
+    """Search for a better configuration: trials side by side, those worse than the median ended early.
+
+    Example: ds2 tune recipes/digits/study.toml --output runs/study
+
+    Killed and started again, the search goes on, inside each training too.
+
+    Args:
+        study: TOML: config, method, trials, devices, and the [space] of any keys of the configuration.
+        output: Folder for the trials, results.md, best.toml and importance.png.
+    """
+    from ds2.train.search_results import write_results
+    from ds2.train.study import read_study
+    from ds2.train.tune import Tuner
+
+    tuner = Tuner(read_study(study), output)
+    tuner.run()
+    print(write_results(tuner.study, tuner.plan.config, output))
+    return 0
+
+
 def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
     """Average the weights of models that were trained from the same start, with other seeds or data.
 
