@@ -21,6 +21,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "average": training.average,
     "bench-train": training.bench_train,
     "tune": training.tune,
+    "report": training.report,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

@@ -86,6 +86,23 @@ def tune(study: Positional[Path], output: Path) -> int:
     return 0
 
 
+def report(run: Positional[Path], output: Path | None = None) -> int:
+    """One HTML file of a training run: curves, alignments, worst errors, what happens inside, data, configuration.
+
+    Example: ds2 report runs/digits
+
+    Args:
+        run: The --output folder of ds2 train, finished or not.
+        output: The file to write; by default report.html in that folder.
+    """
+    from ds2.train.report import write_report
+
+    target = output or run / "report.html"
+    write_report(run, target)
+    print(target)
+    return 0
+
+
 def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
     """Average the weights of models that were trained from the same start, with other seeds or data.
 

@@ -122,7 +122,8 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
     finally:
         for hook in hooks:
             hook.remove()
-    found = Observation(epoch, filters=model.convolutions[0].kernel.weight.detach()[:, 0].cpu().clone())
+    first = model.get_parameter("convolutions.0.kernel.weight")
+    found = Observation(epoch, filters=first.detach()[:, 0].cpu().clone())
     for (name, weight), gradient in zip(matrices.items(), gradients, strict=False):
         found.weights[name] = percentiles(weight)
         found.gradients[name] = percentiles(torch.zeros(1) if gradient is None else gradient)
