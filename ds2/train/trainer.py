@@ -79,7 +79,7 @@ class Trainer:
         self.ranks.broadcast(self.model)
         if self.ranks.number > 0:
             torch.manual_seed(hash((config.seed, self.ranks.number)))  # dropout of its own
-        freeze(self.model, config.start, 0)
+        freeze(self.model, config.start, 0)  # complains of names that are none
         self.strategy = self._make_strategy()
         if resuming:
             self._resume()
@@ -118,6 +118,7 @@ class Trainer:
     def _train_epoch(self, loader: Loader) -> None:
         state = self.state
         freeze(self.model.train(), self.config.start, state.epoch)
+        self.strategy.begin_epoch()
         self.corpus.sampler.begin(state.epoch, state.batch)
         title = f"epoch {state.epoch + 1}/{self.config.epochs}"
         total, done = self.corpus.sampler.heard(state.epoch), state.batch * self.config.batch_size
