@@ -21,6 +21,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "average": training.average,
     "tune-decoder": language_model.tune_decoder,
     "bench-train": training.bench_train,
+    "tune": training.tune,
+    "report": training.report,
     "segment": corpus.segment,
     "filter": corpus.filter,
     "make-corpus": corpus.make_corpus,

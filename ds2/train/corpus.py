@@ -82,6 +82,13 @@ class Corpus:
         """This rank's part of the dev set."""
         return self.plain(self.dev[self.ranks.number :: self.ranks.size])
 
+    def observed(self) -> Batch:
+        """A few dev utterances, evenly spaced in duration, the longest first; empty where none are asked for."""
+        few = sorted(self.dev, key=lambda utterance: -utterance.duration)
+        few = few[:: max(1, len(few) // max(1, self.config.observe))][: self.config.observe]
+        dataset = SpeechDataset(few, self.tokenizer, self.config.model.frontend.sample_rate)
+        return collate([dataset[0, index] for index in range(len(few))])
+
     def measure(self, frontend: Frontend) -> None:
         """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""
         every = max(1, len(self.train) // STATISTICS_UTTERANCES)
