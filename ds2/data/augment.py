@@ -185,7 +185,7 @@ def equalize(samples: Tensor, largest: float, generator: torch.Generator, knots:
 
 
 def augment_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """(B, F, T) standardised features, (B,) frames -> the same shape, warped and masked, where they lie if they can be."""
+    """(B, F, T) standardised features, (B,) frames -> the same shape, warped, and masked in place."""
     if config.frequency_warp != (1.0, 1.0):
         features = warp_frequency(features, _uniform_each(config.frequency_warp, len(features), generator))
     return mask_features(features, lengths, config, generator)
@@ -202,7 +202,7 @@ def warp_frequency(features: Tensor, factors: Tensor) -> Tensor:
 
 
 def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the training set's mean, in place."""
+    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the mean, in place."""
     batch, bins, frames = features.shape
     bands, spans = torch.zeros(batch, bins, dtype=torch.bool), torch.zeros(batch, frames, dtype=torch.bool)
     for _ in range(config.frequency_masks):
