@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ds2.corpus.charts import draw_corpus, draw_filter
+from ds2.corpus.charts import draw_corpus
 from ds2.corpus.pictures import draw_segment
 from ds2.corpus.recording import OVERVIEW_SECONDS, Record
 from ds2.corpus.score import FEATURES, features, words
@@ -39,8 +39,6 @@ def write_report(output: Path, corpus: "Corpus", to_check: Sequence[Utterance]) 
     pages = Pages(folder, output)
     if corpus.segments:
         draw_corpus(folder / "corpus.svg", corpus.segments)
-    if corpus.report is not None:
-        draw_filter(folder / "filter.svg", corpus.report)
     by_name: dict[str, list[Utterance]] = {record.name: [] for record in corpus.records}
     for utterance in corpus.segments:
         by_name[name_of(utterance)].append(utterance)

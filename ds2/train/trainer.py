@@ -76,7 +76,7 @@ class Trainer:
         self.dev_set = read_manifest(config.data.dev)
         start = Bundle.load(config.start_from) if config.start_from is not None else None
         if start is None:
-            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train_set), config.data.units)
+            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in utterances), config.data.units)
         else:
             self.tokenizer = Tokenizer(start.metadata["tokens"])
             check_characters(self.train_set, self.tokenizer)
