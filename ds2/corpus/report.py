@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ds2.corpus.charts import draw_corpus
 from ds2.corpus.pictures import draw_segment
@@ -141,8 +142,8 @@ class Pages:
                 for edit in align(words(utterance.text), words(utterance.extra["heard"]))
             ],
             "features": list(zip(FEATURES, features(utterance), strict=True)),
-            "audio": f"../{relative.as_posix()}",
-            "picture": picture.as_posix(),
+            "audio": quote(f"../{relative.as_posix()}"),
+            "picture": quote(picture.as_posix()),
         }
 
     def _render(self, template: str, name: str, **values: Any) -> None:
@@ -178,7 +179,7 @@ def overview(record: Record, segments: list[Utterance], chosen: set[int]) -> lis
                 "width": 1000 * each.duration / seconds,
                 "kept": each.extra["kept"],
                 "text": each.text,
-                "anchor": each.extra["id"] if id(each) in chosen else None,
+                "anchor": quote(each.extra["id"]) if id(each) in chosen else None,
             }
             for each in segments
             if start <= each.extra["start"] < start + seconds
