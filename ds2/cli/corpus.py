@@ -73,7 +73,7 @@ def filter(
         manifest: Any manifest, as of ds2 segment; an utterance is known by its id, else by file name and offset.
         output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
         checked: JSON Lines of id and true text of some utterances; without it what the model hears is the judge.
-        wer: Word error rate of the transcripts that are kept.
+        wer: Word error rate of the transcripts that are kept, as estimated on the checked ones; of no use without.
         keep: Share of the utterances to keep, in place of --wer.
         model: A bundle; by default the one that comes with the package.
         device: auto, cpu or cuda.
@@ -115,7 +115,7 @@ def make_corpus(
         output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
         model: A bundle; by default the one that comes with the package.
         checked: JSON Lines of id and true text: to_check.jsonl, corrected; the report's page helps with that.
-        wer: Word error rate of the transcripts that are kept, as estimated on the checked segments.
+        wer: Word error rate of the transcripts that are kept, as estimated on the checked segments; of no use without.
         keep: Share of the segments to keep, in place of --wer.
         mean: Length of a segment on average, in seconds.
         shortest: Least length, in seconds.

@@ -34,11 +34,15 @@ class Corpus:
         """
         self.config = config
         self.ranks = ranks
-        manifests = [part_of(read_manifest(path), config.data.fraction) for path in config.data.train]
+        whole = [read_manifest(path) for path in config.data.train]
+        manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
         self.train = [utterance for manifest in manifests for utterance in manifest]
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
-            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train), config.data.units)
+            self.tokenizer = Tokenizer.from_texts(
+                (utterance.text for manifest in whole for utterance in manifest),  # a fraction has the same alphabet
+                config.data.units,
+            )
         else:
             self.tokenizer = Tokenizer(start.metadata["tokens"])
             check_characters(self.train, self.tokenizer)
