@@ -3,9 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ds2.decoder import Hypothesis
 from ds2.text import Tokenizer
+
+if TYPE_CHECKING:
+    from ds2.decoder import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,15 @@ class Transcript:
     duration: float
 
 
-def make_transcript(hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Transcript:
+def make_transcript(
+    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
+) -> Transcript:
     """The transcript of a recording of `duration` seconds from a decoder's hypothesis."""
     words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
-def _words(hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
+def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
     for first, last in _word_spans(texts):

@@ -28,14 +28,13 @@ from starlette.websockets import WebSocket
 
 from ds2.bundle import read_metadata
 from ds2.errors import InputError
-from ds2.recognizer import choose_device
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
+from ds2.serve.messages import WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.openai import Transcriptions, problem, refusal_of
 from ds2.serve.pool import Pool
 from ds2.serve.vosk import VoskSession
-from ds2.serve.worker import WorkerConfig
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
@@ -66,7 +65,7 @@ class Application:
         Raises:
             InputError: the model cannot be loaded, or cannot stream.
         """
-        devices = [choose_device(name) for name in self.config.device.split(",")] * self.config.workers
+        devices = self.config.device.split(",") * self.config.workers
         slots = -(-self.config.limits.streams // len(devices))
         workers = [
             WorkerConfig(self.model, device, self.config.beam, slots, self.config.live, self.config.dispatch)
@@ -231,7 +230,6 @@ def run(config: ServeConfig) -> int:
 async def _serve(application: Application) -> None:
     config = application.config
     listening = _listen(config)
-    await application.start()
     settings = uvicorn.Config(
         make_app(application),
         host=config.host,
@@ -247,6 +245,7 @@ async def _serve(application: Application) -> None:
         timeout_graceful_shutdown=2,
     )
     try:
+        await application.start()
         server = Server(settings)
         server.application = application
         host, port = listening.getsockname()[:2]
@@ -256,6 +255,7 @@ async def _serve(application: Application) -> None:
     except (OSError, ssl.SSLError) as error:
         raise InputError(f"{config.certificate}: cannot be used for TLS ({error})") from error
     finally:
+        listening.close()
         application.stop()
 
 

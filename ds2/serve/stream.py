@@ -9,7 +9,6 @@ beam of its own. All times are seconds from the start of the stream.
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import soxr
@@ -18,76 +17,12 @@ from torch import Tensor
 from ds2.decoder.beam import BeamDecoder
 from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, LiveConfig, Partial, SpanEnd, StreamConfig
 from ds2.text import Tokenizer
 from ds2.transcript import Transcript, make_transcript
 
-Encoding = Literal["pcm16", "float32", "mulaw"]
-LOWEST_RATE, HIGHEST_RATE = 8000, 48000  # Hz
-SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
 SPEECH = 0.5  # a frame whose blank is less probable holds a label
 NOTHING_NEW = 0.98  # frames whose blank is always more probable change no partial result
-
-
-@dataclass(frozen=True)
-class StreamConfig:
-    """What a client says of its stream."""
-
-    sample_rate: float = 8000.0  # Hz
-    encoding: Encoding = "pcm16"
-    endpoints: bool = True  # a pause ends an utterance
-    stable: bool = False  # partial results say how much of them is certain
-
-    def __post_init__(self) -> None:
-        if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
-            raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
-        if self.encoding not in SAMPLE_BYTES:
-            raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
-
-
-@dataclass(frozen=True)
-class LiveConfig:
-    """How streams are cut and when results come."""
-
-    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
-    long_chunk_frames: int = 48  # of one taken where that much waits: at an end, or of an upload
-    partial_every: float = 0.1  # seconds between two partial results at least
-    pause: float = 0.6  # seconds without a label that end an utterance
-    long_utterance: float = 20.0  # seconds after which a shorter pause does
-    short_pause: float = 0.15  # seconds
-
-
-@dataclass(frozen=True)
-class Partial:
-    """What seems to be said so far in this utterance."""
-
-    text: str
-    stable: int = 0  # characters that no sound to come can change
-
-
-@dataclass(frozen=True)
-class Final:
-    """What was said in one utterance."""
-
-    transcript: Transcript
-    alternatives: tuple[tuple[Transcript, float], ...]  # best first, with log-probability
-    start: float  # seconds
-
-
-@dataclass(frozen=True)
-class SpanEnd:
-    """All of a span's results have come: it was ended by the client, by a reset or for good (`last`)."""
-
-    last: bool
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The stream is over; nothing more comes."""
-
-    reason: str
-
-
-Event = Partial | Final | SpanEnd | Failed
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,86 +17,24 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognizer import CLOSED_BEAM_WIDTH, Recognizer
-from ds2.serve.config import DispatchConfig
-from ds2.serve.dispatch import Dispatcher, Full, Work
-from ds2.serve.stream import Chunk, Event, Failed, LiveConfig, LiveStream, Setup, StreamConfig
+from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
+from ds2.serve.messages import (
+    Close,
+    Command,
+    End,
+    Failed,
+    Open,
+    Ready,
+    Report,
+    Result,
+    Sound,
+    Step,
+    StreamConfig,
+    WorkerConfig,
+)
+from ds2.serve.stream import Chunk, LiveStream, Setup
 
 log = logging.getLogger("ds2.serve")
-
-
-@dataclass(frozen=True)
-class WorkerConfig:
-    """What a model process needs to know."""
-
-    model: Path
-    device: str
-    beam: int
-    slots: int
-    live: LiveConfig
-    dispatch: DispatchConfig
-
-
-@dataclass(frozen=True)
-class Open:
-    stream: int
-    config: StreamConfig
-
-
-@dataclass(frozen=True)
-class Sound:
-    stream: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class End:
-    """The stream's sound ends here, for good or (not `last`) up to a final result."""
-
-    stream: int
-    last: bool = True
-
-
-@dataclass(frozen=True)
-class Close:
-    """Nobody waits for this stream any more."""
-
-    stream: int
-
-
-Command = Open | Sound | End | Close
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of a stream."""
-
-    stream: int
-    seconds: float  # of its sound that the model has heard since the last one
-    events: list[Event]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A batch that was run."""
-
-    size: int
-    frames: int  # of the front end, of each stream
-    seconds: float  # that it took, decoding included
-    waited: float  # seconds that its first chunk had waited
-    queue: int  # chunks that wait behind it
-
-
-@dataclass(frozen=True)
-class Report:
-    results: list[Result]
-    step: Step | None = None
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The model is loaded."""
-
-    sample_rate: int
 
 
 class Worker:
