@@ -20,6 +20,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "info": recognition.info,
     "average": training.average,
     "serve": serving.serve,
+    "bench-serve": serving.bench_serve,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

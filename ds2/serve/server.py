@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from types import FrameType
@@ -222,9 +223,18 @@ def run(config: ServeConfig) -> int:
     """
     model = config.model or streaming_model()
     read_metadata(model)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(Application(config, model)))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(Application(config, model)))
     return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: twice as fast as asyncio's own."""
+    with contextlib.suppress(ModuleNotFoundError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
 
 
 async def _serve(application: Application) -> None:
@@ -245,6 +255,7 @@ async def _serve(application: Application) -> None:
         timeout_graceful_shutdown=2,
     )
     try:
+        settings.load()  # a bad certificate is found before the model is loaded
         await application.start()
         server = Server(settings)
         server.application = application
