@@ -5,6 +5,7 @@ Latency is the paper's: from the end of the utterance, when the client has sent 
 
 import asyncio
 import json
+import math
 import random
 import statistics
 import time
@@ -176,12 +177,10 @@ def _batches(url: str) -> dict[float, float]:
             lines = answer.read().decode().splitlines()
     except OSError:
         return {}
-    bounds = [
-        line.split('"')[1::2] + line.rsplit(" ", 1)[1:] for line in lines if line.startswith("ds2_batch_size_bucket")
-    ]
-    sizes = np.array([float(bound) for bound, _ in bounds])
-    counts = np.diff([float(count) for _, count in bounds], prepend=0.0)
-    return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
+    buckets = [line.replace('"', " ").split() for line in lines if line.startswith("ds2_batch_size_bucket")]
+    counts = np.diff([float(bucket[-1]) for bucket in buckets], prepend=0.0)
+    sizes = [float(bucket[1]) for bucket in buckets]
+    return {size: float(count) for size, count in zip(sizes, counts, strict=True) if math.isfinite(size)}
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:

@@ -7,6 +7,7 @@ A span is one stream of the model and ends with its last frames; within it pause
 beam of its own. All times are seconds from the start of the stream.
 """
 
+import functools
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,11 @@ class Setup:
             name: -(-getattr(self.config, name) // stride) * stride for name in ("chunk_frames", "long_chunk_frames")
         }
         object.__setattr__(self, "config", replace(self.config, **sizes))
+
+    @functools.cached_property
+    def frame_seconds(self) -> float:
+        """Of an output frame."""
+        return self.model.config.frame_seconds
 
 
 @dataclass(frozen=True)
@@ -169,8 +175,8 @@ class LiveStream:
         return events
 
     def _heard(self, rows: Tensor, now: float) -> list[Event]:
-        blank = rows[:, 0].exp().numpy()
-        labels = np.flatnonzero(blank < SPEECH)
+        blank = np.exp(rows[:, 0].numpy())
+        labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
             self.last_label = self.frames - len(rows) + int(labels[-1])
         if self._pause_ends():
@@ -183,7 +189,7 @@ class LiveStream:
     def _pause_ends(self) -> bool:
         if not self.config.endpoints or self.last_label is None:
             return False
-        config, second = self.setup.config, 1 / self.setup.model.config.frame_seconds
+        config, second = self.setup.config, 1 / self.setup.frame_seconds
         long = self.frames - self.utterance_start > config.long_utterance * second
         pause = config.short_pause if long else config.pause
         return self.frames - 1 - self.last_label >= pause * second
@@ -203,7 +209,7 @@ class LiveStream:
 
     def _finish_utterance(self) -> list[Event]:
         """The final result of what was said since the last one; nothing, if nothing was."""
-        seconds = self.setup.model.config.frame_seconds
+        seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
         found = []

@@ -102,7 +102,12 @@ class Worker:
                 return [result for work in batch for result in self._run([work], now)]
             log.exception("a step failed")
             return [self._fail(batch[0].stream, "the model failed on this stream")]
-        return [self._decode(work, rows, now) for work, rows in zip(batch, log_probs, strict=True)]
+        finite = log_probs.isfinite().all(2).all(1).tolist()
+        rows = zip(batch, log_probs, finite, strict=True)
+        return [
+            self._decode(work, found, now) if good else self._fail(work.stream, "the model gave no finite result")
+            for work, found, good in rows
+        ]
 
     def _step(self, batch: Sequence[Work[Chunk]]) -> torch.Tensor:
         slots = [self.slots[work.stream] for work in batch]
@@ -115,8 +120,6 @@ class Worker:
     def _decode(self, work: Work[Chunk], rows: torch.Tensor, now: float) -> Result:
         number = work.stream
         stream, chunk = self.streams[number], work.payload
-        if not bool(rows.isfinite().all()):
-            return self._fail(number, "the model gave no finite result for this stream")
         try:
             events = stream.advance(chunk, rows, now)
         except Exception:
