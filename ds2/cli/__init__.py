@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "filter": corpus.filter,
     "make-corpus": corpus.make_corpus,
     "serve": serving.serve,
+    "bench-serve": serving.bench_serve,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

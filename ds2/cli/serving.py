@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from tyro.conf import Positional
 
+from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
@@ -43,3 +45,45 @@ def serve(
     settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     log_to_stderr()
     return run(settings)
+
+
+def bench_serve(
+    manifest: Positional[Path],
+    url: str = "ws://127.0.0.1:2700",
+    streams: str = "10,20,30",
+    seconds: float = 20.0,
+    output: Path | None = None,
+) -> int:
+    """Measure a server under a load of live streams in real time: latency, word error rate, batch sizes.
+
+    Example: ds2 bench-serve recipes/digits/data/test.jsonl --streams 10,20,30 --output load
+
+    Args:
+        manifest: What is said.
+        url: The server, of ours or one that speaks Vosk's protocol.
+        streams: How many at once; several numbers with commas between.
+        seconds: How long each number is held.
+        output: Folder for load.json, batches.png and latency.png.
+    """
+    import asyncio
+    import json
+
+    from ds2.files import make_folder, whole_file
+    from ds2.serve.load import apply_load, read_recordings, table
+
+    if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
+        raise InputError(f"--streams {streams}: expected numbers from 1 on, such as 10,20,30")
+    recordings = read_recordings(manifest)
+    outcomes = []
+    for number in map(int, streams.split(",")):
+        outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
+        print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
+    if output is not None:
+        from ds2.serve.figures import draw_batches, draw_latencies
+
+        make_folder(output)
+        draw_batches(output / "batches.png", outcomes)
+        draw_latencies(output / "latency.png", {"": outcomes})
+        with whole_file(output / "load.json") as partial:
+            partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
+    return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED

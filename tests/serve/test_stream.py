@@ -14,10 +14,24 @@ from serve.conftest import recordings
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.recognizer import Recognizer
-from ds2.serve.config import DispatchConfig
+from ds2.serve.dispatch import DispatchConfig
+from ds2.serve.messages import (
+    Close,
+    Command,
+    End,
+    Failed,
+    Final,
+    LiveConfig,
+    Open,
+    Partial,
+    Sound,
+    SpanEnd,
+    StreamConfig,
+    WorkerConfig,
+)
 from ds2.serve.server import streaming_model
-from ds2.serve.stream import Failed, Final, LiveConfig, Partial, Setup, SpanEnd, StreamConfig, decode
-from ds2.serve.worker import Close, Command, End, Open, Sound, Worker, WorkerConfig, load
+from ds2.serve.stream import Setup, decode
+from ds2.serve.worker import Worker, load
 
 
 @pytest.fixture(scope="module")
