@@ -29,7 +29,6 @@ from ds2.model.streaming import StreamingModel
 from ds2.recognizer import Recognizer
 from ds2.serve.figures import draw_batches, draw_latencies
 from ds2.serve.load import Outcome, Recording, apply_load, read_recordings, table
-from ds2.serve.server import streaming_model
 from ds2.transcript import make_transcript
 
 POLICIES = ("eager", "one-by-one", "wait-to-fill")
@@ -123,7 +122,7 @@ def server(system: str) -> Iterator[str]:
 async def serve_loops() -> None:
     """A connection, a stream, a loop; the model runs in a pool of threads, as many as there are cores."""
     torch.set_num_threads(1)
-    recognizer = Recognizer.load(streaming_model())
+    recognizer = Recognizer.load("digits-streaming")
     pool = ThreadPoolExecutor(os.cpu_count())
     _Loop(recognizer).end()  # compiles
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
 
@@ -15,7 +16,7 @@ Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(n
 
 def serve(
     config: Path | None = None,
-    model: Path | None = None,
+    model: str | None = None,
     host: str | None = None,
     port: int | None = None,
     workers: int | None = None,
@@ -27,7 +28,7 @@ def serve(
 
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
-        model: A bundle of a forward-only model; by default the streaming digits model of the package.
+        model: A bundle of a forward-only model, or the name of one in the package; by default digits-streaming.
         host: Address to listen on; 0.0.0.0 for other machines.
         port: Port to listen on; 0 takes a free one.
         workers: Model processes.
@@ -39,7 +40,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise InputError(f"serve: {error.name} is not installed; pip install 'ds2[serve]'") from error
 
-    named = {"host": host, "port": port, "workers": workers, "model": model and model.absolute()}
+    named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}
     pairs = (setting.partition("=") for setting in set_)
     settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)

@@ -27,7 +27,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from ds2.bundle import read_metadata
+from ds2.bundle import locate, read_metadata
 from ds2.errors import InputError
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
@@ -221,7 +221,7 @@ def run(config: ServeConfig) -> int:
     Raises:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
-    model = config.model or streaming_model()
+    model = config.model or locate("digits-streaming")
     read_metadata(model)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Application(config, model)))
@@ -275,18 +275,6 @@ def _listen(config: ServeConfig) -> socket.socket:
         return socket.create_server((config.host, config.port), backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
-
-
-def streaming_model() -> Path:
-    """The bundle that comes with the package.
-
-    Raises:
-        InputError: the package was installed without it.
-    """
-    path = Path(str(resources.files("ds2") / "models" / "digits-streaming.safetensors"))
-    if not path.exists():
-        raise InputError(f"{path}: the bundled model is missing; name one with --model")
-    return path
 
 
 class JsonLines(logging.Formatter):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ds2.bundle import Bundle
 from ds2.data.manifest import read_manifest
+from ds2.decoder_options import DecoderOptions
 from ds2.evaluate import evaluate
 from ds2.recognizer import Recognizer
 from ds2.train.power_law import draw_power_laws
@@ -36,7 +37,7 @@ def main() -> None:
     for fraction in FRACTIONS:
         epochs = min(arguments.longest, round(arguments.epochs / fraction))
         bundle = train(fraction, epochs, data, arguments.output / f"{fraction:g}")
-        recognizer = Recognizer.load(bundle, beam_width=0)
+        recognizer = Recognizer.load(bundle, options=DecoderOptions(beam=0))
         hours = Bundle.load(bundle).metadata["training"]["hours"]
         rates = {name: evaluate(recognizer, utterances).words.rate for name, utterances in sets.items()}
         for name, rate in rates.items():

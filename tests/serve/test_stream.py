@@ -11,6 +11,7 @@ import soundfile
 import torch
 from serve.conftest import recordings
 
+from ds2.bundle import locate
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.recognizer import Recognizer
@@ -29,19 +30,18 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.server import streaming_model
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
 
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(WorkerConfig(streaming_model(), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
+    return load(WorkerConfig(locate("digits-streaming"), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
 
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer.load(streaming_model())
+    return Recognizer.load("digits-streaming")
 
 
 class Clients:
