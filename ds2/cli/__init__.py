@@ -20,6 +20,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "info": recognition.info,
     "average": training.average,
     "bench-train": training.bench_train,
+    "find-rate": training.find_rate,
     "tune": training.tune,
     "report": training.report,
 }
