@@ -21,6 +21,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "average": training.average,
     "tune-decoder": language_model.tune_decoder,
     "bench-train": training.bench_train,
+    "find-rate": training.find_rate,
     "tune": training.tune,
     "report": training.report,
     "segment": corpus.segment,

@@ -70,6 +70,38 @@ def bench_train(
     return 0
 
 
+def find_rate(
+    config: Positional[Path], output: Path, batches: int = 100, set_: Settings = (), device: str = "auto"
+) -> int:
+    """Suggest optimizer.learning_rate: a short training whose rate grows until the loss runs away.
+
+    Example: ds2 find-rate recipes/digits/comparison.toml --output runs/rate
+
+    Args:
+        config: The recipe's train.toml.
+        output: Folder for rates.png.
+        batches: Minibatches to train, at the most.
+        set_: Overrides a key of the configuration; may be repeated.
+        device: auto, cpu or cuda.
+    """
+    import tempfile
+
+    from ds2.config import load_config
+    from ds2.files import make_folder
+    from ds2.recognizer import choose_device
+    from ds2.train.config import TrainConfig
+    from ds2.train.rate_finder import draw_rates
+    from ds2.train.rate_finder import find_rate as find
+    from ds2.train.trainer import Trainer
+
+    make_folder(output)
+    with tempfile.TemporaryDirectory() as folder:
+        test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
+    draw_rates(output / "rates.png", test)
+    print(f"optimizer.learning_rate = {test.suggestion:.1e}")
+    return 0
+
+
 def tune(study: Positional[Path], output: Path) -> int:
     """Search for a better configuration: trials side by side, those worse than the median ended early.
 

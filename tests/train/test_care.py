@@ -18,6 +18,7 @@ from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
 from ds2.train.objective import Objective, to_uniform
+from ds2.train.rate_finder import draw_rates, find_rate
 from ds2.train.trainer import Trainer
 
 Manifests = Callable[[int], Path]
@@ -275,3 +276,19 @@ def test_options_that_do_not_go_together_are_refused() -> None:
         configuration(Path("a"), parallel=parallel, optimizer=OptimizerConfig(average_decay=0.9))
     with pytest.raises(ValueError, match="float16"):
         configuration(Path("a"), parallel=parallel, compute=ComputeConfig("float16"))
+
+
+def test_the_rate_test_stops_where_the_loss_runs_away(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Without batch normalisation it does, soon; the suggestion, well below, trains."""
+    model = dataclasses.replace(TINY, batch_norm=False)
+    config = configuration(spoken_digits(8), model=model, optimizer=OptimizerConfig("sgd", 1.0, 0.9))
+    test = find_rate(Trainer(config, tmp_path / "run"), 60)
+    assert test.rates == sorted(test.rates)
+    assert len(test.rates) < 60
+    assert test.losses[-1] > 2 * min(test.losses) or test.losses[-1] != test.losses[-1]
+    draw_rates(tmp_path / "rates.png", test)
+    assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
+    optimizer = OptimizerConfig("sgd", test.suggestion, 0.9)
+    trainer = Trainer(dataclasses.replace(config, optimizer=optimizer, epochs=10), tmp_path / "after")
+    trainer.run()
+    assert trainer.state.history[-1]["loss"] < 0.9 * trainer.state.history[0]["loss"]
