@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=HERE / "data" / "numbers", help="from prepare.py")
+    parser.add_argument("--data", type=Path, default=HERE / "data" / "digits", help="from prepare.py")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--epochs", type=float, default=4, help="of the whole training set")
     parser.add_argument("--longest", type=int, default=60, help="epochs of a small part")
