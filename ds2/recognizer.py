@@ -1,8 +1,8 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,14 @@ from torch import Tensor
 from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
-from ds2.decoder import greedy
+from ds2.decoder import Hypothesis, greedy
+from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.decoding import make_beam
 from ds2.errors import InputError
+from ds2.jobs import Job, Result, Segment, Window, padded_groups
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer, split_words
 from ds2.transcript import Transcript, make_transcript
@@ -29,45 +31,8 @@ CORE_SECONDS = 20.0  # of a long recording that one window of the model answers 
 CONTEXT_SECONDS = 5.0  # heard on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are taken in windows
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
+ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A file, or `duration` seconds of it from `offset` (seconds) on."""
-
-    path: Path
-    offset: float = 0.0
-    duration: float | None = None
-
-
-@dataclass(frozen=True)
-class Window:
-    """Samples for one pass of the model, and which of its output frames count (None: to the end)."""
-
-    samples: Tensor
-    first_frame: int = 0
-    last_frame: int | None = None
-
-
-@dataclass
-class Job:
-    """One recording on its way: the log-probabilities of its windows in order, or what went wrong."""
-
-    segment: Segment
-    duration: float = 0.0
-    parts: list[Tensor | None] = field(default_factory=list)
-    read: bool = False  # all its windows have been cut
-    error: InputError | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.error is not None or (self.read and all(part is not None for part in self.parts))
-
-    @property
-    def result(self) -> "tuple[Segment, float, Tensor | InputError]":
-        """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
-        return self.segment, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
 
 
 class Recognizer:
@@ -151,10 +116,13 @@ class Recognizer:
 
         Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files.
         """
-        for segment, duration, log_probs in self.log_probs_of_files(segments):
-            yield segment, self.decode(log_probs, duration) if isinstance(log_probs, Tensor) else log_probs
+        for group in padded_groups(self.log_probs_of_files(segments), GROUP_SECONDS):
+            good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, Tensor)]
+            transcripts = iter(self._decode(good))
+            for segment, _, result in group:
+                yield segment, result if isinstance(result, InputError) else next(transcripts)
 
-    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, float, Tensor | InputError]]:
+    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[Result]:
         """As `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
         jobs: list[Job] = []
         group: list[tuple[Job, int, Window]] = []
@@ -242,8 +210,32 @@ class Recognizer:
 
     def decode(self, log_probs: Tensor, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
-        batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
-        found = greedy(batch, lengths) if self.beam is None else self.beam(batch, lengths)[0]
+        return self._decode([(log_probs, duration)])[0]
+
+    def _decode(self, recordings: list[tuple[Tensor, float]]) -> list[Transcript]:
+        """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
+        if not recordings:
+            return []
+        rows = [log_probs for log_probs, _ in recordings]
+        found = self._search(
+            torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor(list(map(len, rows)))
+        )
+        return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
+
+    def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        device = self.model.output.weight.device
+        if self.beam is None:
+            return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
+        if device.type == "cuda" and len(lengths) >= ON_GPU:
+            return self._batched(log_probs.to(device), lengths)
+        return self.beam(log_probs, lengths)
+
+    @functools.cached_property
+    def _batched(self) -> BatchedDecoder:
+        assert self.beam is not None
+        return BatchedDecoder(*self.beam.problem)
+
+    def _transcript(self, found: list[Hypothesis], duration: float) -> Transcript:
         if self.rescorer is not None and self.beam is not None:
             config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in found]
             found = rescore(found, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)

@@ -80,6 +80,7 @@ class BeamDecoder:
             ValueError: a closed search without a lexicon; a language model without `lm_words`, or the other way round.
         """
         self.config = config = config or BeamConfig()
+        self.problem = (config, lexicon, lm, lm_words)
         if config.closed and lexicon is None:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):

@@ -1,0 +1,294 @@
+"""Prefix beam search of a whole batch at once, in torch operations on the device that holds the log-probabilities.
+
+What beam.py searches, by the same formula; every step is an operation over (B utterances, W prefixes, K symbols):
+
+    W prefixes --+-- stay as they are ---- (B, W) ----+-- the W best --> W prefixes
+                 +-- with one more label - (B, W, K) -+
+
+A prefix is known by a hash of its labels, so that two ways to one are added up. For each frame is kept where the best
+alignment of every prefix came from; followed back, it gives labels and times. No shape depends on what is computed, so
+no frame waits for the host; an utterance that ends before others goes on in certain blanks, which change nothing.
+"""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.decoder import beam_kernels as kernels
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.greedy import BLANK, collapse
+from ds2.decoder.hypothesis import Hypothesis, frame_counts
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import NGram
+from ds2.decoder.tables import OUTSIDE, LexiconTable, NGramTable, lexicon_table, ngram_table
+from ds2.errors import InputError
+
+MULTIPLIER = 6364136223846793005  # of the hash of prefixes (Knuth's, modulo 2 ** 64)
+BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
+
+
+class Beam(NamedTuple):
+    """Prefixes, (B, W) each; one whose probabilities are 0 is none. Scores are natural logarithms in float64."""
+
+    blank: Tensor  # of all alignments that end in the blank, gains included
+    label: Tensor  # of all that end in the last label
+    gains: Tensor  # from language model and bonuses
+    best_blank: Tensor  # of the best alignment of either ending
+    best_label: Tensor
+    from_blank: Tensor  # 2 * its prefix one frame ago + its ending there
+    from_label: Tensor
+    last: Tensor  # label; BLANK of the empty prefix
+    hash: Tensor
+    parent: Tensor  # hash without the last label
+    lm: Tensor  # state
+    node: Tensor  # of the lexicon
+
+
+class Symbols(NamedTuple):
+    """What may follow in a frame, for each utterance."""
+
+    blank: Tensor  # (B, 1) log-probability
+    labels: Tensor  # (B, K)
+    scores: Tensor  # (B, K) log-probabilities, -inf of a label that is not tried
+
+
+class BatchedDecoder(BeamDecoder):
+    """A BeamDecoder that searches batches on their own device; streams as ever."""
+
+    def __init__(
+        self,
+        config: BeamConfig | None = None,
+        lexicon: Lexicon | None = None,
+        lm: NGram | None = None,
+        lm_words: "np.ndarray | None" = None,
+    ):
+        super().__init__(config, lexicon, lm, lm_words)
+        self._order = lm.order if lm is not None else 1
+        self._kind, self._space = int(self._whole[kernels.LM_KIND]), int(self._whole[kernels.SPACE])
+        self._bonus, self._unknown_score = float(self._real[kernels.BONUS]), float(self._real[kernels.UNKNOWN_SCORE])
+        self._spells = len(self._lexicon[3]) > 1 and self._kind != kernels.TOKENS
+        self._device: torch.device | None = None  # where the tables are
+
+    @torch.inference_mode()
+    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        """(B, T, V) log-probabilities on any device, (B,) frames -> for each utterance its n-best, best first.
+
+        Raises:
+            InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
+            ValueError: lengths that do not fit.
+        """
+        counts = frame_counts(log_probs, lengths)
+        if not counts:
+            return []
+        if log_probs.device != self._device:
+            self._move(log_probs.device)
+        log_probs = _padded(log_probs, counts)
+        labels, scores = self._choose(log_probs)
+        beam, steps = self._begin(len(counts)), []
+        for t in range(max(counts)):
+            beam = self._step(beam, Symbols(log_probs[:, t, BLANK, None].double(), labels[:, t], scores[:, t]))
+            steps.append(torch.stack((beam.from_blank, beam.from_label, beam.last)).int())
+        return self._finish(beam, steps, log_probs, counts)
+
+    def _move(self, device: torch.device) -> None:
+        self._device = device
+        self._ngram: NGramTable = ngram_table(self._lm, self._order, device)
+        self._words: LexiconTable = lexicon_table(self._lexicon, self._boosts, self._numbers, device)
+
+    def _begin(self, utterances: int) -> Beam:
+        """The empty prefix alone."""
+        zero = torch.zeros(utterances, 1, dtype=torch.float64, device=self._device)
+        none = torch.zeros_like(zero, dtype=torch.int64)
+        never, start = zero - math.inf, none + self._lm_start
+        return Beam(zero, never, zero, zero, never, none, none, none + BLANK, none + 1, none, start, none)
+
+    def _choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, K) labels worth trying in each frame, best first, the space once more at the end; their scores.
+
+        The fewest that reach the cumulative probability, the blank counted among them, and no more than max_symbols.
+        """
+        config, blank = self.config, log_probs[..., BLANK, None].double()
+        scores, labels = log_probs[..., 1:].topk(min(config.max_symbols, log_probs.shape[2] - 1), dim=2)
+        scores, labels = scores.double(), labels + 1
+        after_blank = blank >= scores
+        reached = scores.exp().cumsum(2) - scores.exp() + torch.where(after_blank, blank.exp(), 0.0)
+        tried = torch.arange(scores.shape[2], device=self._device) + after_blank.long() < config.max_symbols
+        if config.cumulative_probability < 1:
+            tried &= reached < config.cumulative_probability
+        if self._space >= 0:
+            space = log_probs[..., self._space, None].double()
+            there = (tried & (labels == self._space)).any(2, keepdim=True)
+            labels = torch.cat((labels, torch.full_like(there, self._space, dtype=labels.dtype)), 2)
+            scores, tried = torch.cat((scores, space), 2), torch.cat((tried, ~there), 2)
+        if config.blank_skip < 1:
+            tried &= blank.exp() < config.blank_skip
+        return labels, scores.masked_fill(~tried, -math.inf)
+
+    def _step(self, beam: Beam, frame: Symbols) -> Beam:
+        """One frame: all candidates, of which the best remain."""
+        same = beam.last[..., None] == frame.labels[:, None]  # (B, W, K)
+        on = torch.where(same, frame.scores[:, None], -math.inf).amax(2)  # (B, W) score of the last label
+        elder, has_elder = _elders(beam)
+        stay = _stay(beam, frame.blank, on, elder, has_elder)
+        # A prefix that is in the beam already is no new one.
+        there = torch.zeros_like(same, dtype=torch.int32)
+        there.scatter_add_(1, elder[..., None].expand_as(same), (same & has_elder[..., None]).int())
+        more = self._more(beam, frame, same, there > 0)
+        joined = Beam(*(torch.cat((a, b.flatten(1)), 1) for a, b in zip(stay, more, strict=True)))
+        return self._select(joined)
+
+    def _more(self, beam: Beam, frame: Symbols, same: Tensor, there: Tensor) -> Beam:
+        """(B, W, K) all prefixes with one more label."""
+        beam = Beam(*(column[..., None].expand_as(same) for column in beam))
+        labels, scores = frame.labels[:, None].expand_as(same), frame.scores[:, None]
+        gain, lm, node = self._extend(beam, labels)
+        both = torch.logaddexp(beam.blank, beam.label)
+        label = torch.where(same, beam.blank, both) + scores + gain
+        best, origin = _before(beam, same, _places(beam.blank, 1))
+        never = torch.full_like(label, -math.inf)
+        mixed = beam.hash * MULTIPLIER + labels
+        return Beam(
+            never, label.masked_fill(there, -math.inf), beam.gains + gain, never, best + scores,
+            torch.zeros_like(origin), origin, labels, mixed ^ mixed >> 29, beam.hash, lm, node,
+        )  # fmt: skip
+
+    def _select(self, candidates: Beam) -> Beam:
+        """The beam_width best of (B, N) candidates, without those that lie too far below the best."""
+        totals = torch.logaddexp(candidates.blank, candidates.label)
+        totals, chosen = totals.topk(min(self.config.beam_width, totals.shape[1]), 1)
+        dropped = totals < totals[:, :1] - self.config.score_threshold
+        beam = Beam(*(column.gather(1, chosen) for column in candidates))
+        blank, label = (score.masked_fill(dropped, -math.inf) for score in (beam.blank, beam.label))
+        return beam._replace(blank=blank, label=label)
+
+    def _extend(self, beam: Beam, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, W, K) gain, state of the language model and node of the lexicon behind one more label."""
+        if self._kind == kernels.TOKENS:
+            number = self._words.numbers[labels]
+            log_prob, lm = self._ngram.advance(beam.lm, number.clamp(min=0))
+            gain = self.config.lm_weight * log_prob + self._bonus
+            return torch.where(number < 0, 0.0, gain), torch.where(number < 0, beam.lm, lm), beam.node
+        if not self._spells:
+            return torch.zeros_like(beam.gains), beam.lm, beam.node
+        node, hoped = self._words.step(beam.node, labels), self._words.hoped(beam.node)
+        unknown = -math.inf if self.config.closed else torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score)
+        gain = torch.where(node == OUTSIDE, unknown, self._words.hoped(node)) - hoped
+        end_gain, end_lm = self._end_word(beam.lm[..., 0], beam.node[..., 0])
+        space = labels == self._space
+        gain = torch.where(space, end_gain[..., None], gain)
+        return gain, torch.where(space, end_lm[..., None], beam.lm), torch.where(space, 0, node)
+
+    def _end_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, W) gain of ending the word here, -inf where it may not, and the language model's state behind it."""
+        table, word = self._words, torch.where(node == OUTSIDE, -1, self._words.words[node.clamp(min=0)])
+        known, after = word >= 0, lm
+        gain = torch.full_like(node, self._bonus, dtype=torch.float64)
+        if self._kind == kernels.WORDS:
+            number = torch.where(known, table.numbers[word.clamp(min=0)], kernels.UNKNOWN)
+            log_prob, after = self._ngram.advance(lm, number)
+            gain = gain + self.config.lm_weight * log_prob
+        left = torch.where(node == OUTSIDE, 0.0, self._unknown_score)  # who left the lexicon has paid already
+        gain = gain + torch.where(known, table.boosts[word.clamp(min=0)], left) - table.hoped(node)
+        if self.config.closed:
+            return gain.masked_fill(~known, -math.inf), after
+        return gain.masked_fill(node == 0, 0.0), torch.where(node == 0, lm, after)  # two spaces in a row end no word
+
+    def _finish(self, beam: Beam, steps: list[Tensor], log_probs: Tensor, counts: list[int]) -> list[list[Hypothesis]]:
+        """The n-best of each utterance, by one transfer of the labels, and of the scores of their best alignments."""
+        totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
+        broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # no word may end here: better a broken one
+        gains = gains.masked_fill(broken, 0.0)
+        scores, slots = (totals + gains).topk(min(self.config.best, totals.shape[1]), 1)
+        gains = (beam.gains + gains).gather(1, slots)
+        paths = _trace(beam, steps, slots)
+        peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()
+        rows = zip(paths.transpose(1, 2).tolist(), peaks, scores.tolist(), gains.tolist(), counts, strict=True)
+        return [_hypotheses(*row) or [Hypothesis(score=-math.inf)] for row in rows]
+
+    def _final_gains(self, beam: Beam) -> Tensor:
+        """(B, W) what each prefix gains when the utterance ends here: its last word, and </s>."""
+        gains, after = torch.zeros_like(beam.gains), beam.lm
+        if self._spells:
+            end_gain, end_lm = self._end_word(beam.lm, beam.node)
+            gains, after = torch.where(beam.node == 0, 0.0, end_gain), torch.where(beam.node == 0, beam.lm, end_lm)
+        if self._kind != kernels.NO_LM and self._sentence_end >= 0:
+            log_prob, _ = self._ngram.advance(after, torch.full_like(after, self._sentence_end))
+            gains = gains + self.config.lm_weight * log_prob
+        return gains
+
+
+def _padded(log_probs: Tensor, counts: list[int]) -> Tensor:
+    """Certain blanks behind the end of every utterance; nothing longer than the longest."""
+    log_probs = log_probs.detach()[:, : max(counts)]
+    if log_probs.dtype != torch.float64:
+        log_probs = log_probs.float()
+    frames = torch.arange(log_probs.shape[1], device=log_probs.device)
+    over = frames >= torch.tensor(counts, device=log_probs.device)[:, None]
+    log_probs = log_probs.masked_fill(over[..., None], -math.inf)
+    log_probs[..., BLANK].masked_fill_(over, 0.0)
+    if bad := (~(log_probs < math.inf).all(2).all(1)).nonzero().flatten().tolist():  # false for NaN too
+        raise InputError(f"utterance {bad[0]}: log_probs hold NaN or +inf; check the model and its input")
+    return log_probs
+
+
+def _places(columns: Tensor, dim: int) -> Tensor:
+    """The place of each element along a dimension."""
+    shape = [-1 if d == dim else 1 for d in range(columns.dim())]
+    return torch.arange(columns.shape[dim], device=columns.device).view(shape).expand_as(columns)
+
+
+def _elders(beam: Beam) -> tuple[Tensor, Tensor]:
+    """(B, W) where the prefix without the last label is in the beam, and whether it is."""
+    alive = torch.logaddexp(beam.blank, beam.label) > -math.inf
+    match = (beam.parent[:, :, None] == beam.hash[:, None]) & alive[:, :, None] & alive[:, None]
+    found, elder = match.byte().max(2)
+    return elder, found > 0
+
+
+def _before(beam: Beam, same: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Score of the best alignment that a label may follow, the `same` as the last only behind a blank; its origin."""
+    by_label = ~same & (beam.best_label > beam.best_blank)
+    best = torch.where(by_label, beam.best_label, beam.best_blank)
+    return best, 2 * places + torch.where(by_label, BY_LABEL, BY_BLANK)
+
+
+def _stay(beam: Beam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> Beam:
+    """(B, W) the same prefixes one frame on: a blank behind them, their last label again, or reached once more."""
+    both, places = torch.logaddexp(beam.blank, beam.label), _places(beam.blank, 1)
+    elders = Beam(*(column.gather(1, elder) for column in beam))
+    same = elders.last == beam.last
+    reached = torch.where(same, elders.blank, both.gather(1, elder)) + on + beam.gains - elders.gains
+    label = torch.logaddexp(beam.label + on, torch.where(has_elder, reached, -math.inf))
+    best, origin = _before(elders, same, elder)
+    anew, held = torch.where(has_elder, best + on, -math.inf), beam.best_label + on
+    best_blank, from_blank = _before(beam, torch.zeros_like(same), places)
+    return beam._replace(
+        blank=both + blank, label=label,
+        best_blank=best_blank + blank, from_blank=from_blank,
+        best_label=torch.maximum(anew, held), from_label=torch.where(anew > held, origin, 2 * places + BY_LABEL),
+    )  # fmt: skip
+
+
+def _trace(beam: Beam, steps: list[Tensor], slots: Tensor) -> Tensor:
+    """(B, T, N) symbols of the best alignment of each of (B, N) prefixes, from the last frame to the first."""
+    ending = (beam.best_label > beam.best_blank).gather(1, slots).long()
+    path = []
+    for from_blank, from_label, last in reversed(steps):
+        path.append(torch.where(ending == BY_LABEL, last.gather(1, slots), BLANK))
+        origin = torch.where(ending == BY_LABEL, from_label.gather(1, slots), from_blank.gather(1, slots))
+        slots, ending = (origin >> 1).long(), origin & 1
+    return torch.stack(path[::-1], 1).long() if path else slots[:, None][:, :0]
+
+
+def _hypotheses(
+    paths: list[list[int]], peaks: list[list[float]], scores: list[float], gains: list[float], count: int
+) -> list[Hypothesis]:
+    return [
+        dataclasses.replace(collapse(path[:count], peak[:count]), score=score, gains=gain)
+        for path, peak, score, gain in zip(paths, peaks, scores, gains, strict=True)
+        if score > -math.inf
+    ]
