@@ -3,11 +3,11 @@
     NAME.safetensors = | header: {"__metadata__": {"ds2": JSON}, tensor table} | weights |
 
 Loading executes nothing from the file. The metadata holds the configuration, the tokens and the training record;
-the feature statistics are tensors among the weights.
+the feature statistics are tensors among the weights, a language model's arrays lie beside them.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
+LM_PREFIX = "language_model/"  # of its arrays' names among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 
 
@@ -27,18 +28,22 @@ class Bundle:
 
     Attributes:
         weights: the model's state, name -> tensor.
-        metadata: `config` (of the model), `tokens`, `training` (corpus, WER, version, ...); JSON values only.
+        metadata: `config` (of the model), `tokens`, `training` (corpus, WER, version, ...), and where they were chosen
+            `decoder` (its configuration) and `language_model` (order, words); JSON values only.
+        language_model: arrays of the n-gram model, empty without one.
     """
 
     weights: "dict[str, Tensor]"
     metadata: dict[str, Any]
+    language_model: "dict[str, Tensor]" = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the bundle whole or not at all."""
         from safetensors.torch import save
 
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata}, ensure_ascii=False)}
-        data = save({name: tensor.detach().cpu().contiguous() for name, tensor in self.weights.items()}, header)
+        tensors = self.weights | {LM_PREFIX + name: tensor for name, tensor in self.language_model.items()}
+        data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
         with whole_file(path) as partial:
             partial.write_bytes(data)
 
@@ -54,9 +59,13 @@ class Bundle:
 
         metadata = read_metadata(path)
         try:
-            return cls(load_file(path), metadata)
+            tensors = load_file(path)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path}: damaged model bundle ({error}); copy or train it again") from error
+        language_model = {
+            name.removeprefix(LM_PREFIX): tensors.pop(name) for name in list(tensors) if name.startswith(LM_PREFIX)
+        }
+        return cls(tensors, metadata, language_model)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML ({error})") from error
-    for override in overrides:
-        _override(values, override)
+    for setting in overrides:
+        override(values, setting)
     return from_dict(cls, values, str(path), path.parent)
 
 
@@ -52,11 +52,12 @@ def to_dict(config: Any) -> dict[str, Any]:
     return typing.cast(dict[str, Any], json.loads(json.dumps(dataclasses.asdict(config), default=str)))
 
 
-def _override(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
+def override(values: dict[str, Any], setting: str) -> None:
+    """Puts `section.key=value`, the value in TOML, into nested dictionaries."""
+    key, equals, text = setting.partition("=")
     *sections, last = key.strip().split(".")
     if not equals or not last:
-        raise InputError(f"--set {override}: expected section.key=value")
+        raise InputError(f"--set {setting}: expected section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -64,7 +65,7 @@ def _override(values: dict[str, Any], override: str) -> None:
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise InputError(f"--set {override}: {section} is a value, not a section")
+            raise InputError(f"--set {setting}: {section} is a value, not a section")
     values[last] = value
 
 

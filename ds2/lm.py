@@ -2,12 +2,16 @@
 
 import gzip
 import math
-from collections.abc import Iterator
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ds2.decoder.arpa import write_arpa
+from ds2.decoder.arpa import read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
+from ds2.decoder.ngram import Level, NGram
+from ds2.decoder.rescore import SentenceModel
 from ds2.errors import InputError
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
@@ -34,10 +38,14 @@ def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
 def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
     """Estimates a model of all lines of the files; writes ARPA where the name says so, else the compiled form.
 
+    KenLM's lmplz does it where it is installed: it gives the same model (a test), and sorts on disk.
+
     Raises:
         InputError: a file cannot be read, or there is no sentence in any.
     """
-    words, levels = estimate((line for path in corpus for line in read_sentences(path, characters)), config)
+    sentences = (line for path in corpus for line in read_sentences(path, characters))
+    lmplz = shutil.which("lmplz") if config.vocabulary == 0 else None  # its own limit is a file of words
+    words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
     model = NGram.from_levels(words, levels)
     if output.name.endswith(ARPA_NAMES):
         write_arpa(output, words, levels)
@@ -46,7 +54,27 @@ def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: 
     return model
 
 
-def perplexity(model: NGram, path: Path, characters: bool) -> tuple[float, int, int]:
+def estimate_by_lmplz(
+    lmplz: str, sentences: Iterable[Sequence[str]], config: EstimateConfig
+) -> tuple[list[str], list[Level]]:
+    """What `estimate` returns, from KenLM's program.
+
+    Raises:
+        InputError: it refuses the text; the message is its own.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        text, arpa = Path(folder) / "text", Path(folder) / "lm.arpa"
+        with text.open("w", encoding="utf-8") as file:
+            file.writelines(" ".join(sentence) + "\n" for sentence in sentences)
+        command = [lmplz, "--order", str(config.order), "--discount_fallback", "--text", str(text), "--arpa", str(arpa)]
+        command += ["--temp_prefix", folder, *(["--prune", *map(str, config.prune)] if config.prune else [])]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise InputError(f"lmplz: {result.stderr.strip().splitlines()[-1]}")
+        return read_arpa(arpa)
+
+
+def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:
     """(perplexity, words and sentence ends, words that the model does not know) of a text.
 
     Raises:
@@ -56,7 +84,7 @@ def perplexity(model: NGram, path: Path, characters: bool) -> tuple[float, int, 
     for sentence in read_sentences(path, characters):
         total += model.score(sentence)
         count += len(sentence) + 1
-        unknown += sum(word not in model.index for word in sentence)
+        unknown += sum(not model.knows(word) for word in sentence)
     if not count:
         raise InputError(f"{path}: no sentence in it")
     return math.exp(-total / count), count, unknown

@@ -1,5 +1,6 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -13,11 +14,13 @@ from ds2.bundle import Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
 from ds2.decoder import greedy
-from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
+from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
+from ds2.decoding import make_beam
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, split_words
 from ds2.transcript import Transcript, make_transcript
 
 if TYPE_CHECKING:
@@ -28,9 +31,6 @@ CONTEXT_SECONDS = 5.0  # heard on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are taken in windows
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
-
-
-CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 
 
 @dataclass(frozen=True)
@@ -65,29 +65,39 @@ class Job:
     def done(self) -> bool:
         return self.error is not None or (self.read and all(part is not None for part in self.parts))
 
+    @property
+    def result(self) -> "tuple[Segment, float, Tensor | InputError]":
+        """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
+        return self.segment, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
+
 
 class Recognizer:
     """An acoustic model with its tokens and its decoder."""
 
-    def __init__(self, model: AcousticModel, tokenizer: Tokenizer, beam: BeamDecoder | None = None):
-        """`beam` searches prefixes; None decodes greedily."""
+    def __init__(
+        self,
+        model: AcousticModel,
+        tokenizer: Tokenizer,
+        beam: BeamDecoder | None = None,
+        rescorer: SentenceModel | None = None,
+    ):
+        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs what it finds again."""
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
+        self.rescorer = rescorer
         self.sample_rate = model.config.frontend.sample_rate
         self.frame_samples = round(model.config.frame_seconds * self.sample_rate)
 
     @classmethod
     def load(
-        cls, path: "str | Path | None" = None, device: str = "auto", beam_width: int | None = None
+        cls, path: "str | Path | None" = None, device: str = "auto", options: DecoderOptions = BUNDLES_CHOICE
     ) -> "Recognizer":
         """Loads a bundle, by default the one in the package, onto "cpu", "cuda" or whichever is there ("auto").
 
-        `beam_width` of the prefix beam search; 0 decodes greedily; None takes what suits the bundle: a beam over its
-        closed vocabulary where it has one, else greedy.
-
         Raises:
-            InputError: missing or damaged bundle, or weights that do not fit its configuration.
+            InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
+                met.
         """
         path = path or default_model()
         bundle = Bundle.load(path)
@@ -96,13 +106,14 @@ class Recognizer:
         with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
             model = AcousticModel(config, len(tokenizer))
         try:
-            model.load_state_dict(bundle.weights, assign=True)
+            model.load_state_dict({name: tensor.float() for name, tensor in bundle.weights.items()}, assign=True)
         except RuntimeError as error:
             raise InputError(
                 f"{path}: the weights do not fit the bundle's own configuration; train it again"
             ) from error
-        beam = make_beam(tokenizer, bundle.metadata.get("vocabulary"), beam_width)
-        return cls(model.float().to(choose_device(device)), tokenizer, beam)  # stored in half precision, perhaps
+        beam = make_beam(tokenizer, bundle, options)
+        rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
+        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer)
 
     def transcribe(self, audio: "str | Path | Tensor | np.ndarray", sample_rate: int | None = None) -> Transcript:
         """Transcribes a file, or (N,) mono samples at `sample_rate` Hz (by default the model's).
@@ -120,25 +131,33 @@ class Recognizer:
             raise InputError(f"samples: expected (N,) finite values, got shape {tuple(samples.shape)}")
         samples = resample(samples, sample_rate or self.sample_rate, self.sample_rate)
         parts = [self.log_probs([window])[0] for window in self._windows_of_samples(samples)]
-        return self._decode(torch.cat(parts), len(samples) / self.sample_rate)
+        return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
 
-    def file_log_probs(self, path: str | Path) -> tuple[Tensor, float]:
-        """(T, V) log-probabilities of a whole recording, of any length, and its duration in seconds.
+    def listen(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+        """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
         """
         job = Job(Segment(Path(path)))
-        job.parts += [self.log_probs([window])[0] for window in self._windows_of_job(job)]
+        windows = self._windows_of_job(job)
+        while batch := list(itertools.islice(windows, int(BATCH_SECONDS / LONG_SECONDS))):
+            for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
+                last = None if window.last_frame is None else window.last_frame * self.frame_samples
+                yield log_probs, window.samples[window.first_frame * self.frame_samples : last]
         if job.error is not None:
             raise job.error
-        return torch.cat([part for part in job.parts if part is not None]), job.duration
 
     def transcribe_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
         Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files.
         """
+        for segment, duration, log_probs in self.log_probs_of_files(segments):
+            yield segment, self.decode(log_probs, duration) if isinstance(log_probs, Tensor) else log_probs
+
+    def log_probs_of_files(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, float, Tensor | InputError]]:
+        """As `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
         jobs: list[Job] = []
         group: list[tuple[Job, int, Window]] = []
         held = 0  # samples in the group
@@ -155,9 +174,10 @@ class Recognizer:
                     held = 0
             job.read = True
             while not group and jobs and jobs[0].done:
-                yield self._finish(jobs.pop(0))
+                yield jobs.pop(0).result
         self._run_group(group)
-        yield from map(self._finish, jobs)
+        for job in jobs:
+            yield job.result
 
     @torch.inference_mode()
     def log_probs(self, windows: list[Window]) -> list[Tensor]:
@@ -177,11 +197,6 @@ class Recognizer:
             batch, ordered = ordered[:size], ordered[size:]
             for (job, number, _), part in zip(batch, self.log_probs([item[2] for item in batch]), strict=True):
                 job.parts[number] = part
-
-    def _finish(self, job: Job) -> tuple[Segment, Transcript | InputError]:
-        if job.error is not None:
-            return job.segment, job.error
-        return job.segment, self._decode(torch.cat([part for part in job.parts if part is not None]), job.duration)
 
     def _windows_of_job(self, job: Job) -> Iterator[Window]:
         """Reads a recording piece by piece; an error ends it and stays with the job."""
@@ -227,29 +242,15 @@ class Recognizer:
                 return
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
 
-    def _decode(self, log_probs: Tensor, duration: float) -> Transcript:
+    def decode(self, log_probs: Tensor, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording -> its transcript."""
         batch, lengths = log_probs.unsqueeze(0), torch.tensor([len(log_probs)])
-        hypothesis = greedy(batch, lengths)[0] if self.beam is None else self.beam(batch, lengths)[0][0]
-        return make_transcript(hypothesis, self.tokenizer, self.model.config.frame_seconds, duration)
-
-
-def make_beam(tokenizer: Tokenizer, vocabulary: list[str] | None, width: int | None) -> BeamDecoder | None:
-    """The beam search of a bundle, or None for greedy decoding; see `Recognizer.load`.
-
-    Raises:
-        InputError: a negative width.
-    """
-    if width is not None and width < 0:
-        raise InputError(f"--beam {width}: must be at least 1, or 0 to decode greedily")
-    if width == 0 or (width is None and not vocabulary):
-        return None
-    lexicon = None
-    if vocabulary:
-        [space] = tokenizer.encode(" ")
-        lexicon = Lexicon(map(tokenizer.encode, vocabulary), space)
-    config = BeamConfig(CLOSED_BEAM_WIDTH if width is None else width, closed=lexicon is not None)
-    return BeamDecoder(config, lexicon)
+        found = greedy(batch, lengths) if self.beam is None else self.beam(batch, lengths)[0]
+        if self.rescorer is not None and self.beam is not None:
+            config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in found]
+            found = rescore(found, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
+        best, *rivals = found
+        return make_transcript(best, self.tokenizer, self.model.config.frame_seconds, duration, rivals)
 
 
 def default_model() -> Path:

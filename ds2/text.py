@@ -110,6 +110,11 @@ def normalize(text: str, language: str = "") -> str:
     return re.sub(BETWEEN_IDEOGRAPHS, "", text) if language == "zh" else text
 
 
+def split_words(text: str) -> list[str]:
+    """Words between spaces; an ideograph is a word by itself."""
+    return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
+
+
 def _english_numbers(text: str) -> str:
     """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.5% -> two point five percent."""
     from num2words import num2words

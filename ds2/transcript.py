@@ -1,7 +1,8 @@
 """What was said: text, and words with times and confidence."""
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Word:
-    """One word: seconds from the start of the recording; confidence 0 to 1, the geometric mean of its tokens'."""
+    """One word: seconds from the start of the recording; confidence 0 to 1.
+
+    Of a search with rivals the confidence is posterior: the share of the n-best's probability with this word in this
+    place. Without, it is the geometric mean of the tokens' probabilities.
+    """
 
     text: str
     start: float
@@ -31,10 +36,17 @@ class Transcript:
 
 
 def make_transcript(
-    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
+    hypothesis: "Hypothesis",
+    tokenizer: Tokenizer,
+    frame_seconds: float,
+    duration: float,
+    rivals: "Sequence[Hypothesis]" = (),
 ) -> Transcript:
-    """The transcript of a recording of `duration` seconds from a decoder's hypothesis."""
+    """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
     words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
+    if rivals:
+        rows = [words, *(tuple(_words(rival, tokenizer, frame_seconds, duration)) for rival in rivals)]
+        words = _with_posteriors(rows, [hypothesis.score, *(rival.score for rival in rivals)])
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
@@ -49,6 +61,21 @@ def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float,
             round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
             round(math.exp(sum(logs) / len(logs)), 4),
         )
+
+
+def _with_posteriors(rows: list[tuple[Word, ...]], scores: list[float]) -> tuple[Word, ...]:
+    """The first row's words; the confidence of each is the share of the rows in which it is said at that time."""
+    shares = [math.exp(score - max(scores)) for score in scores]
+    posteriors = [
+        sum(share for row, share in zip(rows, shares, strict=True) if _holds(row, word)) / sum(shares)
+        for word in rows[0]
+    ]
+    pairs = zip(rows[0], posteriors, strict=True)
+    return tuple(dataclasses.replace(word, confidence=round(posterior, 4)) for word, posterior in pairs)
+
+
+def _holds(row: tuple[Word, ...], word: Word) -> bool:
+    return any(word.text == other.text and word.start < other.end and other.start < word.end for other in row)
 
 
 def _word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:

@@ -133,7 +133,9 @@ def test_log_probs_of_a_file_are_those_of_its_samples(recognizer: Recognizer, tm
         compose(tmp_path / "string.wav", seed)
         parts.append(soundfile.read(tmp_path / "string.wav")[0])
     soundfile.write(tmp_path / "long.wav", np.concatenate(parts), RATE, subtype="FLOAT")
-    log_probs, duration = recognizer.file_log_probs(tmp_path / "long.wav")
-    assert duration == pytest.approx(sum(map(len, parts)) / RATE)
+    pieces = list(recognizer.listen(tmp_path / "long.wav"))
+    log_probs, samples = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+    duration = sum(map(len, parts)) / RATE
     assert len(log_probs) == pytest.approx(duration / recognizer.model.config.frame_seconds, abs=2)
+    assert torch.allclose(samples, torch.from_numpy(np.concatenate(parts)).float(), atol=1e-4)
     assert torch.allclose(log_probs.exp().sum(1), torch.ones(len(log_probs)), atol=1e-4)

@@ -10,16 +10,30 @@ import pytest
 import ds2
 
 PACKAGE = Path(ds2.__file__).parent
-GROUND = {"errors", "files", "progress", "config", "text", "metrics", "bundle", "cuda", ""}  # "" is ds2 itself
+GROUND = {
+    "errors",
+    "files",
+    "progress",
+    "config",
+    "text",
+    "metrics",
+    "bundle",
+    "cuda",
+    "decoder_options",
+    "",
+}  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "model": set(),
     "ctc": set(),
     "decoder": set(),
     "data": set(),
-    "recognizer": {"transcript", "model", "ctc", "decoder", "data"},
+    "decoding": {"decoder"},
+    "decoder_tuning": {"recognizer", "decoding", "decoder", "data"},
+    "recognizer": {"transcript", "decoding", "model", "ctc", "decoder", "data"},
     "transcript": {"decoder"},
     "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
-    "pictures": {"align"},
+    "pictures": {"align", "data"},
+    "corpus": {"align", "recognizer", "transcript", "ctc", "decoder", "data", "pictures"},
     "formats": {"transcript"},
     "evaluate": {"recognizer", "data"},
     "transcription": {"recognizer", "transcript", "data", "formats"},
@@ -29,6 +43,8 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
     "train": {"model", "ctc", "decoder", "data"},
     "serve": {"recognizer", "transcript", "model", "decoder", "data", "formats"},
     "cli": {
+        "decoding",
+        "decoder_tuning",
         "serve",
         "lm",
         "decoder",
@@ -42,6 +58,7 @@ FLOORS = {  # room: the rooms it may import besides itself and the ground floor
         "align",
         "pictures",
         "average",
+        "corpus",
     },
 }
 

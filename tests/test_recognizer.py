@@ -14,8 +14,7 @@ from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel
-from ds2.recognizer import Recognizer, Segment, Window, choose_device, make_beam
-from ds2.text import Tokenizer
+from ds2.recognizer import Recognizer, Segment, Window, choose_device
 from ds2.transcript import Transcript
 
 
@@ -95,7 +94,7 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
     soundfile.write(tmp_path / "long.wav", long, 8000)
     recognizer = Recognizer.load(device="cpu")
     samples, _ = read_audio(tmp_path / "long.wav")
-    whole = recognizer._decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
+    whole = recognizer.decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
     heard = recognizer.transcribe(tmp_path / "long.wav").words
     moments = {(word.text, round(word.start)) for word in whole}
     assert len(whole) >= 33
@@ -155,12 +154,6 @@ def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Pa
             assert torch.equal(value, expected), name
 
 
-@pytest.mark.parametrize("width", [-1, -100])
-def test_negative_beam_is_refused(tiny_bundle: Path, width: int) -> None:
-    with pytest.raises(InputError, match=f"--beam {width}"):
-        Recognizer.load(tiny_bundle, "cpu", width)
-
-
 def test_missing_default_model_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module.resources, "files", lambda _: tmp_path)
     with pytest.raises(InputError, match="make train-digits"):
@@ -173,18 +166,3 @@ def test_devices() -> None:
     for name in ("cuda", "cuda:9", "gpu", "meta", "mps"):
         with pytest.raises(InputError, match=f"--device {name}"):
             choose_device(name)
-
-
-def test_decoder_suits_the_bundle() -> None:
-    tokenizer = Tokenizer.from_texts(["a b"])
-    assert make_beam(tokenizer, None, None) is None
-    assert make_beam(tokenizer, ["a"], 0) is None
-    wide = make_beam(tokenizer, None, 7)
-    assert wide is not None
-    assert (wide.config.beam_width, wide.config.closed) == (7, False)
-    closed = make_beam(tokenizer, ["a", "ab"], None)
-    assert closed is not None
-    assert closed.config.closed
-    log_probs = torch.tensor([[[0.0, 0.0, 0.2, 0.8], [0.5, 0.0, 0.3, 0.2]]]).log()  # "b" is likeliest, and no word
-    [[best]] = closed(log_probs, torch.tensor([2]))
-    assert tokenizer.decode(best.tokens) in ("a", "ab")

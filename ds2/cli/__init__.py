@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 import ds2
-from ds2.cli import language_model, recognition, serving, training
+from ds2.cli import corpus, data, language_model, recognition, serving, training
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
 
@@ -19,6 +19,11 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "eval": recognition.evaluate,
     "info": recognition.info,
     "average": training.average,
+    "tune-decoder": language_model.tune_decoder,
+    "bench-train": training.bench_train,
+    "segment": corpus.segment,
+    "filter": corpus.filter,
+    "make-corpus": corpus.make_corpus,
     "serve": serving.serve,
     "bench-serve": serving.bench_serve,
 }
@@ -26,6 +31,20 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP CO
     "lm": (
         "N-gram language models.",
         {"build": language_model.build, "score": language_model.score, "info": language_model.info},
+    ),
+    "data": (
+        "Corpora: manifests, layouts of others, noise, shards.",
+        {
+            "validate": data.validate,
+            "stats": data.stats,
+            "split": data.split,
+            "merge": data.merge,
+            "sample": data.sample,
+            "convert": data.convert,
+            "mix": data.mix,
+            "noise": data.noise,
+            "shard": data.shard,
+        },
     ),
 }
 

@@ -1,11 +1,13 @@
-"""ds2 lm build, score, info."""
+"""ds2 lm build, score, info; ds2 tune-decoder."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from tyro.conf import Positional
 
+from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
 
 
@@ -49,14 +51,14 @@ def score(model: Positional[Path], text: Positional[Path], characters: bool = Fa
     Example: ds2 lm score lm.arpa.gz held-out.txt
 
     Args:
-        model: ARPA, plain or .gz, or the compiled form.
+        model: ARPA, plain or .gz, the compiled form, or KenLM's binary form.
         text: A sentence a line.
         characters: The model is over characters.
     """
-    from ds2.decoder.ngram import NGram
+    from ds2.decoder.rescore import load_sentence_model
     from ds2.lm import perplexity
 
-    value, count, unknown = perplexity(NGram.load(model), text, characters)
+    value, count, unknown = perplexity(load_sentence_model(model), text, characters)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 
@@ -74,3 +76,49 @@ def info(model: Positional[Path]) -> int:
 
     print(describe(NGram.load(model), model))
     return 0
+
+
+def tune_decoder(
+    manifest: Positional[Path],
+    model: Path,
+    lm: Path | None = None,
+    output: Path | None = None,
+    picture: Path | None = None,
+    closed: bool = False,
+    device: str = "auto",
+) -> int:
+    """Choose the decoder's weights and beam on held-out utterances; bundle them with the language model.
+
+    Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
+
+    Args:
+        manifest: Utterances that neither model was trained on.
+        model: The bundle.
+        lm: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
+        output: The bundle to write; by default the model's own file.
+        picture: PNG of the error rate over both weights and over the beam.
+        closed: No words but the language model's are found: right for commands, wrong for names.
+        device: auto, cpu or cuda.
+    """
+    from ds2.bundle import Bundle
+    from ds2.data.manifest import read_manifest
+    from ds2.decoder_options import DecoderOptions
+    from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
+    from ds2.decoding import load_search_model, with_decoder
+    from ds2.progress import Progress
+    from ds2.recognizer import Recognizer
+
+    utterances, bundle = read_manifest(manifest), Bundle.load(model)
+    chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
+    recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
+    with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
+        tuning = tune(recognizer, chosen, utterances, closed, progress.step)
+    with_decoder(bundle, tuning.config, chosen).save(output or model)
+    if picture is not None:
+        draw(tuning, picture)
+    config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
+    print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
+    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
+    for line in tuning.skipped:
+        print(f"ds2: {line}", file=sys.stderr)
+    return SOME_FAILED if tuning.skipped else 0

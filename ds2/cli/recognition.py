@@ -2,11 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
+import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.errors import InputError
+
+Decoder = Annotated[DecoderOptions, tyro.conf.arg(name="")]
 
 
 def transcribe(
@@ -15,7 +20,7 @@ def transcribe(
     format: str = "txt",
     output: Path | None = None,
     device: str = "auto",
-    beam: int | None = None,
+    decoder: Decoder = BUNDLES_CHOICE,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input (-).
 
@@ -27,7 +32,7 @@ def transcribe(
         format: txt, json, srt, vtt, ctm or TextGrid, or several of them with commas between.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         device: auto, cpu or cuda.
-        beam: Width of the prefix beam search; 0 decodes greedily; by default what suits the bundle.
+        decoder: How to search.
     """
     from ds2.formats import FORMATS
     from ds2.progress import Progress
@@ -42,7 +47,7 @@ def transcribe(
     if len(formats) > 1 and output is None:
         raise InputError(f"--format {format}: several formats need --output, the folder to write them to")
     paths = find_audio(files)
-    recognizer = Recognizer.load(model, device, beam)
+    recognizer = Recognizer.load(model, device, decoder)
     with Progress("transcribing", len(paths), "files") as progress:
         outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
     if outcome.failed:
@@ -90,7 +95,7 @@ def align(
         path = output / f"{audio.stem}.{name}"
         if name == "png":
             frame_seconds = recognizer.model.config.frame_seconds
-            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds, recognizer.tokenizer.tokens)
+            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds)
         else:
             with whole_file(path) as partial:
                 partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
@@ -108,7 +113,7 @@ def evaluate(
     model: Path | None = None,
     listing: Path | None = None,
     device: str = "auto",
-    beam: int | None = None,
+    decoder: Decoder = BUNDLES_CHOICE,
 ) -> int:
     """Measure word and character error rate on a manifest.
 
@@ -119,7 +124,7 @@ def evaluate(
         model: A bundle; by default the one that comes with the package.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         device: auto, cpu or cuda.
-        beam: Width of the prefix beam search; 0 decodes greedily; by default what suits the bundle.
+        decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
     from ds2.evaluate import evaluate as measure
@@ -128,7 +133,7 @@ def evaluate(
     from ds2.recognizer import Recognizer
 
     utterances = read_manifest(manifest)
-    recognizer = Recognizer.load(model, device, beam)
+    recognizer = Recognizer.load(model, device, decoder)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = measure(recognizer, utterances, progress.step)
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):

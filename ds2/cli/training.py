@@ -1,4 +1,4 @@
-"""ds2 train, average: how one gets a model."""
+"""ds2 train, average, bench-train: how one gets a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,23 +9,64 @@ from tyro.conf import Positional
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
 
-def train(config: Positional[Path], output: Path, set_: Settings = (), device: str = "auto") -> int:
+def train(
+    config: Positional[Path], output: Path, set_: Settings = (), fraction: float | None = None, device: str = "auto"
+) -> int:
     """Train a model by a recipe's TOML file; run the same command again to resume.
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
+
+    On several processors or machines: torchrun --nproc-per-node 8 --no-python ds2 train ... with the same arguments.
 
     Args:
         config: The recipe's train.toml.
         output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
         set_: Overrides a key of the configuration; may be repeated.
+        fraction: Of the training set's hours to train on, for a study of how much more data would help.
         device: auto, cpu or cuda.
     """
     from ds2.config import load_config
     from ds2.recognizer import choose_device
     from ds2.train.config import TrainConfig
+    from ds2.train.ranks import join_ranks
     from ds2.train.trainer import Trainer
 
-    print(Trainer(load_config(TrainConfig, config, set_), output, choose_device(device)).run())
+    if fraction is not None:
+        set_ = (*set_, f"data.fraction={fraction}")
+    with join_ranks(choose_device(device)) as (ranks, own_device):
+        best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+        if ranks.first:
+            print(best)
+    return 0
+
+
+def bench_train(
+    config: Positional[Path],
+    output: Path,
+    strategies: tuple[str, ...] = ("synchronous", "mixed", "asynchronous"),
+    ranks: tuple[int, ...] = (1, 2),
+    target_loss: float | None = None,
+    set_: Settings = (),
+    device: str = "auto",
+) -> int:
+    """Train with one process and with several, by each strategy: a table of speed and result, and a time line.
+
+    Example: ds2 bench-train recipes/digits/comparison.toml --output runs/scaling --ranks 1 2
+
+    Args:
+        config: A recipe's train.toml.
+        output: Folder for the runs, scaling.md and timeline.png; finished runs are not trained again.
+        strategies: synchronous, mixed, asynchronous.
+        ranks: Numbers of processes on this machine.
+        target_loss: Dev loss whose time counts; by default the one that all runs reach.
+        set_: Overrides a key of the configuration; may be repeated.
+        device: auto, cpu or cuda.
+    """
+    from ds2.recognizer import choose_device
+    from ds2.train.scaling import bench, write_results
+
+    runs = bench(config, output, strategies, ranks, set_, choose_device(device))
+    print(write_results(output, runs, target_loss))
     return 0
 
 

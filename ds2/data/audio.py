@@ -13,6 +13,7 @@ import soundfile
 import torch
 from torch import Tensor
 
+from ds2.data.tar import archive_of, read_member
 from ds2.data.torchaudio_loader import functional
 from ds2.errors import InputError
 
@@ -130,10 +131,14 @@ def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: in
     return decoded
 
 
-def _checked(path: str | Path) -> bytes:
+def _checked(path: str | Path) -> bytes | IO[bytes]:
     path = Path(path)
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: is no name that a file can have")
+    if (archive := archive_of(path)) is not None:
+        data = read_member(path, archive)
+        _refuse_cut_wav(io.BytesIO(data), path)
+        return io.BytesIO(data)
     try:
         size = path.stat().st_size
         if path.is_dir():

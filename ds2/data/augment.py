@@ -1,19 +1,22 @@
 """Augmentation: what rooms, microphones, lines and other speakers would have done to the same words.
 
 Samples are changed one utterance at a time, seeded by (seed, epoch, index), whatever the number of workers; features
-one batch at a time, from the caller's generator. The order is the order of nature: speaker, room, noise, microphone.
+one batch at a time, from the caller's generator. The order is the order of nature: speaker, room, noise, microphone,
+line. What is switched off draws no random numbers: switching it on is the only way to change what the rest does.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from ds2.data.audio import read_audio, resample
+from ds2.data.line import LineName, transmit
+from ds2.data.tempo import change_tempo
 
 Range = tuple[float, float]
 Item = TypeVar("Item")
@@ -25,14 +28,21 @@ class AugmentConfig:
     """Shares are probabilities per utterance; ranges are drawn from uniformly."""
 
     speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
+    tempo: tuple[float, ...] = (1.0,)  # factors, drawn with equal chance: faster or slower at the same pitch
     reverberation_share: float = 0.0
     reverberation_seconds: Range = (0.1, 0.6)  # until the reverberation has fallen by 60 dB
+    rooms: tuple[Path, ...] = ()  # recorded impulse responses; without any, responses are synthesised
     noise: tuple[Path, ...] = ()  # noise recordings; without any, noise of random colour is synthesised
     noise_share: float = 0.4  # the paper's
     synthetic_noise_share: float = 0.5  # of the noisy utterances, where there are recordings as well
+    noise_layers: tuple[int, int] = (1, 1)  # cuts of recordings that are summed, at the least and at the most
+    noise_layer_gain: float = 10.0  # dB: a layer is up to so much softer than the first
     snr: Range = (5.0, 30.0)  # dB
+    snr_shape: Literal["uniform", "normal"] = "uniform"  # normal: the range is two deviations to each side
     equalizer_share: float = 0.0
     equalizer_gain: float = 12.0  # dB: largest boost or cut of a band
+    line_share: float = 0.0
+    lines: tuple[LineName, ...] = ("telephone", "gsm", "mp3", "vorbis")  # drawn with equal chance
     gain: Range = (-10.0, 6.0)  # dB; peaks beyond full scale clip
     frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
     frequency_masks: int = 2  # SpecAugment
@@ -42,41 +52,55 @@ class AugmentConfig:
 
 
 class Augmenter:
-    """Applies the sample part of an AugmentConfig: speed, reverberation, noise, equaliser, gain."""
+    """Applies the sample part of an AugmentConfig: speed, tempo, reverberation, noise, equaliser, line, gain."""
 
     def __init__(self, config: AugmentConfig, sample_rate: int, seed: int):
-        """Reads the noise recordings at once.
+        """Reads the recordings of noise and of rooms at once.
 
         Raises:
-            InputError: a noise file cannot be read.
+            InputError: one of them cannot be read.
         """
         self.config = config
         self.sample_rate = sample_rate
         self.seed = seed
         self.noises = [read_audio(path, sample_rate)[0] for path in config.noise]
+        self.rooms = [direct_first(read_audio(path, sample_rate)[0]) for path in config.rooms]
 
     def __call__(self, samples: Tensor, epoch: int, index: int) -> Tensor:
         """(N,) samples of utterance `index` -> (N',) as heard in `epoch`."""
         config = self.config
         generator = seeded_generator(self.seed, epoch, index)
         samples = change_speed(samples, self.sample_rate, _choice(config.speed, generator))
+        if config.tempo != (1.0,):
+            samples = change_tempo(samples, self.sample_rate, _choice(config.tempo, generator))
         if _chance(config.reverberation_share, generator):
-            seconds = _uniform(config.reverberation_seconds, generator)
-            samples = reverberate(samples, seconds * self.sample_rate, generator)
+            samples = self._in_room(samples, generator)
         if _chance(config.noise_share, generator):
             noise = self._noise(len(samples), generator)
-            samples = add_noise(samples, noise, _uniform(config.snr, generator))
+            samples = add_noise(samples, noise, self._snr(generator))
         if _chance(config.equalizer_share, generator):
             samples = equalize(samples, config.equalizer_gain, generator)
+        if config.line_share and _chance(config.line_share, generator):
+            samples = transmit(samples, self.sample_rate, _choice(config.lines, generator))
         return (samples * _amplitude(_uniform(config.gain, generator))).clamp(-1.0, 1.0)
 
+    def _in_room(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        if self.rooms:
+            return convolve(samples, _choice(self.rooms, generator))
+        seconds = _uniform(self.config.reverberation_seconds, generator)
+        return reverberate(samples, seconds * self.sample_rate, generator)
+
+    def _snr(self, generator: torch.Generator) -> float:
+        low, high = self.config.snr
+        if self.config.snr_shape == "uniform":
+            return _uniform((low, high), generator)
+        return (low + high) / 2 + (high - low) / 4 * float(torch.randn((), generator=generator))
+
     def _noise(self, size: int, generator: torch.Generator) -> Tensor:
-        """(size,) of a random place in a random recording, looped where it is too short, or of synthetic noise."""
+        """(size,) of random places in random recordings, or of synthetic noise."""
         if not self.noises or _chance(self.config.synthetic_noise_share, generator):
             return coloured_noise(size, _uniform((0.0, 2.0), generator), generator)
-        noise = _choice(self.noises, generator)
-        start = int(_uniform((0, len(noise)), generator))
-        return noise.roll(-start).repeat(math.ceil(size / len(noise)))[:size]
+        return layered_noise(self.noises, size, self.config.noise_layers, self.config.noise_layer_gain, generator)
 
 
 def seeded_generator(*key: int) -> torch.Generator:
@@ -94,10 +118,44 @@ def reverberate(samples: Tensor, decay: float, generator: torch.Generator) -> Te
     time = torch.arange(1, int(decay) + 1)
     tail = torch.randn(len(time), generator=generator) * torch.exp(-math.log(1000) * time / decay)
     direct_to_tail = _amplitude(_uniform((-3.0, 12.0), generator))
-    response = torch.cat([torch.ones(1), tail / tail.norm().clamp(min=1e-6) / direct_to_tail])
+    return convolve(samples, torch.cat([torch.ones(1), tail / tail.norm().clamp(min=1e-6) / direct_to_tail]))
+
+
+def convolve(samples: Tensor, response: Tensor) -> Tensor:
+    """(N,), (R,) -> (N,): what is heard of samples through a room that answers a click with `response`."""
     size = _fast_size(len(samples) + len(response) - 1)
     spectrum = torch.fft.rfft(samples, size) * torch.fft.rfft(response, size)
     return torch.fft.irfft(spectrum, size)[: len(samples)]
+
+
+def direct_first(response: Tensor) -> Tensor:
+    """A recorded impulse response from its direct sound on, which becomes 1: words stay where they were."""
+    peak = int(response.abs().argmax())
+    return response[peak:] / response[peak] if response[peak] != 0 else torch.ones(1)
+
+
+def layered_noise(
+    recordings: Sequence[Tensor], size: int, layers: tuple[int, int], gain: float, generator: torch.Generator
+) -> Tensor:
+    """(size,) summed of cuts from random places of random recordings, looped where they are too short.
+
+    Minutes of recordings make hours that never repeat (Deep Speech, Hannun et al. 2014, section 4.1). Layers beyond
+    the first are up to `gain` dB softer than it.
+    """
+    low, high = layers
+    count = low if low == high else low + int(torch.randint(high - low + 1, (), generator=generator))
+    noise = _cut(recordings, size, generator)
+    for _ in range(count - 1):
+        layer = _cut(recordings, size, generator)
+        power, layer_power = noise.square().mean(), layer.square().mean().clamp(min=ENERGY_FLOOR)
+        noise = noise + layer * (power / layer_power).sqrt() * _amplitude(-_uniform((0.0, gain), generator))
+    return noise
+
+
+def _cut(recordings: Sequence[Tensor], size: int, generator: torch.Generator) -> Tensor:
+    noise = _choice(recordings, generator)
+    start = int(_uniform((0, len(noise)), generator))
+    return noise.roll(-start).repeat(math.ceil(size / len(noise)))[:size]
 
 
 def coloured_noise(size: int, slope: float, generator: torch.Generator) -> Tensor:

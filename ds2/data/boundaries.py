@@ -12,7 +12,7 @@ AROUND = 5  # levels on each side of a gap that tell how loud the words are
 QUIET_SHARE = 0.08  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
 
 
-def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Moves each word back by the delay of its peaks and widens it to the edges of its sound.
 
         peaks     |the|           |cat||sat|
@@ -20,7 +20,7 @@ def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, 
         words   |  the |         |cat | sat |         them, or leave the quiet stretch out
 
     Args:
-        samples: (N,) at `sample_rate` (Hz).
+        level: as from `levels`.
         peaks: start and end in seconds of each word's tokens, in order.
 
     Returns:
@@ -29,7 +29,6 @@ def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, 
     if not peaks:
         return []
     peaks = [(max(0.0, start - LATE), max(0.0, end - LATE)) for start, end in peaks]
-    level = levels(samples, sample_rate)
     last = len(level) * HOP
     gaps = [(max(0.0, peaks[0][0] - REACH), peaks[0][0])]
     gaps += [(before[1], after[0]) for before, after in itertools.pairwise(peaks)]
@@ -38,12 +37,16 @@ def word_boundaries(samples: Tensor, sample_rate: int, peaks: list[tuple[float, 
     return [(before[1], after[0]) for before, after in itertools.pairwise(edges)]
 
 
-def levels(samples: Tensor, sample_rate: int) -> np.ndarray:
-    """(N,) samples -> level in dB of every 10 ms, over 20 ms."""
+def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
+    """(N,) samples -> sum of squares of every 10 ms; a recording can be given in pieces of whole 10 ms."""
     hop = round(HOP * sample_rate)
-    energy = np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
+    return np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
+
+
+def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Energies of every 10 ms -> their level in dB, each over 20 ms."""
     both = energy + np.append(energy[1:], 0.0)
-    return 10.0 * np.log10(both / (2 * hop) + 1e-10)
+    return 10.0 * np.log10(both / (2 * round(HOP * sample_rate)) + 1e-10)
 
 
 def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
@@ -54,4 +57,4 @@ def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
         return start, end
     lowest, highest = inside.min(), level[max(0, first - AROUND) : last + AROUND].max()
     quiet = np.flatnonzero(inside <= lowest + QUIET_SHARE * (highest - lowest))
-    return (first + quiet[0]) * HOP, (first + quiet[-1] + 1) * HOP
+    return float(first + quiet[0]) * HOP, float(first + quiet[-1] + 1) * HOP

@@ -1,12 +1,56 @@
-"""The order of training: SortaGrad first, then length-bucketed minibatches in random order."""
+"""The order of training: SortaGrad first, then length-bucketed minibatches in random order; and who trains on what."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.data.manifest import Utterance
+from ds2.data.sampling import SamplingConfig, cut, draw, windows
+
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
+FIRST_SHARE = 0.25  # of the utterances, the shortest, that a growing curriculum begins with
 
 Key = tuple[int, int]  # (epoch, index of the utterance): all that an example's augmentation depends on
+
+
+def part_of(utterances: Sequence[Utterance], fraction: float) -> list[Utterance]:
+    """As many utterances, drawn at random, as make up that fraction of the hours; a larger part holds the smaller ones.
+
+    At least one; in the order they had.
+    """
+    if fraction >= 1.0:
+        return list(utterances)
+    order = np.random.default_rng(0).permutation(len(utterances))
+    seconds = np.cumsum([utterances[index].duration for index in order])
+    count = max(1, int((seconds <= fraction * seconds[-1]).sum()))
+    return [utterances[index] for index in sorted(order[:count].tolist())]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every minibatch that one of `ranks` processes takes, in `pieces` one after the other."""
+
+    rank: int = 0
+    ranks: int = 1
+    pieces: int = 1
+
+    def of(self, batch: Sequence[int], durations: np.ndarray) -> list[list[int]]:
+        """A minibatch of indices -> this rank's pieces of it; all pieces of all ranks carry like numbers and frames.
+
+        The longest utterance not yet dealt goes to the piece with the least audio that has room. Pieces are empty
+        where a minibatch has fewer utterances than there are pieces.
+        """
+        if self.ranks * self.pieces == 1:
+            return [list(batch)]
+        room = -(-len(batch) // (self.ranks * self.pieces))
+        dealt: list[list[int]] = [[] for _ in range(self.ranks * self.pieces)]
+        audio = np.zeros(len(dealt))
+        for index in sorted(batch, key=lambda index: -durations[index]):
+            slot = min((slot for slot in range(len(dealt)) if len(dealt[slot]) < room), key=lambda slot: audio[slot])
+            dealt[slot].append(index)
+            audio[slot] += durations[index]
+        return dealt[self.rank * self.pieces : (self.rank + 1) * self.pieces]
 
 
 class SortaGradSampler:
@@ -15,14 +59,39 @@ class SortaGradSampler:
     Epoch 0 takes the utterances by increasing duration, the easy ones first. Every later epoch buckets utterances of
     like duration into minibatches and takes these in random order. The order is a function of (seed, epoch) alone,
     so that training resumes inside an epoch by starting at a batch number: nothing is replayed.
+
+    A growing curriculum (Platanios et al. 2019) hears only the shortest quarter at first, and over `growing` epochs
+    ever longer ones: an epoch then has as many minibatches as what is heard by then fills.
+
+    A SamplingConfig weighs several corpora, cuts minibatches by audio, and keeps to a few shards at a time.
     """
 
-    def __init__(self, durations: Sequence[float], batch_size: int, seed: int, sortagrad: bool = True):
-        """`durations` in seconds; `sortagrad=False` treats the first epoch as all the others."""
+    def __init__(
+        self,
+        durations: Sequence[float],
+        batch_size: int,
+        seed: int,
+        sortagrad: bool = True,
+        share: Share | None = None,
+        growing: int = 0,
+        sampling: SamplingConfig | None = None,
+        sizes: Sequence[int] = (),
+        shards: Sequence[int] = (),
+    ):
+        """`durations` in seconds; `sortagrad=False` treats the first epoch as all the others.
+
+        `sizes` are those of the corpora that `durations` come from, in order, and `shards` the shard of each
+        utterance, from 0: both for `sampling`.
+        """
         self.durations = np.asarray(durations, dtype=np.float64)
         self.batch_size = batch_size
         self.seed = seed
         self.sortagrad = sortagrad
+        self.share = share or Share()
+        self.growing = growing
+        self.sampling = sampling or SamplingConfig()
+        self.sizes = list(sizes) or [len(self.durations)]
+        self.shards = np.asarray(shards, dtype=np.int64)
         self.epoch = 0
         self.start = 0  # first batch still to be taken in this epoch
 
@@ -30,21 +99,54 @@ class SortaGradSampler:
         """The next iteration yields the batches of `epoch` from number `start` on."""
         self.epoch, self.start = epoch, start
 
+    def heard(self, epoch: int) -> int:
+        """How many utterances an epoch takes."""
+        return self._shortest(epoch, len(self._drawn(epoch)))
+
+    def count(self, epoch: int) -> int:
+        """Minibatches of an epoch."""
+        if self.sampling != SamplingConfig():
+            return len(self.batches(epoch))
+        return -(-self.heard(epoch) // self.batch_size)
+
     def batches(self, epoch: int) -> list[list[int]]:
         """All minibatches of an epoch as indices of utterances."""
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.sortagrad
         jitter = 0.0 if by_increasing_duration else rng.uniform(-JITTER, JITTER, len(self.durations))
-        order = np.argsort(self.durations * (1.0 + jitter), kind="stable")
-        batches = [order[at : at + self.batch_size].tolist() for at in range(0, len(order), self.batch_size)]
-        if not by_increasing_duration:
-            rng.shuffle(batches)
+        apparent = self.durations * (1.0 + jitter)
+        drawn = self._drawn(epoch)
+        drawn = drawn[np.argsort(apparent[drawn], kind="stable")][: self._shortest(epoch, len(drawn))]
+        if by_increasing_duration:
+            return self._cut(drawn)
+        parts = [drawn]
+        if self.sampling.open_shards and len(self.shards):
+            parts = windows(drawn, self.shards, self.sampling.open_shards, rng)
+        batches: list[list[int]] = []
+        for part in parts:
+            own = self._cut(part)
+            rng.shuffle(own)
+            batches += own
         return batches
 
+    def _drawn(self, epoch: int) -> np.ndarray:
+        return draw(self.durations, self.sizes, self.sampling, self.seed, epoch)
+
+    def _shortest(self, epoch: int, drawn: int) -> int:
+        """How many of the utterances drawn for an epoch, the shortest, it takes."""
+        if epoch >= self.growing:
+            return drawn
+        share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.growing
+        return max(1, round(share * drawn))
+
+    def _cut(self, order: np.ndarray) -> list[list[int]]:
+        return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
+
     def __len__(self) -> int:
-        """Minibatches of a whole epoch."""
-        return -(-len(self.durations) // self.batch_size)
+        """Pieces of the present epoch, from its beginning."""
+        return self.count(self.epoch) * self.share.pieces
 
     def __iter__(self) -> Iterator[list[Key]]:
         for batch in self.batches(self.epoch)[self.start :]:
-            yield [(self.epoch, index) for index in batch]
+            for piece in self.share.of(batch, self.durations):
+                yield [(self.epoch, index) for index in piece]

@@ -8,6 +8,7 @@ a whole utterance is the same thing in one go.
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from ds2.decoder.ngram import END, UNKNOWN, NGram
 from ds2.errors import InputError
 
 BLOCK = 256  # frames between two tidyings of a stream's tree
+PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
 TIDY = 50_000  # nodes or runs from which on a tree is tidied
 
 
@@ -71,7 +73,8 @@ class BeamDecoder:
         lm: NGram | None = None,
         lm_words: "np.ndarray | None" = None,
     ):
-        """`lm_words`: the language model's number of each of the lexicon's words, or, without a lexicon, of each token.
+        """`lm_words`: the language model's number of each of the lexicon's words, or, without a lexicon, of each token;
+        -1: a token that it does not count, as the space.
 
         Raises:
             ValueError: a closed search without a lexicon; a language model without `lm_words`, or the other way round.
@@ -85,23 +88,21 @@ class BeamDecoder:
         self._lm = lm.arrays if lm is not None else NO_LM
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        words = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-        self._lexicon, self._boosts = NO_LEXICON, np.zeros(0)
+        self._numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
+        word_bonus, unknown_score = (config.word_bonus, config.unknown_score) if lm is not None else (0.0, 0.0)
+        self._lexicon, self._boosts, most = NO_LEXICON, np.zeros(0), max(0.0, word_bonus)
         if lexicon is not None:
-            first, tokens, children, ends = lexicon.arrays
-            self._boosts = lexicon.boosts
-            ahead = np.zeros(len(ends))
-            if lm is not None:
-                ends, self._boosts = _in_the_models_numbers(ends, lexicon.boosts, words, len(lm.words))
-                ahead = _look_ahead(first, children, ends, lm.arrays[2])
-            self._lexicon = (first, tokens, children, ends, ahead)
-        self._token_words = words if lexicon is None else np.zeros(0, np.int32)
+            gains = lexicon.boosts if lm is None else lexicon.boosts + config.lm_weight * lm.arrays[2][self._numbers]
+            ahead = _look_ahead(lexicon.arrays, gains)
+            self._lexicon, self._boosts, most = (*lexicon.arrays, ahead), lexicon.boosts, max(0.0, ahead.max())
         space = lexicon.space if lexicon is not None else -1
         self._whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
-        reals = (config.cumulative_probability, config.score_threshold, config.lm_weight, config.word_bonus)
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
-        counts_words = kind != kernels.NO_LM
-        self._real = np.array([*reals, config.unknown_score, skip]) * [1, 1, 1, counts_words, counts_words, 1]
+        at_end = max(0.0, word_bonus) + max(0.0, self._boosts.max(initial=0.0))
+        self._real = np.array([
+            config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown_score, skip,
+            most, at_end,
+        ])  # fmt: skip
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
@@ -114,17 +115,18 @@ class BeamDecoder:
             InputError: NaN or +inf.
             ValueError: a stream that has ended.
         """
-        for index, (stream, rows) in enumerate(zip(streams, log_probs, strict=True)):
-            if stream.ended:
-                raise ValueError("the stream has ended; begin another")
-            self._advance(stream, _frames(rows, index))
+        if any(stream.ended for stream in streams):
+            raise ValueError("the stream has ended; begin another")
+        frames = [_frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
+        self._advance_all(streams, frames)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
         stream.ended = True
         gains = kernels.final_gains(
-            stream.state, self._whole, self._real, self._lm, self._lexicon, self._boosts, self._sentence_end
-        )
+            stream.state, self._whole, self._real, self._lm, self._lexicon, self._boosts, self._numbers,
+            self._sentence_end,
+        )  # fmt: skip
         return self._hypotheses(stream, gains, self.config.best) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
@@ -155,9 +157,18 @@ class BeamDecoder:
         rows = enumerate(zip(log_probs, counts, strict=True))
         utterances = [_frames(row[:count], index) for index, (row, count) in rows]
         streams = [self.begin() for _ in utterances]
-        for stream, frames in zip(streams, utterances, strict=True):
-            self._advance(stream, frames)
+        self._advance_all(streams, utterances)
         return [self.finish(stream) for stream in streams]
+
+    def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
+        """Side by side on torch's number of threads, where there is enough to do; the kernels let go of the GIL."""
+        threads = min(torch.get_num_threads(), len(streams))
+        if threads < 2 or sum(map(len, frames)) < PARALLEL_FRAMES:
+            for stream, rows in zip(streams, frames, strict=True):
+                self._advance(stream, rows)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
         for start in range(0, len(frames), BLOCK):
@@ -166,7 +177,7 @@ class BeamDecoder:
                 stream.state = kernels.compact(stream.state)
             stream.state = kernels.decode(
                 stream.state, frames[start : start + BLOCK], self._whole, self._real, self._lm, self._lexicon,
-                self._boosts, self._token_words,
+                self._boosts, self._numbers,
             )  # fmt: skip
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int) -> list[Hypothesis]:
@@ -216,19 +227,10 @@ NO_LEXICON = (
 )  # fmt: skip
 
 
-def _in_the_models_numbers(
-    ends: np.ndarray, boosts: np.ndarray, words: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Words of the lexicon, and their boosts, under the numbers that the language model knows them by."""
-    renumbered = np.where(ends >= 0, words[np.maximum(ends, 0)], ends).astype(np.int32)
-    result = np.zeros(size)
-    result[words] = boosts
-    return renumbered, result
-
-
-def _look_ahead(first: np.ndarray, children: np.ndarray, ends: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
-    """(N,) log-probability of the likeliest single word at or below each node; nothing is hoped for at the root."""
-    ahead = np.where(ends >= 0, log_probs[np.maximum(ends, 0)], -np.inf).astype(np.float64)
+def _look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
+    """(N,) what the best single word at or below each node gains; nothing is hoped for at the root."""
+    first, _, children, ends = trie
+    ahead = np.where(ends >= 0, gains[ends] if len(gains) else -np.inf, -np.inf)
     for node in range(len(ends) - 1, -1, -1):  # children come after their parents
         below = children[first[node] : first[node + 1]]
         if len(below):

@@ -21,6 +21,7 @@ from ds2.decoder.ngram import advance, find_arc
 ROOT = -1  # symbol of the empty prefix
 NONE = -1
 BLANK = 0
+UNKNOWN = 0  # <unk>'s number in every language model
 OUTSIDE = -1  # in place of a lexicon's node: the word is not in the lexicon
 FEW = 64  # symbols that are sorted by insertion
 NO_LM, WORDS, TOKENS = 0, 1, 2  # what the language model is over
@@ -38,7 +39,7 @@ BEFORE, RUN_START, RUN_END = range(3)
 ENTRIES, NODES, RUNS, FRAME, LOOKUPS = range(5)
 # Settings
 WIDTH, MAX_SYMBOLS, SPACE, CLOSED, LM_KIND = range(5)
-CUMULATIVE, THRESHOLD, LM_WEIGHT, BONUS, UNKNOWN_SCORE, SKIP = range(6)
+CUMULATIVE, THRESHOLD, LM_WEIGHT, BONUS, UNKNOWN_SCORE, SKIP, MOST, MOST_AT_END = range(8)
 
 
 @njit(nogil=True, cache=True)
@@ -59,14 +60,15 @@ def begin(lm_start):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # type: ignore[no-untyped-def]
+def decode(state, frames, whole, real, lm, lexicon, boosts, numbers):  # type: ignore[no-untyped-def]
     """Moves a stream on by (T, V) log-probabilities; returns the new state.
 
     Args:
-        whole, real: settings, in the order of the constants above.
-        lm: arrays of an NGram. lexicon: arrays of a Lexicon, and the log-probability (N,) that the likeliest word below
-            each node has by itself, of which a beginning of a word is worth its share. boosts: (words,).
-            token_words: (V,) word of each token.
+        whole, real: settings, in the order of the constants above; MOST is what one label can gain at most, and
+            MOST_AT_END what the end of a word can, beyond what was hoped for at its beginning.
+        lm: arrays of an NGram. lexicon: arrays of a Lexicon, and what (N,) the best single word below each node gains,
+            which a beginning of a word is given in advance. boosts: (words,) of the lexicon.
+            numbers: the language model's number of each word of the lexicon, or, without one, of each token; -1: none.
     """
     entries, reals, nodes, runs, peaks, counters, scale = state
     outputs = frames.shape[1]
@@ -74,7 +76,7 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
     chances = np.zeros(outputs)
     active = np.full(outputs, NONE)  # entry of the child of the present entry by each symbol
     floor = math.exp(-real[THRESHOLD])
-    free = math.exp(max(0.0, real[BONUS])) if whole[LM_KIND] == TOKENS else 1.0  # most that a label can gain
+    free = math.exp(real[MOST])
     capacity = 256
     new_parent, new_symbol = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     new_lm, new_lex = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -132,10 +134,13 @@ def decode(state, frames, whole, real, lm, lexicon, boosts, token_words):  # typ
                     stay_label[j] += chance * math.exp(change) if change != 0.0 else chance
                     from_parent[j] = i
                     continue
-                if chance * free < best * floor and symbol != whole[SPACE]:
+                if symbol != whole[SPACE]:
+                    if chance * free < best * floor:
+                        continue
+                elif _cannot_end(i, chance, best * floor, entries, reals, real, lexicon):
                     continue
                 allowed, gain, next_lm, next_lex = _extend(
-                    i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, token_words
+                    i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, numbers
                 )
                 if not allowed:
                     continue
@@ -247,28 +252,30 @@ def _choose(frame, whole, real, chosen, chances):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, token_words):  # type: ignore[no-untyped-def]
+def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boosts, numbers):  # type: ignore[no-untyped-def]
     """(allowed, gain, state of the language model, node of the lexicon) of entry i with one more label."""
     state, node = entries[i, LM], entries[i, LEX]
     if whole[LM_KIND] == TOKENS:
-        log_prob, state = advance(lm, state, token_words[symbol])
+        if numbers[symbol] == NONE:
+            return True, 0.0, state, node
+        log_prob, state = advance(lm, state, numbers[symbol])
         counters[LOOKUPS] += 1
         return True, real[LM_WEIGHT] * log_prob + real[BONUS], state, node
     if whole[SPACE] < 0 or len(lexicon[3]) == 1:
         return True, 0.0, state, node
     if symbol == whole[SPACE]:
-        gain = end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts)
+        gain = end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts, numbers)
         return gain > -math.inf, gain, entries[i, LM_AFTER], 0
     ahead, before = lexicon[4], node
     node = _step(lexicon, node, symbol)
     if node != OUTSIDE:
-        return True, real[LM_WEIGHT] * (ahead[node] - ahead[before]), state, node
-    gain = real[UNKNOWN_SCORE] - real[LM_WEIGHT] * ahead[before] if before != OUTSIDE else 0.0
+        return True, ahead[node] - ahead[before], state, node
+    gain = real[UNKNOWN_SCORE] - ahead[before] if before != OUTSIDE else 0.0
     return whole[CLOSED] == 0, gain, state, node
 
 
 @njit(nogil=True, cache=True, inline="always")
-def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # type: ignore[no-untyped-def]
+def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts, numbers):  # type: ignore[no-untyped-def]
     """Gain of ending entry i's word here, -inf where it may not; asked once for each prefix."""
     if not math.isnan(reals[i, GAIN_AFTER]):
         return reals[i, GAIN_AFTER]
@@ -279,7 +286,7 @@ def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # 
         gain = -math.inf
     elif node != 0 or whole[CLOSED]:  # two spaces in a row end no word
         if whole[LM_KIND] == WORDS:
-            log_prob, state = advance(lm, state, max(word, 0))
+            log_prob, state = advance(lm, state, numbers[word] if word != NONE else UNKNOWN)
             counters[LOOKUPS] += 1
             gain = real[LM_WEIGHT] * log_prob
         gain += real[BONUS]
@@ -288,9 +295,19 @@ def end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts):  # 
         elif node != OUTSIDE:  # who left the lexicon has paid already
             gain += real[UNKNOWN_SCORE]
         if node != OUTSIDE:  # the true score comes in place of what was hoped for
-            gain -= real[LM_WEIGHT] * lexicon[4][node]
+            gain -= lexicon[4][node]
     reals[i, GAIN_AFTER], entries[i, LM_AFTER] = gain, state
     return gain
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _cannot_end(i, chance, least, entries, reals, real, lexicon):  # type: ignore[no-untyped-def]
+    """Whether a space behind entry i falls below `least` whatever the language model says; spares asking it."""
+    if not math.isnan(reals[i, GAIN_AFTER]):
+        return False
+    node = entries[i, LEX]
+    hoped = lexicon[4][node] if node != OUTSIDE else 0.0
+    return chance * math.exp(real[MOST_AT_END] - hoped) < least
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -445,14 +462,14 @@ def compact(state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def final_gains(state, whole, real, lm, lexicon, boosts, sentence_end):  # type: ignore[no-untyped-def]
+def final_gains(state, whole, real, lm, lexicon, boosts, numbers, sentence_end):  # type: ignore[no-untyped-def]
     """(N,) what each entry gains when the utterance ends here: its last word, and </s>; -inf where no word may end."""
     entries, reals, _, _, _, counters, _ = state
     gains = np.zeros(counters[ENTRIES])
     for i in range(counters[ENTRIES]):
         after = entries[i, LM]
         if entries[i, LEX] != 0 and whole[SPACE] >= 0 and whole[LM_KIND] != TOKENS:
-            gains[i] = end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts)
+            gains[i] = end_word(i, entries, reals, counters, whole, real, lm, lexicon, boosts, numbers)
             after = entries[i, LM_AFTER]
         if whole[LM_KIND] != NO_LM and sentence_end >= 0 and gains[i] > -math.inf:
             log_prob, _ = advance(lm, after, sentence_end)

@@ -21,11 +21,11 @@ def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
     """
     best, tokens = log_probs.max(dim=2)
     rows = zip(tokens.tolist(), best.tolist(), frame_counts(log_probs, lengths), strict=True)
-    return [_merge(path[:length], scores[:length]) for path, scores, length in rows]
+    return [collapse(path[:length], scores[:length]) for path, scores, length in rows]
 
 
-def _merge(path: list[int], scores: list[float]) -> Hypothesis:
-    """A path of T tokens with their log-probabilities -> its runs, without the blank ones."""
+def collapse(path: list[int], scores: list[float]) -> Hypothesis:
+    """The best path itself, T tokens with their log-probabilities -> its runs, without the blank ones."""
     tokens, starts, ends, confidences = [], [], [], []
     position = 0
     for token, run in itertools.groupby(path):

@@ -27,6 +27,7 @@ BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
 WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
 FORMAT = "ds2-ngram-1"
+ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
 
 
 @dataclass(frozen=True)
@@ -118,13 +119,16 @@ class NGram:
             total += log_prob
         return total
 
+    def knows(self, word: str) -> bool:
+        """Whether a word has a probability of its own."""
+        return word in self.index
+
     def save(self, path: str | Path) -> None:
         """Writes the compiled form whole or not at all."""
         from safetensors.numpy import save
 
-        names = ("first", "words", "log_probs", "next", "backoffs", "shorter")
         metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
-        data = save(dict(zip(names, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
+        data = save(dict(zip(ARRAYS, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
         with whole_file(path) as partial:
             partial.write_bytes(data)
 
@@ -150,10 +154,7 @@ class NGram:
             metadata = header["__metadata__"]
             if metadata["format"] != FORMAT:
                 raise KeyError("format")
-            arrays = tuple(
-                _mapped(data, 8 + length, header[name])
-                for name in ("first", "words", "log_probs", "next", "backoffs", "shorter")
-            )
+            arrays = tuple(_mapped(data, 8 + length, header[name]) for name in ARRAYS)
             return cls(json.loads(metadata["words"]), arrays, int(metadata["order"]))
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, Unnormalized, clipped_relu, input_moments
+from ds2.model.normalization import FoldedBatchNorm, MinibatchStatistics, Unnormalized, clipped_relu, input_moments
 
 
-class FullyConnected(nn.Module):
+class FullyConnected(MinibatchStatistics):
     """clipped_relu(BN(W h)), frame by frame."""
 
     def __init__(self, inputs: int, units: int, batch_norm: bool):
@@ -19,5 +19,5 @@ class FullyConnected(nn.Module):
     def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, H), (B,) -> (B, T, U)."""
         normalised = self.training and isinstance(self.norm, FoldedBatchNorm)
-        moments = input_moments(h, valid_mask(lengths, h.shape[1])) if normalised else None
+        moments = input_moments(h, valid_mask(lengths, h.shape[1]), self.total) if normalised else None
         return clipped_relu(nn.functional.linear(h, *self.norm(self.weight, moments)))

@@ -1,10 +1,12 @@
 """Batch normalisation: sequence-wise, over utterances AND frames (Deep Speech 2, section 3.2); and per time step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+Total = Callable[[Tensor], Tensor]  # the sum of a tensor over the processes that share a minibatch; differentiable
 Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
 
 CLIP = 20.0  # clipped ReLU: min(max(x, 0), 20)
@@ -18,7 +20,13 @@ def clipped_relu(x: Tensor) -> Tensor:
     return nn.functional.hardtanh(x, 0.0, CLIP)
 
 
-class RunningStatistics(nn.Module):
+class MinibatchStatistics(nn.Module):
+    """A layer that takes statistics of the minibatch: of this process's part of it, or of all where `total` is set."""
+
+    total: Total | None = None
+
+
+class RunningStatistics(MinibatchStatistics):
     """Mean and variance for deployment: running averages of the minibatches' over training; gamma and beta beside."""
 
     mean: Tensor
@@ -33,10 +41,10 @@ class RunningStatistics(nn.Module):
 
     @torch.no_grad()
     def update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Moves the running averages towards a minibatch's; `count` samples give the unbiased variance."""
+        """Moves the running averages towards a minibatch's; `count` samples, if any, give the unbiased variance."""
         unbiased = variance * count / (count - 1).clamp(min=1)
-        self.mean.lerp_(mean, MOMENTUM)
-        self.variance.lerp_(unbiased, MOMENTUM)
+        self.mean.lerp_(torch.where(count > 0, mean, self.mean), MOMENTUM)
+        self.variance.lerp_(torch.where(count > 0, unbiased, self.variance), MOMENTUM)
 
     def scale_and_shift(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """(a, b) such that gamma * (z - mean) / sqrt(variance + epsilon) + beta = a * z + b."""
@@ -54,8 +62,10 @@ class ChannelBatchNorm(RunningStatistics):
         if not self.training:
             scale, shift = self.scale_and_shift(self.mean, self.variance)
             return torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp(0.0, CLIP) * mask
-        count = (valid.sum() * x.shape[2]).to(self.gamma.dtype)
-        result, mean, variance = _MaskedNorm.apply(x, mask, count, self.gamma, self.beta)
+        own = count = (valid.sum() * x.shape[2]).to(self.gamma.dtype)
+        if self.total is not None:
+            count = self.total(own)
+        result, mean, variance = _MaskedNorm.apply(x, mask, own, count, self.gamma, self.beta, self.total)
         self.update(mean, variance, count)
         return result
 
@@ -67,12 +77,19 @@ class _MaskedNorm(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(x: Tensor, mask: Tensor, count: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, C, F, T) masked, (B, 1, 1, T) of 0 and 1, () how many of a channel count -> result, (C,) statistics."""
+    def forward(
+        x: Tensor, mask: Tensor, own: Tensor, count: Tensor, gamma: Tensor, beta: Tensor, total: Total | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, C, F, T) masked, (B, 1, 1, T) of 0 and 1, () samples of a channel here and in all -> result, moments."""
         variance, mean = torch.var_mean(x, dim=(0, 2, 3), correction=0)  # zeros included: taken out again
-        ratio = x.numel() / x.shape[1] / count.clamp(min=1)
+        ratio = x.numel() / x.shape[1] / own.clamp(min=1)
         variance = (ratio * (variance - mean.square() * (ratio - 1))).clamp(min=0)
         mean = ratio * mean
+        if total is not None:  # in double precision, for the squares cancel
+            squares = variance.double() + mean.double().square()
+            joint = total(torch.stack([mean.double(), squares]) * own) / count.clamp(min=1)
+            variance = (joint[1] - joint[0].square()).clamp(min=0).to(x.dtype)
+            mean = joint[0].to(x.dtype)
         scale = gamma * torch.rsqrt(variance + EPSILON)
         shift = beta - scale * mean
         result = torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp_(0.0, CLIP).mul_(mask)
@@ -80,7 +97,7 @@ class _MaskedNorm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        x, _, count, gamma, _ = inputs
+        x, _, _, count, gamma, _, ctx.total = inputs
         result, mean, variance = output
         ctx.mark_non_differentiable(mean, variance)
         ctx.set_materialize_grads(False)
@@ -95,11 +112,13 @@ class _MaskedNorm(torch.autograd.Function):
         rows = (x.shape[0] * x.shape[1], -1)
         products = torch.bmm(grad.reshape(rows).unsqueeze(1), x.reshape(rows).unsqueeze(2))
         grad_gamma = inverse * (products.view(x.shape[:2]).sum(0) - mean * grad_beta)
-        scale = gamma * inverse
-        slope = -scale * inverse * grad_gamma / count
-        offset = -scale * grad_beta / count - slope * mean
+        sums = torch.stack([grad_gamma, grad_beta])
+        sum_gamma, sum_beta = sums if ctx.total is None else ctx.total(sums)
+        scale, count = gamma * inverse, count.clamp(min=1)
+        slope = -scale * inverse * sum_gamma / count
+        offset = -scale * sum_beta / count - slope * mean
         grad_x = torch.addcmul(offset[:, None, None], x, slope[:, None, None])
-        return grad_x.addcmul_(grad, scale[:, None, None]), None, None, grad_gamma, grad_beta
+        return grad_x.addcmul_(grad, scale[:, None, None]), None, None, None, grad_gamma, grad_beta, None
 
 
 class FoldedBatchNorm(RunningStatistics):
@@ -115,8 +134,9 @@ class FoldedBatchNorm(RunningStatistics):
         mean, variance = self.mean, self.variance
         if moments is not None:
             input_mean, covariance, count = moments
-            mean = weight @ input_mean
-            variance = ((weight @ covariance) * weight).sum(1).clamp(min=0)
+            with torch.autocast(weight.device.type, enabled=False):
+                mean = weight @ input_mean
+                variance = ((weight @ covariance) * weight).sum(1).clamp(min=0)
             self.update(mean, variance, count)
         scale, shift = self.scale_and_shift(mean, variance)
         return weight * scale.unsqueeze(1), shift
@@ -161,13 +181,18 @@ class StepBatchNorm(nn.Module):
         return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
 
 
-def input_moments(x: Tensor, valid: Tensor) -> Moments:
+def input_moments(x: Tensor, valid: Tensor, total: Total | None = None) -> Moments:
     """(B, T, D), (B, T) boolean -> mean (D,), covariance (D, D), count () over all valid frames of the minibatch."""
-    weight = valid.unsqueeze(2).to(x.dtype)
-    count = valid.sum()
-    mean = (x * weight).sum((0, 1)) / count
-    centred = ((x - mean) * weight).flatten(0, 1)
-    return mean, _Gram.apply(centred) / count, count
+    with torch.autocast(x.device.type, enabled=False):  # statistics in full precision
+        x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        weight = valid.unsqueeze(2).to(x.dtype)
+        sums, count = (x * weight).sum((0, 1)), valid.sum()
+        if total is not None:
+            joint = total(torch.cat([sums, count.to(sums).unsqueeze(0)]))
+            sums, count = joint[:-1], joint[-1].detach()
+        mean = sums / count.clamp(min=1)
+        gram = _Gram.apply(((x - mean) * weight).flatten(0, 1))
+        return mean, (gram if total is None else total(gram)) / count.clamp(min=1), count
 
 
 class _Gram(torch.autograd.Function):

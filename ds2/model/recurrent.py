@@ -18,6 +18,7 @@ from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     CLIP,
     FoldedBatchNorm,
+    MinibatchStatistics,
     Moments,
     StepBatchNorm,
     Unnormalized,
@@ -173,7 +174,7 @@ def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
     return x.gather(1, positions.unsqueeze(2).expand_as(x))
 
 
-class RecurrentLayer(nn.Module):
+class RecurrentLayer(MinibatchStatistics):
     """A forward direction and, if bidirectional, a backward one over the same input, summed (equation 3)."""
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool, bidirectional: bool):
@@ -189,7 +190,7 @@ class RecurrentLayer(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, H), zero behind each utterance."""
         valid = valid_mask(lengths, x.shape[1])
-        moments = input_moments(x, valid) if self.training and self.needs_moments else None
+        moments = input_moments(x, valid, self.total) if self.training and self.needs_moments else None
         result = self.forwards(x, lengths, moments)
         if self.backwards is not None:
             result = result + reverse_valid(self.backwards(reverse_valid(x, lengths), lengths, moments), lengths)

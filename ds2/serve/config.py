@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ds2.config import load_config
+from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig
 
@@ -38,11 +39,11 @@ class ServeConfig:
     port: int = 2700  # Vosk's
     device: str = "auto"  # auto, cpu, cuda; a comma between several
     workers: int = 1  # model processes on each device
-    beam: int = 0  # width of the beam search; 0: what suits the bundle
     keys: tuple[str, ...] = ()  # API keys; none: everybody may enter
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
     certificate: Path | None = None  # TLS: PEM files
     certificate_key: Path | None = None
+    decoder: DecoderOptions = BUNDLES_CHOICE  # language model, weights, beam, hot words
     live: LiveConfig = field(default_factory=LiveConfig)
     dispatch: DispatchConfig = field(default_factory=DispatchConfig)
     limits: Limits = field(default_factory=Limits)
@@ -52,6 +53,8 @@ class ServeConfig:
             raise ValueError(f"workers {self.workers} must be at least 1 and port {self.port} 0 to 65535")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key come together")
+        if self.decoder.rescore is not None or self.decoder.beam == 0:
+            raise ValueError("decoder: live speech is searched with a beam, and not rescored")
 
 
 def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: Mapping[str, str]) -> ServeConfig:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ds2.decoder_options import DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.transcript import Transcript
 
@@ -80,7 +81,7 @@ class WorkerConfig:
 
     model: Path
     device: str
-    beam: int
+    decoder: DecoderOptions
     slots: int
     live: LiveConfig
     dispatch: DispatchConfig

@@ -69,7 +69,7 @@ class Application:
         devices = self.config.device.split(",") * self.config.workers
         slots = -(-self.config.limits.streams // len(devices))
         workers = [
-            WorkerConfig(self.model, device, self.config.beam, slots, self.config.live, self.config.dispatch)
+            WorkerConfig(self.model, device, self.config.decoder, slots, self.config.live, self.config.dispatch)
             for device in devices
         ]
         self.pool = Pool(workers, self.metrics, self.config.limits.wait)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.recognizer import CLOSED_BEAM_WIDTH, Recognizer
+from ds2.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
     Close,
@@ -35,6 +35,7 @@ from ds2.serve.messages import (
 from ds2.serve.stream import Chunk, LiveStream, Setup
 
 log = logging.getLogger("ds2.serve")
+WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere
 
 
 class Worker:
@@ -154,9 +155,8 @@ def load(config: WorkerConfig) -> Setup:
     Raises:
         InputError: the bundle cannot be read, or cannot stream.
     """
-    recognizer = Recognizer.load(config.model, config.device, config.beam or None)
-    beam = recognizer.beam or Recognizer.load(config.model, config.device, CLOSED_BEAM_WIDTH).beam
-    assert isinstance(beam, BeamDecoder)
+    recognizer = Recognizer.load(config.model, config.device, config.decoder)
+    beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     try:
         model = SlotModel(recognizer.model, config.slots)
     except ValueError as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from ds2.data.augment import AugmentConfig
+from ds2.data.sampling import SamplingConfig
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
 
@@ -15,9 +16,14 @@ class DataConfig:
 
     train: tuple[Path, ...]  # manifests
     dev: Path  # manifest; decides which epoch's model is kept
-    workers: int = 1  # processes that read and augment
+    workers: int = 1  # processes that read and augment, for each process that trains
     units: Units = "characters"  # or "bigrams": half as many tokens, and so fewer frames are enough
+    fraction: float = 1.0  # of the training set's hours that is used: how much more data would help, see power_law
     closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction = {self.fraction} must be above 0 and at most 1")
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,44 @@ class OptimizerConfig:
     warmup: float = 0.1  # adamw: share of all steps
     weight_decay: float = 0.0
     clip_norm: float = 400.0  # the gradient is rescaled to this norm when it exceeds it
+    surge: float = 0.0  # an update is left out whose gradient is this many times the mean norm so far; 0: none is
+    label_smoothing: float = 0.0  # share of the loss that draws each frame's posteriors to the uniform ones
+    average_decay: float = 0.0  # of the moving average of the weights that is validated and kept; 0: the weights are
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """How the processes that torchrun starts share a run; one process alone has no use for it.
+
+    `synchronous`: every update is made of the whole minibatch. `mixed`: synchronous in groups of `group` ranks, whose
+    weights are averaged every `average_every` updates. `asynchronous`: each rank updates the weights of a parameter
+    server as it comes, from weights that are at most `staleness` of its updates ahead of the slowest rank's.
+    """
+
+    strategy: Literal["synchronous", "mixed", "asynchronous"] = "synchronous"
+    synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
+    group: int = 1  # mixed: ranks, those of a node for instance
+    average_every: int = 8  # mixed: updates
+    staleness: int = 4  # asynchronous: updates
+    compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients on their way
+
+
+@dataclass(frozen=True)
+class ComputeConfig:
+    """How the arithmetic is done."""
+
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"  # the halves: autocast; float16 scales the loss
+    compile: bool = False  # the network through torch.compile: slow to start
+    recompute: bool = False  # activations of convolutions and recurrent layers again in the backward pass: less memory
+
+
+@dataclass(frozen=True)
+class StartConfig:
+    """What training from a bundle may change; used with `start_from`."""
+
+    new_alphabet: bool = False  # the corpus's tokens; outputs of tokens that the bundle knows are carried over
+    freeze: tuple[str, ...] = ()  # parts that stay as they are: "convolutions", "recurrent.0", ...
+    freeze_epochs: int = 0  # for how long; 0: to the end
 
 
 @dataclass(frozen=True)
@@ -43,15 +87,33 @@ class TrainConfig:
     data: DataConfig
     model: ModelConfig = field(default_factory=ModelConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
+    start: StartConfig = field(default_factory=StartConfig)
     start_from: Path | None = None  # bundle whose weights, tokens and feature statistics training starts from
     epochs: int = 20
-    batch_size: int = 32  # utterances
+    batch_size: int = 32  # utterances of an update, over all ranks
+    accumulate: int = 1  # pieces that a rank takes its part of a minibatch in: less memory
     sortagrad: bool = True  # first epoch by increasing duration
+    growing: int = 0  # epochs until all utterances are heard, the shortest quarter first; 0: all from the beginning
+    patience: int = 0  # epochs without a better dev WER after which training ends; 0: it goes on
     seed: int = 1
-    checkpoint_every: int = 200  # batches
+    checkpoint_every: int = 200  # minibatches
+    profile: int = 0  # minibatches of the last epoch whose time line is written, timeline.rank*.json
+    checkpoint_minutes: float = 0.0  # a checkpoint at least that often as well; 0: none by the clock
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "checkpoint_every"):
+        if self.sampling.weights and len(self.sampling.weights) != len(self.data.train):
+            raise ValueError(
+                f"sampling.weights has {len(self.sampling.weights)} values for {len(self.data.train)} manifests"
+            )
+        for name in ("epochs", "batch_size", "checkpoint_every", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")
+        if self.parallel.strategy == "asynchronous":
+            if self.compute.precision == "float16":
+                raise ValueError("compute.precision = float16 does not go with parallel.strategy = asynchronous")
+            if self.optimizer.average_decay:
+                raise ValueError("optimizer.average_decay does not go with parallel.strategy = asynchronous")

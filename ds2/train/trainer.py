@@ -1,99 +1,90 @@
 """The training loop: read it from `Trainer.run` down.
 
-The state of a run is its `RunState`, the model, the optimiser and torch's random state; data order and augmentation
-are functions of (seed, epoch, utterance). That is why a run killed at any moment goes on from its checkpoint to the
-same weights as one that was never interrupted (on the CPU, with the same number of threads).
+The state of a run is its `RunState`, the replicas of its strategy (model, optimiser) and torch's random state on every
+rank; data order and augmentation are functions of (seed, epoch, utterance). That is why a run killed at any moment
+goes on from its checkpoint to the same weights as one that was never interrupted (on the CPU, with the same numbers of
+threads and ranks; asynchronous training has no same weights to go to).
 """
 
+import contextlib
+import copy
 import dataclasses
+import itertools
 import math
-import os
+import signal
+import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.autograd.profiler import record_function
 
-import ds2
 from ds2.bundle import Bundle
 from ds2.config import to_dict
-from ds2.ctc import ctc_loss
-from ds2.ctc.alignment import frame_labels
 from ds2.ctc.loss import required_frames
-from ds2.data.augment import Augmenter, augment_features, seeded_generator
-from ds2.data.dataset import Batch, SpeechDataset, collate
-from ds2.data.manifest import Utterance, check_characters, read_manifest
-from ds2.data.sampler import SortaGradSampler
+from ds2.data.dataset import Batch
 from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.files import make_folder
 from ds2.model.acoustic import AcousticModel
-from ds2.model.random_walk import affinity_loss
 from ds2.progress import Progress
-from ds2.text import Tokenizer
+from ds2.train.asynchronous import Asynchronous
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
-from ds2.train.observe import Epoch, draw_curves, write_metrics, write_tensorboard
-from ds2.train.optimizer import learning_rate, make_optimizer
+from ds2.train.corpus import Corpus, Loader, share_cores
+from ds2.train.objective import Objective
+from ds2.train.observe import draw_curves
+from ds2.train.ranks import Ranks
+from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
+from ds2.train.strategies import Mixed, Strategy, Synchronous
+from ds2.train.timeline import profiling
+from ds2.train.transfer import fit_weights, freeze
+from ds2.train.update import Updater
 from ds2.train.validation import validate
 
-STATISTICS_UTTERANCES = 200  # for the mean and deviation of the features
-NON_FINITE_LIMIT = 20  # updates in a row without a finite gradient: the run has diverged
-
-
-@dataclass
-class RunState:
-    """Where a run stands; saved in every checkpoint."""
-
-    epoch: int = 0
-    batch: int = 0  # minibatches done in this epoch
-    step: int = 0  # updates done in all
-    loss_sum: float = 0.0  # over the utterances of this epoch
-    utterances: int = 0  # done in this epoch
-    seconds: float = 0.0  # spent in this epoch
-    non_finite: int = 0  # updates left out in a row
-    skipped: list[str] = field(default_factory=list)  # a line for each utterance left out, this epoch
-    history: list[Epoch] = field(default_factory=list)
-    best: tuple[float, float] = (math.inf, math.inf)  # dev WER and loss of the model kept
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "synchronous": Synchronous,
+    "mixed": Mixed,
+    "asynchronous": Asynchronous,
+}
 
 
 class Trainer:
     """Trains the model of a TrainConfig into a folder: best.safetensors, metrics.jsonl, curves.png, checkpoint.pt."""
 
-    def __init__(self, config: TrainConfig, folder: str | Path, device: str = "cpu"):
+    def __init__(self, config: TrainConfig, folder: str | Path, device: str = "cpu", ranks: Ranks | None = None):
         """Reads the manifests, builds the model, resumes from the folder's checkpoint if there is one.
+
+        With several ranks all see the same folder; the first one writes.
 
         Raises:
             InputError: bad manifests or configuration, or a checkpoint of another configuration.
         """
         self.config = config
         self.folder = Path(folder)
-        self.device = torch.device(device)
-        self.train_set = [utterance for path in config.data.train for utterance in read_manifest(path)]
-        self.dev_set = read_manifest(config.data.dev)
+        self.ranks = ranks or Ranks()
         start = Bundle.load(config.start_from) if config.start_from is not None else None
-        if start is None:
-            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train_set), config.data.units)
-        else:
-            self.tokenizer = Tokenizer(start.metadata["tokens"])
-            check_characters(self.train_set, self.tokenizer)
-        check_characters(self.dev_set, self.tokenizer)
+        self.corpus = Corpus(config, self.ranks, start)
         share_cores(config.data.workers)
         torch.manual_seed(config.seed)
-        self.model = AcousticModel(config.model, len(self.tokenizer)).to(self.device)
-        self.optimizer = make_optimizer(self.model, config.optimizer)
-        durations = [utterance.duration for utterance in self.train_set]
-        self.sampler = SortaGradSampler(durations, config.batch_size, config.seed, config.sortagrad)
+        self.model = AcousticModel(config.model, len(self.corpus.tokenizer)).to(device)
         self.state = RunState()
         make_folder(self.folder)
-        if self.checkpoint.exists():
+        resuming = self.checkpoint.exists()
+        if start is not None and not resuming:
+            fit_weights(self.model, self.corpus.tokenizer, start, config)
+        if not resuming and self.ranks.first and (start is None or start.metadata["config"] != to_dict(config.model)):
+            self.corpus.measure(self.model.frontend)
+        self.ranks.broadcast(self.model)
+        if self.ranks.number > 0:
+            torch.manual_seed(hash((config.seed, self.ranks.number)))  # dropout of its own
+        freeze(self.model, config.start, 0)
+        self.strategy = self._make_strategy()
+        if resuming:
             self._resume()
-        elif start is not None:
-            self._load_start(start)
-        else:
-            self._measure_features()
+        self.saved_at = time.monotonic()
+        self.stopping = False
 
     @property
     def checkpoint(self) -> Path:
@@ -104,178 +95,135 @@ class Trainer:
         return self.folder / "best.safetensors"
 
     def run(self) -> Path:
-        """Trains to the last epoch and returns the bundle of the epoch with the best dev WER."""
-        loader = self._loader(self.train_set, augment=True)
-        while self.state.epoch < self.config.epochs:
-            self._train_epoch(loader)
-            self._finish_epoch()
-        draw_curves(self.folder / "curves.png", {"": self.state.history})
+        """Trains to the last epoch and returns the bundle of the epoch with the best dev WER.
+
+        Raises:
+            SystemExit: SIGTERM came; the checkpoint is written.
+        """
+        loader = self.corpus.training()
+        with self._heeding_sigterm(), profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled:
+            while not self._finished():
+                self._train_epoch(loader)
+                self._finish_epoch()
+        self.strategy.finish()
+        if self.ranks.first:
+            draw_curves(self.folder / "curves.png", {"": self.state.history})
         return self.best
 
-    def _train_epoch(self, loader: "DataLoader[Any]") -> None:
+    def _finished(self) -> bool:
+        config, state = self.config, self.state
+        tired = config.patience > 0 and state.epoch - state.best_epoch >= config.patience
+        return state.epoch >= config.epochs or (tired and state.batch == 0)
+
+    def _train_epoch(self, loader: Loader) -> None:
         state = self.state
-        self.model.train()
-        self.sampler.begin(state.epoch, state.batch)
+        freeze(self.model.train(), self.config.start, state.epoch)
+        self.corpus.sampler.begin(state.epoch, state.batch)
         title = f"epoch {state.epoch + 1}/{self.config.epochs}"
-        with Progress(title, len(self.train_set), "utterances", state.batch * self.config.batch_size) as progress:
+        total, done = self.corpus.sampler.heard(state.epoch), state.batch * self.config.batch_size
+        with Progress(title, total, "utterances", done) if self.ranks.first else contextlib.nullcontext() as progress:
             began = time.monotonic()
-            for batch in loader:
-                self._train_batch(batch)
-                state.batch += 1
+            for minibatch in minibatches(loader, self.config.accumulate):
+                self._train_minibatch(minibatch)
+                self.profiled()
                 state.seconds += time.monotonic() - began
                 began = time.monotonic()
-                loss = state.loss_sum / max(1, state.utterances)
-                progress.step(len(batch.utterances) + len(batch.skipped), f"loss {loss:.3f}")
-                if state.batch % self.config.checkpoint_every == 0:
-                    self._save_checkpoint()
+                if progress is not None:
+                    loss = state.loss_sum / max(1, state.utterances)
+                    progress.step(min(self.config.batch_size, total - done), f"loss {loss:.3f}")
+                    done += self.config.batch_size
 
-    def _train_batch(self, batch: Batch) -> None:
-        state = self.state
-        state.skipped += batch.skipped
+    def _train_minibatch(self, minibatch: list[Batch]) -> None:
+        """This rank's pieces of a minibatch: gradients, update, and the checkpoint where one is due."""
+        state, config = self.state, self.config
+        with record_function("ds2: waiting"):
+            agreement = self.strategy.agree(
+                sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.stopping
+            )
+        for number, batch in enumerate(minibatch):
+            state.skipped += batch.skipped
+            if agreement.utterances:
+                self._train_piece(batch, number, agreement.utterances)
+        if agreement.utterances:
+            with record_function("ds2: update"):
+                good = self.strategy.update(state.epoch)
+            state.step = self.strategy.updater.step
+            if not good:
+                keep_batch(self.folder, state, self.ranks.number, minibatch)
+        state.batch += 1
+        if agreement.save or agreement.stop or state.batch % config.checkpoint_every == 0:
+            self._save_checkpoint()
+        if agreement.stop:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def _train_piece(self, batch: Batch, number: int, utterances: float) -> None:
+        state, config = self.state, self.config
+        slot = self.ranks.number * config.accumulate + number
+        key = (config.seed, state.epoch, state.batch) + ((slot,) if slot else ())
+        losses, lengths = self.strategy.backward(batch, key, utterances, number == config.accumulate - 1)
         if not batch.utterances:
             return
-        losses = self._losses(batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        (losses.sum() / len(losses)).backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip_norm)
-        state.step += 1
-        state.loss_sum += float(losses.detach().sum())
+        state.loss_sum += float(losses.sum())
         state.utterances += len(losses)
-        if not bool(norm.isfinite()):
-            self._leave_out_update()
-            return
-        state.non_finite = 0
-        steps = self.config.epochs * len(self.sampler)
-        rate = learning_rate(self.config.optimizer, state.step - 1, steps, state.epoch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-
-    def _losses(self, batch: Batch) -> Tensor:
-        """(B,) nats; utterances with more labels than their frames can hold cost 0 and are reported as skipped."""
-        device, state = self.device, self.state
-        features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
-        generator = seeded_generator(self.config.seed, state.epoch, state.batch)
-        features = augment_features(features, lengths, self.config.augment, generator)
-        logits, lengths, affinities = self.model.network(features, lengths)
         too_long = required_frames(batch.targets, batch.target_lengths) > lengths.cpu()
         for index in too_long.nonzero().flatten().tolist():
             utterance = batch.utterances[index]
             state.skipped.append(f"{utterance.place}: {len(utterance.text)} characters in {int(lengths[index])} frames")
-        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
-        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
-        if affinities is not None:
-            labels = frame_labels(logits, lengths, targets, target_lengths)
-            losses = losses + affinity_loss(affinities, labels, lengths)
-        return losses
-
-    def _leave_out_update(self) -> None:
-        self.state.non_finite += 1
-        if self.state.non_finite >= NON_FINITE_LIMIT:
-            raise InputError(
-                f"training diverged: {NON_FINITE_LIMIT} updates in a row without a finite gradient; "
-                "lower optimizer.learning_rate or optimizer.clip_norm and start in another folder"
-            )
 
     def _finish_epoch(self) -> None:
         """Validates, keeps the model if it is the best, writes the record; then the next epoch may begin."""
-        state = self.state
-        validation = validate(self.model, self.tokenizer, self._loader(self.dev_set, augment=False))
+        self.strategy.settle()
+        judged = self.strategy.updater.judged
+        validation = validate(judged, self.corpus.tokenizer, self.corpus.held_out(), self.ranks)
         if math.isnan(validation["wer"]):
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
-        record: Epoch = {
-            "epoch": state.epoch + 1,
-            "step": state.step,
-            "loss": state.loss_sum / max(1, state.utterances),
-            **validation,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "seconds": round(state.seconds, 2),
-            "utterances_per_second": round(state.utterances / max(state.seconds, 1e-9), 1),
-            "skipped": len(state.skipped),
-        }
+        state = self._joint_state()
+        record = state.record(validation, self.strategy.updater.rate)
         state.history.append(record)
         standing = (record["wer"], record["dev_loss"])
-        if standing < state.best:
-            state.best = standing
-            self._save_bundle(record)
-        self._report_skipped()
-        write_metrics(self.folder / "metrics.jsonl", state.history)
-        write_tensorboard(self.folder / "tensorboard", record)
-        self.state = dataclasses.replace(
-            state, epoch=state.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, skipped=[]
-        )
+        better = standing < state.best
+        if better:
+            state.best, state.best_epoch = standing, state.epoch + 1
+        if self.ranks.first:
+            if better:
+                model_bundle(judged, self.config, self.corpus, record).save(self.best)
+            keep_record(self.folder, state)
+        self.state = state.next_epoch()
         self._save_checkpoint()
-        print(
-            f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
-            f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, {record['utterances_per_second']} utterances/s",
-            flush=True,
-        )
 
-    def _report_skipped(self) -> None:
-        if not self.state.skipped:
-            return
-        path = self.folder / "skipped.txt"
-        with whole_file(path) as partial:
-            partial.write_text("\n".join(self.state.skipped) + "\n", encoding="utf-8")
-        print(f"{len(self.state.skipped)} utterances left out in this epoch, listed in {path}", flush=True)
+    def _make_strategy(self) -> Strategy:
+        """Each rank's model learns; of asynchronous ranks a copy of the first one's, in the parameter server."""
+        name = self.config.parallel.strategy if self.ranks.size > 1 else "synchronous"
+        own = name == "asynchronous"
+        updates = self.corpus.batches_of_run() * (self.ranks.size if own else 1)
+        served = copy.deepcopy(self.model) if own and self.ranks.first else self.model
+        updater = Updater(served, self.config, updates)
+        return STRATEGIES[name](Objective(self.model, self.config), updater, self.ranks, self.config.parallel)
 
-    def _loader(self, utterances: list[Utterance], augment: bool) -> "DataLoader[Any]":
-        """Batches of the training set, augmented, in the sampler's order; or of another set as it is."""
-        config = self.config
-        rate, workers = config.model.frontend.sample_rate, config.data.workers
-        augmenter = Augmenter(config.augment, rate, config.seed) if augment else None
-        durations = [utterance.duration for utterance in utterances]
-        return DataLoader(
-            SpeechDataset(utterances, self.tokenizer, rate, augmenter),
-            batch_sampler=self.sampler if augment else SortaGradSampler(durations, config.batch_size, config.seed),
-            collate_fn=collate,
-            num_workers=workers,
-            persistent_workers=augment and workers > 0,
-            generator=torch.Generator(),  # a loader draws a number when it starts: not from the run's random state
-        )
-
-    def _load_start(self, start: Bundle) -> None:
-        try:
-            self.model.load_state_dict(start.weights)
-        except RuntimeError as error:
-            raise InputError(
-                f"{self.config.start_from}: its weights are of another shape than [model] asks for; "
-                "give the model the bundle's configuration, see ds2 info"
-            ) from error
-
-    def _measure_features(self) -> None:
-        """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""
-        every = max(1, len(self.train_set) // STATISTICS_UTTERANCES)
-        frames, batches = [], list(self._loader(self.train_set[::every], augment=False))
-        if self.config.model.frontend.power == "adaptive" and batches:
-            energy = sum(float(batch.samples.square().sum()) for batch in batches)
-            self.model.frontend.set_prior(energy / sum(int(batch.sample_lengths.sum()) for batch in batches))
-        for batch in batches:
-            features, lengths = self.model.frontend.log_spectrogram(batch.samples, batch.sample_lengths)
-            frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
-        if not frames:
-            raise InputError(f"{self.config.data.train[0]}: none of the first utterances tried can be read")
-        joined = torch.cat(frames, dim=1)
-        self.model.frontend.set_statistics(joined.mean(1), joined.std(1))
+    def _joint_state(self) -> RunState:
+        """What all ranks did in this epoch, in the state of each."""
+        return self.state.joined(self.ranks.gather(self.state))
 
     def _fingerprint(self) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""
         config = to_dict(self.config)
+        for free in ("parallel", "checkpoint_every", "checkpoint_minutes", "accumulate", "profile"):
+            del config[free]
         del config["data"]["workers"]
-        hours = sum(utterance.duration for utterance in self.train_set) / 3600
-        return {**config, "utterances": len(self.train_set), "hours": hours}
+        return {**config, "utterances": len(self.corpus.train), "hours": self.corpus.hours}
+
+    def _checkpoint_due(self) -> bool:
+        minutes = self.config.checkpoint_minutes
+        return minutes > 0 and time.monotonic() - self.saved_at > 60 * minutes
 
     def _save_checkpoint(self) -> None:
-        save_checkpoint(
-            self.checkpoint,
-            {
-                "fingerprint": self._fingerprint(),
-                "state": dataclasses.asdict(self.state),
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "random": torch.get_rng_state(),
-            },
-        )
+        """Every rank tells its part; the first one writes, and none goes on before."""
+        self.saved_at = time.monotonic()
+        replicas, state = self.strategy.replicas(), self._joint_state()
+        random = self.ranks.gather(random_state())
+        if self.ranks.first:
+            saved = {"fingerprint": self._fingerprint(), "state": dataclasses.asdict(state)}
+            save_checkpoint(self.checkpoint, {**saved, "replicas": replicas, "random": random})
 
     def _resume(self) -> None:
         saved = load_checkpoint(self.checkpoint)
@@ -287,26 +235,50 @@ class Trainer:
                 "train into another folder, or remove this one to start again"
             )
         self.state = RunState(**saved["state"])
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        torch.set_rng_state(saved["random"])
-        print(f"resuming at epoch {self.state.epoch + 1}, batch {self.state.batch}", flush=True)
+        if not self.ranks.first:
+            self.state.forget()
+        self.strategy.load_replicas(saved["replicas"])
+        if len(saved["random"]) == self.ranks.size:
+            restore_random_state(saved["random"][self.ranks.number])
+        if self.ranks.first:
+            print(f"resuming at epoch {self.state.epoch + 1}, batch {self.state.batch}", flush=True)
 
-    def _save_bundle(self, record: Epoch) -> None:
-        training = {
-            "version": ds2.__version__,
-            "corpus": [path.name for path in self.config.data.train],
-            "hours": round(sum(utterance.duration for utterance in self.train_set) / 3600, 3),
-            "seed": self.config.seed,
-            **{key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer")},
-        }
-        metadata = {"config": to_dict(self.config.model), "tokens": list(self.tokenizer.tokens), "training": training}
-        if self.config.data.closed_vocabulary:
-            metadata["vocabulary"] = sorted({word for utterance in self.train_set for word in utterance.text.split()})
-        Bundle(self.model.state_dict(), metadata).save(self.best)
+    @contextlib.contextmanager
+    def _heeding_sigterm(self) -> Iterator[None]:
+        """SIGTERM, a cluster's word for "make room", ends the run behind a checkpoint that is written at once."""
+
+        def stop(*_: object) -> None:
+            self.stopping = True
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
-def share_cores(workers: int) -> None:
-    """Leaves a core to each worker: threads that wait for one another on a taken core cost more than they bring."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores - workers)))
+def minibatches(loader: Loader, pieces: int) -> Iterator[list[Batch]]:
+    """The pieces of each minibatch together."""
+    batches = iter(loader)
+    while True:
+        with record_function("ds2: data"):
+            minibatch = list(itertools.islice(batches, pieces))
+        if not minibatch:
+            return
+        yield minibatch
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def restore_random_state(state: dict[str, torch.Tensor]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

@@ -10,11 +10,15 @@ from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
 from ds2.text import Tokenizer
+from ds2.train.ranks import Ranks
 
 
 @torch.no_grad()
-def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch]) -> dict[str, float]:
-    """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read."""
+def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch], ranks: Ranks) -> dict[str, float]:
+    """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read.
+
+    Each rank brings batches of its own; all get the figures of all.
+    """
     model.eval()
     device = model.output.weight.device
     references: list[str] = []
@@ -28,6 +32,10 @@ def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch
         loss += float(ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True).sum())
         references += [utterance.text for utterance in batch.utterances]
         hypotheses += [tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(log_probs, lengths)]
+    parts = ranks.gather((loss, references, hypotheses))
+    loss = sum(part[0] for part in parts)
+    references = [text for part in parts for text in part[1]]
+    hypotheses = [text for part in parts for text in part[2]]
     if not references:
         return dict.fromkeys(("dev_loss", "wer", "cer"), float("nan"))
     return {

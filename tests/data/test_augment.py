@@ -16,6 +16,7 @@ from ds2.data.augment import (
     change_speed,
     coloured_noise,
     equalize,
+    layered_noise,
     mask_features,
     reverberate,
     warp_frequency,
@@ -23,6 +24,7 @@ from ds2.data.augment import (
 
 NOTHING = AugmentConfig(speed=(1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
 EVERYTHING = AugmentConfig(reverberation_share=0.5, noise_share=0.5, equalizer_share=0.5)
+GOLDEN = [475.564, 72.1177, 357.6304, 832.2447]  # EVERYTHING, seed 1, before tempo, rooms, layers and lines were there
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -149,3 +151,52 @@ def test_shortest_samples_survive(size: int) -> None:
     changed = Augmenter(everything, 8000, seed=2)(0.1 * torch.ones(size), 0, 0)
     assert changed.isfinite().all()
     assert len(changed) >= 1
+
+
+def test_new_effects_that_are_off_leave_the_random_numbers_of_the_old_ones_alone() -> None:
+    """Sums of an earlier release's output: configurations written then give the same samples now."""
+    augmenter = Augmenter(EVERYTHING, 8000, seed=1)
+    sums = [float(augmenter(sine(500), 0, index).double().square().sum()) for index in range(4)]
+    assert sums == pytest.approx(GOLDEN, rel=1e-4)
+
+
+def test_tempo_and_line_are_drawn_per_utterance() -> None:
+    config = AugmentConfig((1.0,), (0.8, 1.25), noise_share=0.0, line_share=0.5, lines=("mu-law",), gain=(0.0, 0.0))
+    results = [Augmenter(config, 8000, seed=1)(sine(500), 0, index) for index in range(12)]
+    assert {len(result) for result in results} == {10000, 6400}
+    levels = [len(result.unique()) for result in results]  # mu-law has 256, and here only those of the sine
+    assert min(levels) < 100 < max(levels)
+
+
+def test_recorded_room_keeps_the_words_in_place(tmp_path: Path) -> None:
+    response = torch.zeros(2000)
+    response[300], response[1300] = 0.5, 0.25  # an echo of half the level, an eighth of a second later
+    soundfile.write(tmp_path / "room.wav", response.numpy(), 8000, subtype="FLOAT")
+    config = AugmentConfig(
+        (1.0,), reverberation_share=1.0, rooms=(tmp_path / "room.wav",), noise_share=0.0, gain=(0.0, 0.0)
+    )
+    click = torch.zeros(4000)
+    click[100] = 0.8
+    wet = Augmenter(config, 8000, seed=1)(click, 0, 0)
+    assert wet[100] == pytest.approx(0.8, abs=1e-3)
+    assert wet[1100] == pytest.approx(0.4, abs=1e-3)
+    assert wet.abs().sum() == pytest.approx(1.2, abs=0.01)
+
+
+def test_layers_of_noise_are_summed_and_never_louder_than_the_first() -> None:
+    recordings = [sine(200, 0.5), sine(900, 0.5), sine(2000, 0.5)]
+    kinds = set()
+    for seed in range(30):
+        noise = layered_noise(recordings, 12000, (1, 3), 10.0, generator(seed))
+        power = torch.fft.rfft(noise[:8000]).abs().square()
+        kinds.add(sum(bool(power[f - 3 : f + 4].max() > 0.01 * power.max()) for f in (200, 900, 2000)))
+        assert len(noise) == 12000
+    assert kinds == {1, 2, 3}
+
+
+def test_normal_ratios_have_the_middle_and_a_quarter_of_the_range() -> None:
+    config = AugmentConfig(snr=(0.0, 20.0), snr_shape="normal")
+    augmenter = Augmenter(config, 8000, seed=1)
+    ratios = torch.tensor([augmenter._snr(generator(seed)) for seed in range(2000)])
+    assert float(ratios.mean()) == pytest.approx(10.0, abs=0.4)
+    assert float(ratios.std()) == pytest.approx(5.0, abs=0.3)

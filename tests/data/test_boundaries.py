@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.data.boundaries import HOP, LATE, levels, word_boundaries
+from ds2.data.boundaries import HOP, LATE, energies, levels, word_boundaries
 
 RATE = 8000
 
@@ -22,9 +22,19 @@ def bursts(spans: list[tuple[float, float]], seconds: float, quiet: float = 1e-4
     return torch.from_numpy(samples.astype(np.float32))
 
 
+def level(samples: Tensor) -> np.ndarray:
+    return levels(energies(samples, RATE), RATE)
+
+
+def test_levels_of_pieces_are_those_of_the_whole() -> None:
+    samples = bursts([(0.2, 0.5)], 1.013)
+    pieces = np.concatenate([energies(piece, RATE) for piece in samples.split(RATE // 4)])
+    assert np.array_equal(levels(pieces, RATE), level(samples))
+
+
 def test_edges_of_two_bursts() -> None:
     spans = [(0.2, 0.5), (0.8, 1.3)]
-    found = word_boundaries(bursts(spans, 2.0), RATE, [(0.3, 0.36), (0.9, 1.0)])
+    found = word_boundaries(level(bursts(spans, 2.0)), [(0.3, 0.36), (0.9, 1.0)])
     for (start, end), (true_start, true_end) in zip(found, spans, strict=True):
         assert start == pytest.approx(true_start, abs=0.021)
         assert end == pytest.approx(true_end, abs=0.021)
@@ -33,20 +43,20 @@ def test_edges_of_two_bursts() -> None:
 def test_words_without_a_gap_meet_where_it_is_quietest() -> None:
     samples = bursts([(0.2, 1.0)], 1.2)
     samples[round(0.58 * RATE) : round(0.62 * RATE)] *= 0.3
-    (_, end), (start, _) = word_boundaries(samples, RATE, [(0.3, 0.4), (0.8, 0.9)])
+    (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.4), (0.8, 0.9)])
     assert 0.55 < end <= start < 0.65
 
 
 def test_levels_are_those_of_a_sine() -> None:
     time = torch.arange(RATE) / RATE
-    found = levels(0.5 * torch.sin(2 * torch.pi * 400 * time), RATE)
+    found = level(0.5 * torch.sin(2 * torch.pi * 400 * time))
     assert len(found) == 100
     assert found[10] == pytest.approx(20 * np.log10(0.5) - 3.01, abs=0.05)
 
 
 def test_silence_and_nothing() -> None:
-    assert word_boundaries(torch.zeros(RATE), RATE, []) == []
-    [(start, end)] = word_boundaries(torch.zeros(RATE), RATE, [(0.4, 0.5)])
+    assert word_boundaries(level(torch.zeros(RATE)), []) == []
+    [(start, end)] = word_boundaries(level(torch.zeros(RATE)), [(0.4, 0.5)])
     assert 0 <= start <= 0.5
     assert end <= 1.0
 
@@ -56,7 +66,7 @@ def test_words_never_overlap_nor_lose_their_peaks(edges: list[int], seed: int) -
     times = [edge * 0.03 for edge in edges[: len(edges) // 2 * 2]]
     peaks = list(zip(times[::2], times[1::2], strict=True))
     samples = torch.randn(2 * RATE, generator=torch.Generator().manual_seed(seed)) * 0.1
-    found = word_boundaries(samples, RATE, peaks)
+    found = word_boundaries(level(samples), peaks)
     for (start, end), (peak_start, peak_end) in zip(found, peaks, strict=True):
         assert start <= max(0.0, peak_start - LATE) + HOP
         assert end >= max(0.0, peak_end - LATE) - HOP

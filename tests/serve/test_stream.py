@@ -11,6 +11,7 @@ import soundfile
 import torch
 from serve.conftest import recordings
 
+from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
@@ -35,7 +36,7 @@ from ds2.serve.worker import Worker, load
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(WorkerConfig(streaming_model(), "cpu", 0, 8, LiveConfig(), DispatchConfig()))
+    return load(WorkerConfig(streaming_model(), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def configuration(manifest: Path, **changes: object) -> TrainConfig:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = load_checkpoint(folder / "checkpoint.pt")["model"]
+    model: dict[str, torch.Tensor] = load_checkpoint(folder / "checkpoint.pt")["replicas"][0]["model"]
     return model
 
 
@@ -76,14 +76,14 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
 
     for batches in (1, 2, 1):
         trainer = Trainer(config, tmp_path / "pieces")
-        train_batch, left = trainer._train_batch, iter(range(batches))
+        train, left = trainer._train_minibatch, iter(range(batches))
 
-        def stop_after(batch: object, train_batch: Callable = train_batch, left: object = left) -> None:
+        def stop_after(minibatch: object, train: Callable = train, left: object = left) -> None:
             if next(left, None) is None:  # type: ignore[call-overload]
                 raise Stopped
-            train_batch(batch)
+            train(minibatch)
 
-        trainer._train_batch = stop_after  # type: ignore[method-assign]
+        trainer._train_minibatch = stop_after  # type: ignore[method-assign]
         with pytest.raises(Stopped):
             trainer.run()
     Trainer(config, tmp_path / "pieces").run()
@@ -188,7 +188,7 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
     bundle = Bundle.load(start)
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, bundle.weights[name])
-    assert list(again.tokenizer.tokens) == bundle.metadata["tokens"]
+    assert list(again.corpus.tokenizer.tokens) == bundle.metadata["tokens"]
     assert "vocabulary" in Bundle.load(again.run()).metadata
 
 

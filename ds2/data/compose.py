@@ -1,0 +1,87 @@
+"""Strings composed of recorded words: connected speech from a corpus of single words, with joins that are known."""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.files import make_folder
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A recorded word, or a string of them."""
+
+    samples: np.ndarray  # (N,) float32
+    text: str
+    speaker: str
+
+
+@dataclass(frozen=True)
+class ComposeConfig:
+    """How words become strings; ranges are drawn from uniformly."""
+
+    words: tuple[int, int] = (1, 7)  # in a string, at the least and at the most
+    pause: Range = (0.0, 0.25)  # seconds between words; below 0 they overlap
+    edge: Range = (0.0, 0.35)  # seconds of silence before and after a string
+    level: Range = (-3.0, 3.0)  # dB between the words of a string
+    separator: str = " "  # between their texts; nothing between ideographs
+
+
+def compose(
+    words: Sequence[Piece], count: int, config: ComposeConfig, sample_rate: int, rng: random.Random
+) -> list[Piece]:
+    """`count` strings of words of one speaker each; every word is used equally often, give or take one."""
+    by_speaker: dict[str, list[Piece]] = {}
+    for word in words:
+        by_speaker.setdefault(word.speaker, []).append(word)
+    supply = {speaker: _endless(own, rng) for speaker, own in by_speaker.items()}
+    strings = []
+    for speaker in itertools.islice(itertools.cycle(sorted(supply)), count):
+        string = list(itertools.islice(supply[speaker], rng.randint(*config.words)))
+        samples = join([word.samples for word in string], config, sample_rate, rng)
+        strings.append(Piece(samples, config.separator.join(word.text for word in string), speaker))
+    return strings
+
+
+def join(words: Sequence[np.ndarray], config: ComposeConfig, sample_rate: int, rng: random.Random) -> np.ndarray:
+    """(N,) samples of words one after the other, with pauses or overlaps between them, at levels of their own."""
+
+    def size(seconds: Range) -> int:
+        return round(rng.uniform(*seconds) * sample_rate)
+
+    starts, position = [], size(config.edge)
+    for samples in words:
+        starts.append(max(0, position))
+        position = starts[-1] + len(samples) + size(config.pause)
+    end = max(start + len(samples) for start, samples in zip(starts, words, strict=True))
+    joined = np.zeros(end + size(config.edge), np.float32)
+    for start, samples in zip(starts, words, strict=True):
+        joined[start : start + len(samples)] += samples * 10 ** (rng.uniform(*config.level) / 20)
+    return np.clip(joined, -1.0, 1.0)
+
+
+def write_strings(folder: Path, split: str, strings: Sequence[Piece], sample_rate: int) -> list[Utterance]:
+    """Writes `folder`/SPLIT/NUMBER.wav and, last of all, `folder`/SPLIT.jsonl."""
+    make_folder(folder / split)
+    utterances = []
+    for number, string in enumerate(strings):
+        path = folder / split / f"{number:05}.wav"
+        soundfile.write(path, string.samples, sample_rate)
+        duration = round(len(string.samples) / sample_rate, 3)
+        utterances.append(Utterance(path.absolute(), duration, string.text, speaker=string.speaker))
+    write_manifest(folder / f"{split}.jsonl", utterances)
+    return utterances
+
+
+def _endless(words: Sequence[Piece], rng: random.Random) -> Iterator[Piece]:
+    """All words in random order, again and again."""
+    while True:
+        yield from rng.sample(words, len(words))

@@ -1,0 +1,35 @@
+"""A corpus from one layout to another."""
+
+from pathlib import Path
+
+from ds2.data.corpus import measured
+from ds2.data.layouts import LAYOUTS, guess_layout
+from ds2.errors import InputError
+
+
+def convert(source: Path, target: Path, layout: str, to: str, language: str | None) -> tuple[int, list[str]]:
+    """Reads `source`, looks at its audio, and writes `target`.
+
+    Args:
+        layout: a name of LAYOUTS; empty: what it looks like.
+        language: as of `ds2.text.normalize`; None leaves the texts as they are.
+
+    Returns:
+        how many utterances were written, and a line for each that was left out.
+
+    Raises:
+        InputError: no such layout, a mistake in a table of the source, or nothing in it can be used.
+    """
+    layout = layout or guess_layout(source)
+    for name in (layout, to):
+        if name not in LAYOUTS:
+            raise InputError(f"{name}: no layout that is known; choose of {', '.join(LAYOUTS)}")
+    write = LAYOUTS[to].write
+    if write is None:
+        raise InputError(f"{to}: is read, not written; choose another")
+    audio_folder = target.with_name(f"{target.name.partition('.')[0]}_audio")
+    utterances, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
+    if not utterances:
+        raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
+    write(target, utterances)
+    return len(utterances), skipped

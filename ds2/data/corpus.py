@@ -1,0 +1,138 @@
+"""From the files of a corpus, as its makers publish it, to manifests: what every recipe's prepare.py needs."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ds2.data.audio import probe
+from ds2.data.download import Archive, fetch_all
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.errors import InputError
+from ds2.files import make_folder, read_text, whole_file
+from ds2.progress import Progress
+from ds2.text import normalize
+
+READERS = 4  # threads: opening a file waits for the disk, not for a core
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a corpus says of an utterance before anybody has looked at its audio."""
+
+    audio: Path
+    text: str
+    speaker: str | None = None
+    lang: str | None = None
+    offset: float | None = None  # seconds; None: the utterance is the whole file
+    duration: float | None = None  # seconds; None: as long as the file
+    extra: dict[str, Any] = field(default_factory=dict)
+    place: str = ""  # "file:line", for messages
+
+
+def parse_arguments(
+    description: str | None, archives: Mapping[str, Archive], numbers: Mapping[str, int] | None = None
+) -> argparse.Namespace:
+    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and its own `numbers`.
+
+    `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--source", type=Path, help="a folder that holds the corpus")
+    if archives:
+        where.add_argument("--download", type=Path, help="a folder to download the corpus to")
+        parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
+    parser.add_argument("--output", type=Path, required=True, help="a folder for the manifests")
+    for name, default in (numbers or {}).items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args()
+    if archives and arguments.download is not None:
+        fetch_all([archives[part] for part in arguments.parts], arguments.download)
+        arguments.source = arguments.download
+    return arguments
+
+
+def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:
+    """Utterances with normalised texts and durations read from the audio, and a line for each row left out.
+
+    A row is left out when its audio cannot be read, its text is empty, or, where an alphabet is given, it holds other
+    characters.
+
+    Args:
+        language: as of `ds2.text.normalize`; None leaves the texts as they are.
+        alphabet: the characters allowed; empty: any.
+    """
+    rows = list(rows)
+    with Progress("reading", len(rows), "files") as progress, ThreadPoolExecutor(READERS) as readers:
+        results = []
+        for result in readers.map(lambda row: _measured(row, language, set(alphabet)), rows):
+            results.append(result)
+            progress.step()
+    utterances = [result for result in results if isinstance(result, Utterance)]
+    return utterances, [result for result in results if isinstance(result, str)]
+
+
+def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
+    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each."""
+    make_folder(folder)
+    for split, utterances in splits.items():
+        if utterances:
+            write_manifest(folder / f"{split}.jsonl", utterances)
+        speakers = len({utterance.speaker for utterance in utterances} - {None})
+        hours = sum(utterance.duration for utterance in utterances) / 3600
+        print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
+    if skipped:
+        with whole_file(folder / "skipped.txt") as partial:
+            partial.write_text("\n".join(skipped) + "\n", encoding="utf-8")
+        print(f"{len(skipped)} left out, see {folder / 'skipped.txt'}")
+
+
+def manifest_rows(folder: Path) -> list[Row]:
+    """The rows of `folder`/manifest.jsonl, a copy of a corpus in our own form; empty where there is none."""
+    path = folder / "manifest.jsonl"
+    if not path.exists():
+        return []
+    lines = [json.loads(line) for line in read_text(path).splitlines()]
+    return [
+        Row(folder / line["audio_filepath"], line["text"], line.get("speaker"), line.get("lang"), place=f"{path}:{at}")
+        for at, line in enumerate(lines, 1)
+    ]
+
+
+def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
+    """The rows of metadata.csv, `name|text` lines beside wav/: the layout that LJ Speech gave to voices."""
+    path = folder / "metadata.csv"
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        name, bar, text = line.partition("|")
+        if not bar:
+            raise InputError(f"{path}:{number}: expected name|text, got {line!r:.60}")
+        audio = folder / "wav" / (name if name.endswith(".wav") else f"{name}.wav")
+        yield Row(audio, text.split("|")[0], speaker, place=f"{path}:{number}")
+
+
+def table(path: Path) -> dict[str, str]:
+    """Kaldi's tables: a key, white space, and the rest of the line."""
+    pairs = (line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip())
+    return {pair[0]: pair[1].strip() if len(pair) > 1 else "" for pair in pairs}
+
+
+def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance | str:
+    text = row.text.strip() if language is None else normalize(row.text, language)
+    where = row.place or str(row.audio)
+    if not text:
+        return f"{where}: no text"
+    if alphabet and (others := set(text) - alphabet):
+        return f"{where}: characters beyond the alphabet: {''.join(sorted(others))!r}"
+    try:
+        duration = probe(row.audio).duration if row.duration is None else row.duration
+    except InputError as error:
+        return str(error)
+    if not duration > 0:
+        return f"{row.audio}: holds no samples"
+    return Utterance(
+        row.audio.absolute(), round(duration, 4), text, row.offset, row.speaker, row.lang, dict(row.extra), where
+    )

@@ -1,0 +1,106 @@
+"""Archives of a corpus: fetched where they were left off, checked, unpacked once."""
+
+import hashlib
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds2.errors import InputError
+from ds2.files import make_folder
+from ds2.progress import Progress
+
+BLOCK = 1 << 20  # bytes read at a time
+TIMEOUT = 60  # seconds without a byte
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file that the makers of a corpus publish."""
+
+    url: str
+    checksum: str = ""  # "md5:..." or "sha256:..."; empty where the makers publish none
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+def fetch_all(archives: Iterable[Archive], folder: Path) -> None:
+    """Downloads, checks and unpacks archives into `folder`; what was done before is not done again."""
+    make_folder(folder)
+    for archive in archives:
+        done = folder / f".{archive.name}.done"
+        if done.exists():
+            continue
+        unpack(fetch(archive, folder), folder)
+        done.touch()
+
+
+def fetch(archive: Archive, folder: Path) -> Path:
+    """Downloads into `folder`, from where an earlier try stopped; returns the file.
+
+    Raises:
+        InputError: it cannot be fetched, or is not what its checksum says (then the file is removed).
+    """
+    path, partial = folder / archive.name, folder / f"{archive.name}.part"
+    if not path.exists():
+        try:
+            _download(archive, partial)
+        except (OSError, urllib.error.URLError) as error:
+            raise InputError(
+                f"{archive.url}: cannot be downloaded ({error}); run it again to go on, "
+                f"or fetch it by hand into {folder}"
+            ) from error
+        partial.rename(path)
+    if archive.checksum and _checksum(path, archive.checksum.partition(":")[0]) != archive.checksum:
+        path.unlink()
+        raise InputError(f"{path}: not what {archive.checksum} says, removed; download it again")
+    return path
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpacks a tar (of any compression) or a zip; nothing is written outside `folder`.
+
+    Raises:
+        InputError: damaged, or no such archive.
+    """
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(folder)
+        else:
+            with tarfile.open(path) as archive:
+                archive.extractall(folder, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be unpacked ({error}); remove it and download it again") from error
+
+
+def _download(archive: Archive, partial: Path) -> None:
+    here = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(archive.url, headers={"Range": f"bytes={here}-"} if here else {})
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and here:  # nothing behind what is here: it was complete
+            return
+        raise
+    with answer:
+        resumed = answer.status == 206
+        left = int(answer.headers.get("Content-Length") or 0)
+        with partial.open("ab" if resumed else "wb") as file, Progress(archive.name, left >> 20, "MiB") as progress:
+            received = 0
+            while block := answer.read(BLOCK):
+                file.write(block)
+                received += len(block)
+                progress.step(len(block) >> 20)
+    if received < left:
+        raise OSError(f"broke off after {received} of {left} bytes")
+
+
+def _checksum(path: Path, kind: str) -> str:
+    with path.open("rb") as file:
+        return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"

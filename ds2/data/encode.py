@@ -1,0 +1,42 @@
+"""Utterances as files in memory, for where audio travels inside something else: shards, tables."""
+
+import io
+from typing import Literal
+
+import soundfile
+
+from ds2.data.audio import read_audio
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+
+Coding = Literal["keep", "flac", "opus"]
+FORMATS = {"flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS")}
+
+
+def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | None = None) -> tuple[bytes, str]:
+    """The bytes of an utterance and their suffix.
+
+    Args:
+        coding: "keep" passes whole files on as they are, and makes FLAC of parts.
+        sample_rate: Hz to resample to; None keeps that of the file.
+
+    Raises:
+        InputError: the audio cannot be read.
+    """
+    if coding == "keep":
+        if utterance.offset is None and sample_rate is None:
+            return _file(utterance), utterance.audio_path.suffix
+        coding = "flac"
+    part = (0.0, None) if utterance.offset is None else (utterance.offset, utterance.duration)
+    samples, rate = read_audio(utterance.audio_path, sample_rate, *part)
+    buffer = io.BytesIO()
+    container, subtype = FORMATS[coding]
+    soundfile.write(buffer, samples.numpy(), rate, format=container, subtype=subtype)
+    return buffer.getvalue(), f".{coding}"
+
+
+def _file(utterance: Utterance) -> bytes:
+    try:
+        return utterance.audio_path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{utterance.audio_path}: cannot be read ({error.strerror})") from error

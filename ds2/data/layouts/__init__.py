@@ -1,0 +1,57 @@
+"""Corpora in the layouts of others: each a module with `read` (its rows) and, where sensible, `write`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds2.data import shards
+from ds2.data.corpus import Row
+from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.errors import InputError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way to lay a corpus out.
+
+    Attributes:
+        read: (source, folder for audio that has no file of its own) -> rows.
+        write: (target, utterances); None: nobody would want it.
+    """
+
+    read: Callable[[Path, Path], Iterable[Row]]
+    write: Callable[[Path, Sequence[Utterance]], None] | None = None
+
+
+LAYOUTS = {
+    "nemo": Layout(nemo.read, write_manifest),
+    "kaldi": Layout(kaldi.read, kaldi.write),
+    "librispeech": Layout(librispeech.read),
+    "common_voice": Layout(common_voice.read, common_voice.write),
+    "lhotse": Layout(lhotse.read, lhotse.write),
+    "parquet": Layout(parquet.read, parquet.write),
+    "webdataset": Layout(shards.read, shards.write),
+}
+
+
+def guess_layout(source: Path) -> str:
+    """The layout of what lies at `source`.
+
+    Raises:
+        InputError: it looks like none.
+    """
+    name = source.name
+    if name.endswith((".jsonl.gz", "cuts.jsonl")):
+        return "lhotse"
+    by_suffix = {".jsonl": "nemo", ".json": "nemo", ".tsv": "common_voice", ".parquet": "parquet", ".tar": "webdataset"}
+    if source.suffix in by_suffix:
+        return by_suffix[source.suffix]
+    if (source / "wav.scp").exists():
+        return "kaldi"
+    for kind in (".parquet", ".tar"):
+        if next(source.glob(f"*{kind}"), None):
+            return by_suffix[kind]
+    if next(source.rglob("*.trans.txt"), None):
+        return "librispeech"
+    raise InputError(f"{source}: looks like none of {', '.join(LAYOUTS)}; say which with --from")

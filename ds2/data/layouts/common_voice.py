@@ -1,0 +1,65 @@
+"""Common Voice: a table of tab-separated values for each part, and the recordings in clips/ beside it."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ds2.data.corpus import Row
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.files import make_folder, read_text, whole_file
+
+KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
+COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """A part of the corpus, cv-corpus-N/LANGUAGE/train.tsv.
+
+    Raises:
+        InputError: a folder, or a table without the columns path and sentence.
+    """
+    if source.is_dir():
+        parts = ", ".join(sorted(path.name for path in source.glob("*.tsv"))) or "none is here"
+        raise InputError(f"{source}: name one of its tables ({parts})")
+    # Sentences hold quotation marks that close nowhere: the tables are not quoted.
+    table = csv.DictReader(io.StringIO(read_text(source)), delimiter="\t", quoting=csv.QUOTE_NONE)
+    if missing := {"path", "sentence"} - set(table.fieldnames or ()):
+        raise InputError(f"{source}:1: lacks the column {min(missing)}; is it a table of Common Voice?")
+    for number, values in enumerate(table, 2):
+        yield Row(
+            source.parent / "clips" / (values["path"] or ""),
+            values["sentence"] or "",
+            values.get("client_id") or None,
+            values.get("locale") or None,
+            extra={key: values[key] for key in KEPT if values.get(key)},
+            place=f"{source}:{number}",
+        )
+
+
+def write(target: Path, utterances: Sequence[Utterance]) -> None:
+    """The table `target`, and links to the recordings in clips/ beside it.
+
+    Raises:
+        InputError: an utterance that is a part of a recording: there is no column for that.
+    """
+    clips = target.parent / "clips"
+    make_folder(clips)
+    with whole_file(target) as partial, partial.open("w", encoding="utf-8") as file:
+        file.write("\t".join(COLUMNS) + "\n")
+        for number, utterance in enumerate(utterances):
+            if utterance.offset is not None:
+                raise InputError(f"{utterance.place}: a part of a recording; Common Voice knows whole files only")
+            name = f"{number:06}_{utterance.audio_path.name}"
+            link = clips / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(utterance.audio_path)
+            values = {
+                "client_id": utterance.speaker,
+                "path": name,
+                "sentence": utterance.text,
+                "locale": utterance.lang,
+            }
+            values |= {key: utterance.extra.get(key) for key in KEPT}
+            file.write("\t".join(" ".join(str(values[key] or "").split()) for key in COLUMNS) + "\n")

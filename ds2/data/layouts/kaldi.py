@@ -1,0 +1,97 @@
+"""Kaldi's data directories: wav.scp, text, utt2spk, and segments where recordings hold many utterances."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ds2.data.corpus import Row, table
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.files import make_folder, whole_file
+
+AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """The utterances of a directory; paths in wav.scp are relative to where one stands, or else to the directory.
+
+    A command in wav.scp (`flac -dcs FILE |`) is taken for the one audio file that it names: nothing is executed.
+
+    Raises:
+        InputError: a table is missing, or names what another does not have.
+    """
+    recordings = {key: _audio(value, source, key) for key, value in table(source / "wav.scp").items()}
+    texts, speakers = table(source / "text"), _optional(source / "utt2spk")
+    segments = _optional(source / "segments")
+    genders, languages = _optional(source / "spk2gender"), _optional(source / "utt2lang")
+    for key, text in texts.items():
+        recording, offset, duration = _segment(segments, key, source) if segments else (key, None, None)
+        if recording not in recordings:
+            raise InputError(f"{source}: {key} is in no recording of wav.scp")
+        speaker = speakers.get(key)
+        extra = {"id": key} | ({"gender": genders[speaker]} if speaker in genders else {})
+        place = f"{source / 'text'}: {key}"
+        yield Row(recordings[recording], text, speaker, languages.get(key), offset, duration, extra, place)
+
+
+def write(target: Path, utterances: Sequence[Utterance]) -> None:
+    """wav.scp, text, utt2spk, spk2utt, utt2dur, and segments where utterances are parts of recordings; sorted."""
+    make_folder(target)
+    keys = [_key(utterance, number) for number, utterance in enumerate(utterances)]
+    if len(set(keys)) < len(keys):
+        raise InputError("two utterances have the same id; remove the field id from the manifest")
+    pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
+    parts = any(utterance.offset is not None for _, utterance in pairs)
+    names = {utterance.audio_path: f"rec-{at:07}" for at, (_, utterance) in enumerate(pairs)}
+    speakers: dict[str, list[str]] = {}
+    for key, utterance in pairs:
+        speakers.setdefault(utterance.speaker or key, []).append(key)
+    tables = {
+        "text": {key: utterance.text for key, utterance in pairs},
+        "utt2spk": {key: utterance.speaker or key for key, utterance in pairs},
+        "spk2utt": {speaker: " ".join(own) for speaker, own in speakers.items()},
+        "utt2dur": {key: f"{utterance.duration:.4f}" for key, utterance in pairs},
+        "wav.scp": {names[u.audio_path] if parts else key: str(u.audio_path) for key, u in pairs},
+    }
+    if parts:
+        tables["segments"] = {
+            key: f"{names[u.audio_path]} {u.offset or 0.0:.4f} {(u.offset or 0.0) + u.duration:.4f}" for key, u in pairs
+        }
+    for name, values in tables.items():
+        _write_table(target / name, values)
+
+
+def _key(utterance: Utterance, number: int) -> str:
+    """The id that the utterance came with, or one that begins with its speaker, as Kaldi's sorting wants it."""
+    name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"
+    return re.sub(r"\s", "_", str(name))
+
+
+def _write_table(path: Path, values: Mapping[str, str]) -> None:
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+        for key in sorted(values, key=str.encode):
+            file.write(f"{key} {values[key]}\n")
+
+
+def _optional(path: Path) -> dict[str, str]:
+    return table(path) if path.exists() else {}
+
+
+def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, float, float]:
+    try:
+        recording, start, end = segments[key].split()
+        return recording, float(start), float(end) - float(start)
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{source / 'segments'}: no line `{key} RECORDING START END`") from error
+
+
+def _audio(value: str, source: Path, key: str) -> Path:
+    words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
+    files = [word for word in words if AUDIO.search(word)]
+    if len(files) != 1:
+        raise InputError(
+            f"{source / 'wav.scp'}: {key}: names {len(files)} audio files in {value!r:.80}; unpack it first"
+        )
+    path = Path(files[0])
+    return path if path.exists() else source / path

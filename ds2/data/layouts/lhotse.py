@@ -1,0 +1,88 @@
+"""lhotse's cuts: JSON Lines, plain or gzipped; each supervision of a cut is an utterance."""
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from ds2.data.audio import probe
+from ds2.data.corpus import Row
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file.
+
+    Raises:
+        InputError: naming the line that is no such cut.
+    """
+    with _open(source, "r", source.suffix == ".gz") as file:
+        for number, line in enumerate(file, 1):
+            place = f"{source}:{number}"
+            try:
+                yield from _rows(json.loads(line), place)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise InputError(f"{place}: no cut with a recording in a file ({error!r:.60})") from error
+
+
+def write(target: Path, utterances: Sequence[Utterance]) -> None:
+    """A MonoCut with one supervision for each utterance; `target` ends in .jsonl or .jsonl.gz."""
+    with whole_file(target) as partial, _open(partial, "w", target.suffix == ".gz") as file:
+        for number, utterance in enumerate(utterances):
+            file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
+
+
+def _open(path: Path, mode: str, gzipped: bool) -> IO[str]:
+    try:
+        if gzipped:
+            return io.TextIOWrapper(gzip.GzipFile(path, f"{mode}b"), encoding="utf-8")
+        return path.open(mode, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
+    recording = cut["recording"]
+    [source] = recording["sources"]
+    for supervision in cut["supervisions"]:
+        start, duration = cut["start"] + supervision["start"], supervision["duration"]
+        whole = start < WHOLE and duration > recording["duration"] - WHOLE
+        yield Row(
+            Path(source["source"]),
+            supervision.get("text") or "",
+            supervision.get("speaker"),
+            supervision.get("language"),
+            None if whole else round(start, 6),
+            None if whole else duration,
+            {"id": supervision["id"], **(supervision.get("custom") or {})},
+            place,
+        )
+
+
+def _cut(utterance: Utterance, name: str) -> dict[str, Any]:
+    info = probe(utterance.audio_path)
+    frames = round(info.duration * info.sample_rate)
+    channels = list(range(info.channels))
+    extra = dict(utterance.extra)
+    name = str(extra.pop("id", name))
+    duration = info.duration if utterance.offset is None else utterance.duration
+    supervision = {"id": name, "recording_id": name, "start": 0.0, "duration": duration, "channel": 0}
+    supervision |= {"text": utterance.text, "speaker": utterance.speaker, "language": utterance.lang, "custom": extra}
+    source = {"type": "file", "channels": channels, "source": str(utterance.audio_path)}
+    recording = {"id": name, "sources": [source], "sampling_rate": info.sample_rate, "num_samples": frames}
+    recording |= {"duration": info.duration, "channel_ids": channels}
+    return {
+        "id": name,
+        "start": utterance.offset or 0.0,
+        "duration": duration,
+        "channel": 0,
+        "supervisions": [{key: value for key, value in supervision.items() if value not in (None, {})}],
+        "recording": recording,
+        "type": "MonoCut",
+    }

@@ -1,0 +1,22 @@
+"""LibriSpeech: SPEAKER/CHAPTER/SPEAKER-CHAPTER.trans.txt beside SPEAKER-CHAPTER-NUMBER.flac."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ds2.data.corpus import Row, table
+from ds2.errors import InputError
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """Every chapter below `source`: LibriSpeech/train-clean-100, or all of LibriSpeech.
+
+    Raises:
+        InputError: there is none.
+    """
+    chapters = sorted(source.rglob("*.trans.txt"))
+    if not chapters:
+        raise InputError(f"{source}: holds no *.trans.txt; name a folder like LibriSpeech/train-clean-100")
+    for chapter in chapters:
+        for name, text in table(chapter).items():
+            extra = {"chapter": name.split("-")[1]} if name.count("-") == 2 else {}
+            yield Row(chapter.parent / f"{name}.flac", text, name.split("-")[0], "en", extra=extra, place=str(chapter))

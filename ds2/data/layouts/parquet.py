@@ -1,0 +1,104 @@
+"""Hugging Face's parquet: one table or many, the encoded audio in the rows."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ds2.data.corpus import Row
+from ds2.data.encode import encoded
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.files import make_folder, whole_file
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
+SPEAKER = ("speaker_id", "speaker", "client_id")
+ROWS = 100  # in memory at a time
+
+
+def read(source: Path, audio_folder: Path) -> Iterator[Row]:
+    """The rows of a table, or of all tables in a folder; their audio is written into `audio_folder`.
+
+    Raises:
+        InputError: pyarrow is not installed, or a table lacks audio or text.
+    """
+    tables = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    make_folder(audio_folder)
+    for path in tables:
+        yield from _table(path, audio_folder)
+
+
+def write(target: Path, utterances: Sequence[Utterance]) -> None:
+    """One table with the columns audio, text, speaker_id and duration, as `datasets` writes it."""
+    pyarrow = _pyarrow()
+    audio = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+    columns = {"audio": audio, "text": pyarrow.string(), "speaker_id": pyarrow.string(), "duration": pyarrow.float64()}
+    kinds = {"audio": {"_type": "Audio"}} | {
+        name: {"dtype": "float64" if name == "duration" else "string", "_type": "Value"} for name in list(columns)[1:]
+    }
+    features = {"huggingface": json.dumps({"info": {"features": kinds}})}
+    schema = pyarrow.schema(list(columns.items()), metadata=features)
+    with whole_file(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
+        for start in range(0, len(utterances), ROWS):
+            rows = [_values(utterance) for utterance in utterances[start : start + ROWS]]
+            writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+
+
+def _pyarrow() -> "ModuleType":
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError('parquet needs pyarrow: pip install "ds2[data]"') from error
+    return pyarrow
+
+
+def _values(utterance: Utterance) -> dict[str, Any]:
+    data, suffix = encoded(utterance)
+    audio = {"bytes": data, "path": f"{utterance.audio_path.stem}{suffix}"}
+    return {
+        "audio": audio,
+        "text": utterance.text,
+        "speaker_id": utterance.speaker,
+        "duration": utterance.duration,
+    }
+
+
+def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
+    pyarrow = _pyarrow()
+    try:
+        table = pyarrow.parquet.ParquetFile(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{path}: no parquet that can be read ({error!s:.80})") from error
+    names = table.schema_arrow.names
+    text = next((name for name in TEXT if name in names), None)
+    if text is None or "audio" not in names:
+        raise InputError(f"{path}: has the columns {', '.join(names)}; audio and one of {', '.join(TEXT)} are needed")
+    speaker = next((name for name in SPEAKER if name in names), "")
+    number = 0
+    for batch in table.iter_batches(ROWS):
+        for values in batch.to_pylist():
+            place = f"{path}: row {number}"
+            audio = _extracted(values["audio"], audio_folder / f"{path.stem}-{number:06}", place)
+            kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
+            extra = {key: value for key, value in kept.items() if key not in (text, speaker, "duration")}
+            name = values.get(speaker)
+            yield Row(audio, values[text] or "", None if name is None else str(name), extra=extra, place=place)
+            number += 1
+
+
+def _extracted(audio: dict[str, Any], target: Path, place: str) -> Path:
+    """The file of a row: the one that it names, or its bytes written down."""
+    name = audio.get("path") or ""
+    if audio.get("bytes") is None:
+        if not name:
+            raise InputError(f"{place}: holds neither audio nor its path")
+        return Path(name)
+    target = target.with_name(target.name + (Path(name).suffix or ".wav"))
+    if not target.exists():
+        with whole_file(target) as partial:
+            partial.write_bytes(audio["bytes"])
+    return target

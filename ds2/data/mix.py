@@ -1,0 +1,91 @@
+"""Corpora as they would have sounded elsewhere: noisy copies of a manifest's recordings, and hours of noise."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import soundfile
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from ds2.data.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
+from ds2.data.dataset import read_utterance
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.errors import InputError
+from ds2.files import make_folder, whole_file
+
+# Nothing but noise: who mixes a test set wants it otherwise as it is.
+MIX = AugmentConfig(speed=(1.0,), noise_share=1.0, synthetic_noise_share=0.0, gain=(0.0, 0.0))
+NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: what speech has in most corpora
+PEAK = 0.99  # of full scale
+
+
+class Mixture(Dataset[Utterance | str]):
+    """Item i is utterance i, augmented and written, or the line that says why it could not be read."""
+
+    def __init__(self, utterances: Sequence[Utterance], folder: Path, augmenter: Augmenter):
+        self.utterances = utterances
+        self.folder = folder
+        self.augmenter = augmenter
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __getitem__(self, index: int) -> Utterance | str:
+        utterance = self.utterances[index]
+        rate = self.augmenter.sample_rate
+        try:
+            samples = self.augmenter(read_utterance(utterance, rate), 0, index)
+        except InputError as error:
+            return str(error)
+        path = self.folder / f"{index:07}.flac"
+        with whole_file(path) as partial:
+            soundfile.write(partial, samples.numpy(), rate, format="FLAC")
+        return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
+
+
+def mix(
+    utterances: Sequence[Utterance],
+    folder: Path,
+    config: AugmentConfig,
+    sample_rate: int,
+    seed: int = 1,
+    jobs: int = 1,
+    step: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Writes `folder`/audio/ and `folder`/manifest.jsonl; the same seed gives the same files with any number of jobs.
+
+    Returns:
+        a line for each utterance that could not be read.
+    """
+    make_folder(folder / "audio")
+    mixture = Mixture(utterances, folder / "audio", Augmenter(config, sample_rate, seed))
+    written, skipped = [], []
+    for item in DataLoader(mixture, batch_size=None, num_workers=jobs if jobs > 1 else 0):
+        if isinstance(item, Utterance):
+            written.append(item)
+        else:
+            skipped.append(item)
+        step()
+    if not written:
+        raise InputError(
+            f"{folder}: none of the utterances can be read ({skipped[0] if skipped else 'there are none'})"
+        )
+    write_manifest(folder / "manifest.jsonl", written)
+    return skipped
+
+
+def write_noise(
+    recordings: Sequence[torch.Tensor], folder: Path, sample_rate: int, hours: float, layers: tuple[int, int], seed: int
+) -> int:
+    """Writes hours of noise, a minute a file, cut from `recordings` and summed; returns the number of files."""
+    make_folder(folder)
+    files = max(1, round(hours * 60))
+    for number in range(files):
+        generator = seeded_generator(seed, number)
+        noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
+        noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
+        noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
+        with whole_file(folder / f"noise{number:05}.flac") as partial:
+            soundfile.write(partial, noise.numpy(), sample_rate, format="FLAC")
+    return files

@@ -1,0 +1,221 @@
+"""Corpora as a few large tar files in webdataset's layout: NUMBER.flac beside NUMBER.json, a shard after the other.
+
+Millions of small files are slow to list, to copy and to read from a disk across the network; shards are not. The
+manifest beside them names each recording by its path inside its shard, so that a sharded corpus is a corpus like any
+other, read in any order; and what streams a shard from its beginning finds recording and text side by side.
+"""
+
+import hashlib
+import io
+import json
+import random
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from ds2.data.audio import SUFFIXES
+from ds2.data.corpus import Row
+from ds2.data.encode import Coding, encoded
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
+from ds2.errors import InputError
+from ds2.files import make_folder, whole_file
+
+THREADS = 2  # encoding leaves Python's lock alone
+MANIFEST = "manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class ShardConfig:
+    """How a corpus is cut into shards."""
+
+    hours: float = 1.0  # of audio in a shard: some 60 MB of FLAC at 16 kHz
+    coding: Coding = "flac"  # "keep": whole files as they are; "opus": small, at a little loss
+    sample_rate: int | None = None  # Hz; None: that of each file
+    shuffle: bool = True  # utterances over the shards: a few open shards then look like the whole corpus
+    seed: int = 1
+
+
+def write_shards(
+    utterances: Sequence[Utterance], folder: Path, config: ShardConfig, step: Callable[[int], None] = lambda _: None
+) -> tuple[int, list[str]]:
+    """Writes shard-NUMBER.tar with indexes, and last of all manifest.jsonl; shards that are there are kept.
+
+    Args:
+        step: called with the number of utterances of each shard that is done.
+
+    Returns:
+        the number of shards, and a line for each utterance that could not be read.
+    """
+    make_folder(folder)
+    order = list(utterances)
+    if config.shuffle:
+        random.Random(config.seed).shuffle(order)
+    _check_plan(folder / "plan", order, config)
+    written: list[Utterance] = []
+    skipped: list[str] = []
+    groups = list(_groups(order, config.hours * 3600))
+    first = 0
+    for number, group in enumerate(groups):
+        shard = folder / f"shard-{number:06}.tar"
+        if not index_path(shard).exists():  # which is written behind the shard
+            _write_shard(shard, group, first, config)
+        places = scan(shard)
+        for at, utterance in enumerate(group, first):
+            name = next((name for name in (f"{at:09}{suffix}" for suffix in SUFFIXES) if name in places), None)
+            if name is None:
+                skipped.append(f"{utterance.place or utterance.audio_path}: could not be read")
+            else:
+                written.append(replace(utterance, audio_path=(shard / name).absolute(), offset=None))
+        first += len(group)
+        step(len(group))
+    if not written:
+        raise InputError(f"{folder}: none of the {len(utterances)} utterances can be read")
+    write_manifest(folder / MANIFEST, written)
+    return len(groups), skipped
+
+
+def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
+    """The samples of one shard from its beginning to its end, from anything that reads: a pipe, a socket.
+
+    Yields:
+        the values of .json (and .txt as "text"), the bytes of the recording, and its name.
+    """
+    with tarfile.open(fileobj=file, mode="r|*") as tar:
+        parts: dict[str, bytes] = {}
+        key = ""
+        for member in tar:
+            name, content = member.name, tar.extractfile(member)
+            if content is None:
+                continue
+            if _key(name) != key:
+                yield from _sample(key, parts)
+                key, parts = _key(name), {}
+            parts[name[len(key) :]] = content.read()
+        yield from _sample(key, parts)
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """The rows of shards of any maker: a tar, or all in a folder.
+
+    Raises:
+        InputError: there is none, or one is damaged.
+    """
+    shards = sorted(source.glob("*.tar")) if source.is_dir() else [source]
+    if not shards:
+        raise InputError(f"{source}: holds no .tar")
+    for shard in shards:
+        yield from _rows(shard, write_index(shard))
+
+
+def write(target: Path, utterances: Sequence[Utterance]) -> None:
+    """Shards of an hour in the order of the utterances, as they are."""
+    write_shards(utterances, target, ShardConfig(coding="keep", shuffle=False))
+
+
+def shard_numbers(utterances: Sequence[Utterance]) -> list[int]:
+    """The shard of each utterance, from 0; files of their own count as one shard more."""
+    numbers: dict[Path | None, int] = {}
+    archives = {
+        folder: archive_of(folder / "x") for folder in {utterance.audio_path.parent for utterance in utterances}
+    }
+    return [numbers.setdefault(archives[utterance.audio_path.parent], len(numbers)) for utterance in utterances]
+
+
+def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> None:
+    """What a folder's shards are made of, so that a second run goes on with the same and nothing else."""
+    made_of = repr([(utterance.audio_path, utterance.offset, utterance.text) for utterance in order]) + repr(config)
+    plan = hashlib.sha256(made_of.encode(errors="surrogateescape")).hexdigest()
+    if path.exists() and path.read_text() != plan:
+        raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
+    with whole_file(path) as partial:
+        partial.write_text(plan)
+
+
+def _groups(utterances: Iterable[Utterance], seconds: float) -> Iterator[list[Utterance]]:
+    group: list[Utterance] = []
+    filled = 0.0
+    for utterance in utterances:
+        if group and filled + utterance.duration > seconds:
+            yield group
+            group, filled = [], 0.0
+        group.append(utterance)
+        filled += utterance.duration
+    if group:
+        yield group
+
+
+def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: ShardConfig) -> None:
+    with (
+        whole_file(shard) as partial,
+        tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
+        ThreadPoolExecutor(THREADS) as threads,
+    ):
+        results = threads.map(lambda utterance: _encoded(utterance, config), group)
+        for number, (utterance, result) in enumerate(zip(group, results, strict=True), first):
+            if isinstance(result, tuple):
+                data, suffix = result
+                _add(tar, f"{number:09}{suffix}", data)
+                _add(tar, f"{number:09}.json", json.dumps(_values(utterance), ensure_ascii=False).encode())
+    write_index(shard)
+
+
+def _encoded(utterance: Utterance, config: ShardConfig) -> tuple[bytes, str] | InputError:
+    try:
+        return encoded(utterance, config.coding, config.sample_rate)
+    except InputError as error:
+        return error
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))
+
+
+def _values(utterance: Utterance) -> dict[str, Any]:
+    values = {"text": utterance.text, "duration": utterance.duration}
+    values |= {"speaker": utterance.speaker, "lang": utterance.lang, **utterance.extra}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _key(name: str) -> str:
+    """webdataset's: the folder, and the name up to its first dot."""
+    folder, slash, base = name.rpartition("/")
+    return folder + slash + base.partition(".")[0]
+
+
+def _sample(key: str, parts: dict[str, bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
+    audio = next((suffix for suffix in parts if suffix.lower() in SUFFIXES), None)
+    if audio is not None:
+        yield _facts(parts), parts[audio], key + audio
+
+
+def _facts(parts: dict[str, bytes]) -> dict[str, Any]:
+    values = json.loads(parts[".json"]) if ".json" in parts else {}
+    return values | ({"text": parts[".txt"].decode("utf-8")} if ".txt" in parts else {})
+
+
+def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:
+    groups: dict[str, list[str]] = {}
+    for name in places:
+        groups.setdefault(_key(name), []).append(name)
+    for key, names in groups.items():
+        audio = next((name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES), None)
+        if audio is None:
+            continue
+        described = [name for name in names if name.endswith((".json", ".txt"))]
+        values = _facts({name[len(key) :]: read_member(shard / name, shard) for name in described})
+        speaker = values.pop("speaker", None)
+        yield Row(
+            shard / audio,
+            str(values.pop("text", "")),
+            None if speaker is None else str(speaker),
+            values.pop("lang", None),
+            duration=values.pop("duration", None),
+            extra=values,
+            place=f"{shard}: {key}",
+        )

@@ -1,0 +1,87 @@
+"""Manifests cut into parts, joined, and thinned: speakers and sentences stay on one side."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+
+By = Literal["speaker", "text", "utterance"]
+KEYS: dict[str, Callable[[Utterance], str]] = {
+    "speaker": lambda utterance: utterance.speaker or "",
+    "text": lambda utterance: utterance.text,
+    "utterance": lambda utterance: f"{utterance.audio_path}:{utterance.offset}",
+}
+
+
+def split(
+    utterances: Sequence[Utterance], shares: Mapping[str, float], by: By = "speaker", seed: int = 1
+) -> dict[str, list[Utterance]]:
+    """Parts of about the wanted shares of the hours; whoever or whatever is in one part is in no other.
+
+    Args:
+        shares: name of a part -> its share, above 0, in all below 1; "train" gets the rest.
+        by: what must not be on two sides: a speaker, a text, or nothing but the utterance.
+
+    Raises:
+        InputError: impossible shares, an utterance without a speaker, or too few speakers (or texts) to go round.
+    """
+    if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
+        raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
+    groups = _groups(utterances, by)
+    if len(groups) <= len(shares):
+        raise InputError(f"{len(groups)} {by}s cannot be cut into {len(shares) + 1} parts; try --by utterance")
+    order = random.Random(seed).sample(sorted(groups), len(groups))
+    total = sum(utterance.duration for utterance in utterances)
+    parts: dict[str, list[Utterance]] = {}
+    for name, share in shares.items():
+        parts[name] = []
+        # A group is taken while more than half of it is still wanted: parts come out as near as groups allow.
+        while len(order) > 1 and (
+            not parts[name] or _seconds(parts[name]) + _seconds(groups[order[-1]]) / 2 < share * total
+        ):
+            parts[name] += groups[order.pop()]
+    return {"train": [utterance for key in order for utterance in groups[key]], **parts}
+
+
+def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
+    """All utterances of all manifests, in order, none twice.
+
+    Raises:
+        InputError: the same audio with two texts.
+    """
+    merged: dict[tuple[object, ...], Utterance] = {}
+    for utterance in (utterance for manifest in manifests for utterance in manifest):
+        part = utterance.offset is not None
+        key = (utterance.audio_path, utterance.offset, utterance.duration if part else None)
+        other = merged.setdefault(key, utterance)
+        if other.text != utterance.text:
+            raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
+    return list(merged.values())
+
+
+def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> list[Utterance]:
+    """Random utterances of about that many hours, in their order; all of them where there are not so many."""
+    if not hours > 0:
+        raise InputError(f"hours must be above 0, got {hours}")
+    kept, seconds = set(), 0.0
+    for index in random.Random(seed).sample(range(len(utterances)), len(utterances)):
+        if seconds >= hours * 3600:
+            break
+        kept.add(index)
+        seconds += utterances[index].duration
+    return [utterance for index, utterance in enumerate(utterances) if index in kept]
+
+
+def _groups(utterances: Sequence[Utterance], by: By) -> dict[str, list[Utterance]]:
+    groups: dict[str, list[Utterance]] = {}
+    for utterance in utterances:
+        if by == "speaker" and utterance.speaker is None:
+            raise InputError(f"{utterance.place}: names no speaker; split by text or by utterance")
+        groups.setdefault(KEYS[by](utterance), []).append(utterance)
+    return groups
+
+
+def _seconds(utterances: Sequence[Utterance]) -> float:
+    return sum(utterance.duration for utterance in utterances)

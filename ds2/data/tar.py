@@ -1,0 +1,97 @@
+"""Files inside tar archives, read where they lie: `shard.tar/name.flac` is a path like any other.
+
+An index beside the archive, `shard.tar.index`, says where each member begins; without it the headers are read once.
+"""
+
+import functools
+import json
+import os
+import tarfile
+from pathlib import Path
+
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+OPEN = 64  # archives at a time, in each process
+
+Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the archive, its size in bytes
+
+
+def archive_of(path: Path) -> Path | None:
+    """The archive that `path` leads into, if it does."""
+    for parent in path.parents:
+        if parent.suffix == ".tar":
+            return parent if parent.is_file() else None
+    return None
+
+
+def read_member(path: Path, archive: Path) -> bytes:
+    """The bytes of the file `path` inside `archive`.
+
+    Raises:
+        InputError: there is no such member, or the archive is damaged.
+    """
+    name = path.relative_to(archive).as_posix()
+    here = archive.stat()
+    opened = _opened(str(archive), here.st_size, here.st_mtime_ns)  # held until it has been read
+    if name not in opened.places:
+        raise InputError(f"{path}: {archive.name} has no such file")
+    start, size = opened.places[name]
+    data = os.pread(opened.descriptor, size, start)
+    if len(data) < size:
+        raise InputError(f"{path}: cut off, {len(data)} of {size} bytes are here; copy {archive.name} again")
+    return data
+
+
+def index_path(archive: Path) -> Path:
+    return archive.with_name(f"{archive.name}.index")
+
+
+def write_index(archive: Path) -> Places:
+    """Reads the headers of an archive and writes its index."""
+    places = scan(archive)
+    with whole_file(index_path(archive)) as partial:
+        partial.write_text(json.dumps({"bytes": archive.stat().st_size, "members": places}), encoding="utf-8")
+    return places
+
+
+def scan(archive: Path) -> Places:
+    """Where the files of an archive lie, in its order, by its headers alone.
+
+    Raises:
+        InputError: damaged, or no tar without compression.
+    """
+    try:
+        with tarfile.open(archive, "r:") as tar:
+            return {member.name: (member.offset_data, member.size) for member in tar if member.isfile()}
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(
+            f"{archive}: no tar that can be read ({error}); shards are tars without compression"
+        ) from error
+
+
+class _Opened:
+    """An open archive; closed when the cache, and whoever reads, let go of it."""
+
+    def __init__(self, archive: Path):
+        self.places = _read_index(archive) or scan(archive)
+        self.descriptor = os.open(archive, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+@functools.lru_cache(OPEN)
+def _opened(archive: str, size: int, changed: int) -> _Opened:
+    """Size and time of change tell an archive from another of its name."""
+    return _Opened(Path(archive))
+
+
+def _read_index(archive: Path) -> Places | None:
+    """None where there is no index, or one of another archive that had this name."""
+    try:
+        index = json.loads(index_path(archive).read_text(encoding="utf-8"))
+        return index["members"] if index["bytes"] == archive.stat().st_size else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,180 @@
+"""What is wrong with a corpus: recordings and transcripts one by one, then what its parts have in common."""
+
+import hashlib
+import itertools
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ds2.data.audio import read_audio
+from ds2.data.manifest import Utterance
+from ds2.errors import InputError
+from ds2.files import whole_file
+
+THREADS = 2  # decoding leaves Python's lock alone
+OUTLINE_POINTS = 100  # of the loudness of an utterance, by which copies are known after another coding
+SAME_OUTLINE = 0.995  # correlation of two outlines
+SAME_DURATION = 0.06  # seconds: what codecs add at the ends
+
+
+@dataclass(frozen=True)
+class ValidateConfig:
+    """What counts as wrong."""
+
+    duration_error: float = 0.1  # seconds between what the manifest and the file say
+    silent: float = -60.0  # dB below full scale, of the mean power
+    clipped: float = 0.01  # share of samples at full scale
+    fastest: float = 30.0  # characters in a second: more are another recording's text, or a wrong sample rate
+    slowest: float = 0.5  # of utterances beyond 5 seconds
+    frame_seconds: float = 0.02  # of the model's output: CTC needs a frame for each character, and one between equals
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong, with an utterance or between two of them."""
+
+    kind: str
+    place: str  # "manifest:line"
+    message: str
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one look at an utterance's audio gave."""
+
+    number: int  # its position in all that was examined
+    utterance: Utterance
+    findings: list[Finding]
+    digest: bytes = b""  # of the samples
+    outline: np.ndarray | None = None  # (OUTLINE_POINTS,) of unit length; None: no audio, or none to be told by
+
+
+def examine_all(
+    utterances: Sequence[Utterance], config: ValidateConfig, step: Callable[[], None] = lambda: None
+) -> list[Examined]:
+    """Looks at every utterance; `step` is called after each."""
+    with ThreadPoolExecutor(THREADS) as threads:
+        examined = []
+        for result in threads.map(examine, itertools.count(), utterances, itertools.repeat(config)):
+            examined.append(result)
+            step()
+    return examined
+
+
+def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examined:
+    """Reads the audio and compares it with the manifest."""
+    findings = list(_text_findings(utterance, config))
+
+    def found(kind: str, message: str) -> None:
+        findings.append(Finding(kind, utterance.place, message))
+
+    try:
+        if utterance.offset is None:
+            samples, rate = read_audio(utterance.audio_path)
+        else:
+            samples, rate = read_audio(utterance.audio_path, None, utterance.offset, utterance.duration)
+    except InputError as error:
+        found("unreadable", str(error))
+        return Examined(number, utterance, findings)
+    seconds = len(samples) / rate
+    if abs(seconds - utterance.duration) > config.duration_error:
+        found("duration", f"the manifest says {utterance.duration:.2f} s, the audio has {seconds:.2f} s")
+    level = 10 * math.log10(float(samples.square().mean()) + 1e-12)
+    if level < config.silent:
+        found("silent", f"mean power {level:.0f} dB below full scale")
+    clipped = float((samples.abs() >= 0.999).float().mean())
+    if clipped > config.clipped:
+        found("clipped", f"{clipped:.1%} of the samples are at full scale")
+    values = samples.numpy()
+    digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
+    return Examined(number, utterance, findings, digest, _outline(values))
+
+
+def duplicates(examined: Iterable[Examined]) -> Iterator[Finding]:
+    """Audio that occurs twice: the same samples, or the same loudness over time (a copy in another coding or level).
+
+    Of a pair the one that was examined first is named: where the training set comes first, it is the one to go.
+    """
+    groups: dict[bytes, list[Examined]] = defaultdict(list)
+    for item in examined:
+        if item.outline is not None:
+            groups[item.digest].append(item)
+    for first, *others in groups.values():
+        for other in others:
+            yield _pair("duplicate audio", first.utterance, other.utterance, "the same samples")
+    unique = sorted((group[0] for group in groups.values()), key=lambda item: item.utterance.duration)
+    yield from _near_duplicates(unique)
+
+
+def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
+    """Transcripts and speakers of the first split that occur in another: what is tested has been trained on.
+
+    It is the utterance of the first split that is named; of a speaker, the first one.
+    """
+    (first, training), *others = splits.items()
+    for name, utterances in others:
+        texts = {utterance.text: utterance for utterance in utterances if utterance.text.strip()}
+        speakers = {utterance.speaker: utterance for utterance in utterances if utterance.speaker}
+        for utterance in training:
+            if utterance.speaker and (other := speakers.pop(utterance.speaker, None)):
+                why = f"{utterance.speaker!r} speaks in {first} and {name}"
+                yield _pair("leaking speaker", utterance, other, why)
+            if utterance.text in texts:
+                yield _pair("leaking transcript", utterance, texts[utterance.text], repr(utterance.text[:60]))
+
+
+def write_findings(path: Path, findings: Iterable[Finding]) -> None:
+    """JSON Lines with kind, place and message."""
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+        for finding in findings:
+            file.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
+
+
+def _text_findings(utterance: Utterance, config: ValidateConfig) -> Iterator[Finding]:
+    text = utterance.text.strip()
+    if not text:
+        yield Finding("empty text", utterance.place, "no transcript")
+        return
+    rate = len(text) / utterance.duration
+    if rate > config.fastest:
+        yield Finding("too fast", utterance.place, f"{rate:.0f} characters in a second")
+    elif rate < config.slowest and utterance.duration > 5:
+        yield Finding("too slow", utterance.place, f"{len(text)} characters in {utterance.duration:.1f} s")
+    frames = int(utterance.duration / config.frame_seconds)
+    needed = len(text) + sum(one == other for one, other in itertools.pairwise(text))
+    if needed > frames:
+        yield Finding("too short for CTC", utterance.place, f"{needed} frames needed, {frames} there")
+
+
+def _outline(samples: np.ndarray) -> np.ndarray | None:
+    """Loudness over time, centred, of unit length; None where it says nothing."""
+    edges = np.linspace(0, len(samples), OUTLINE_POINTS + 1).astype(int)
+    if len(samples) < 10 * OUTLINE_POINTS:
+        return None
+    energy = np.add.reduceat(np.square(samples, dtype=np.float64), edges[:-1]) / np.diff(edges)
+    outline = np.sqrt(energy) - np.sqrt(energy).mean()
+    norm = np.linalg.norm(outline)
+    return outline / norm if norm > 1e-6 else None
+
+
+def _near_duplicates(items: Sequence[Examined]) -> Iterator[Finding]:
+    """`items` by increasing duration: only neighbours can be copies."""
+    if not items:
+        return
+    durations = np.array([item.utterance.duration for item in items])
+    outlines = np.stack([item.outline for item in items if item.outline is not None])
+    ends = np.searchsorted(durations, durations + SAME_DURATION, side="right")
+    for at, end in enumerate(ends):
+        for other in np.flatnonzero(outlines[at + 1 : end] @ outlines[at] > SAME_OUTLINE).tolist():
+            pair = sorted((items[at], items[at + 1 + other]), key=lambda item: item.number)
+            yield _pair("duplicate audio", pair[0].utterance, pair[1].utterance, "the same sound, coded otherwise")
+
+
+def _pair(kind: str, here: Utterance, there: Utterance, why: str) -> Finding:
+    return Finding(kind, here.place, f"also in {there.place}: {why}")

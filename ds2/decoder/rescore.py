@@ -1,0 +1,45 @@
+"""Second pass: the n-best hypotheses of a search, weighed again by a language model too large to search with."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.kenlm_model import KenLMModel, is_kenlm_binary
+from ds2.decoder.ngram import NGram
+
+
+class SentenceModel(Protocol):
+    """What scores whole sentences: an NGram, or a KenLMModel."""
+
+    def score(self, words: Sequence[str]) -> float:
+        """Natural log-probability of a sentence between <s> and </s>."""
+
+    def knows(self, word: str) -> bool:
+        """Whether a word has a probability of its own."""
+
+
+def load_sentence_model(path: Path) -> SentenceModel:
+    """A language model in any of its forms.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return KenLMModel(path) if is_kenlm_binary(path) else NGram.load(path)
+
+
+def rescore(
+    hypotheses: Sequence[Hypothesis], sentences: Sequence[Sequence[str]], lm: SentenceModel, weight: float, bonus: float
+) -> list[Hypothesis]:
+    """The hypotheses by log p_ctc + weight * log p_lm + bonus * words, best first; of equals the earlier.
+
+    Args:
+        sentences: the words of each hypothesis.
+        weight, bonus: take the place of the search's lm_weight and word_bonus, and of all that it gained by words.
+    """
+    weighed = []
+    for hypothesis, words in zip(hypotheses, sentences, strict=True):
+        gains = weight * lm.score(words) + bonus * len(words)
+        weighed.append(dataclasses.replace(hypothesis, score=hypothesis.score - hypothesis.gains + gains, gains=gains))
+    return sorted(weighed, key=lambda hypothesis: -hypothesis.score)

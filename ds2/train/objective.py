@@ -1,0 +1,77 @@
+"""What is minimised: the loss of each utterance of a batch, from its samples on."""
+
+import torch
+from torch import Tensor, nn
+
+from ds2.ctc import ctc_loss
+from ds2.ctc.alignment import frame_labels
+from ds2.data.augment import augment_features, seeded_generator
+from ds2.data.dataset import Batch
+from ds2.model.acoustic import AcousticModel, Output
+from ds2.model.frontend import valid_mask
+from ds2.model.random_walk import affinity_loss
+from ds2.train.config import TrainConfig
+from ds2.train.recompute import recompute_activations
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Objective(nn.Module):
+    """CTC of the augmented features; with a random walk its affinities too, with label smoothing its share.
+
+    A process whose part of a minibatch is empty takes part all the same, with a loss of 0 and gradients of 0: the
+    others wait for it in the statistics of batch normalisation and in the exchange of gradients.
+    """
+
+    def __init__(self, model: AcousticModel, config: TrainConfig):
+        super().__init__()
+        self.model = model
+        self.augment = config.augment
+        self.smoothing = config.optimizer.label_smoothing
+        self.precision = PRECISIONS[config.compute.precision]
+        if config.compute.recompute:
+            recompute_activations(model)
+        self.network = torch.compile(model.network, dynamic=True) if config.compute.compile else model.network
+
+    def forward(self, batch: Batch, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """(B,) nats, (B,) output frames; the masks over the features are a function of `key`.
+
+        Utterances with more labels than their frames can hold cost 0.
+        """
+        device = self.model.output.weight.device
+        if not batch.utterances:
+            return self._nothing(device)
+        features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
+        features = augment_features(features, lengths, self.augment, seeded_generator(*key))
+        logits, lengths, affinities = self._scores(features, lengths)
+        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
+        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        if self.smoothing:
+            losses = (1 - self.smoothing) * losses + self.smoothing * to_uniform(logits, lengths)
+        if affinities is not None:
+            labels = frame_labels(logits, lengths, targets, target_lengths)
+            losses = losses + affinity_loss(affinities, labels, lengths)
+        return losses, lengths
+
+    def _scores(self, features: Tensor, lengths: Tensor) -> Output:
+        if self.precision is torch.float32:
+            return self.network(features, lengths)
+        with torch.autocast(features.device.type, self.precision):
+            return self.network(features, lengths)
+
+    def _nothing(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        features = torch.zeros(1, self.model.config.frontend.bins, 4 * self.model.config.stride, device=device)
+        logits, lengths, affinities = self._scores(features, torch.zeros(1, dtype=torch.long, device=device))
+        result = 0.0 * logits.sum() + (0.0 if affinities is None else 0.0 * affinities.sum())
+        return result.unsqueeze(0), lengths
+
+
+def to_uniform(logits: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T, V), (B,) -> (B,) nats: divergence of each frame's posteriors from the uniform ones, summed over frames.
+
+    The label smoothing of Kim et al. 2018, "Improved training for online end-to-end speech recognition systems": CTC
+    has no label at a frame that could be smoothed, so the peaks themselves are drawn back.
+    """
+    log_probs = logits.float().log_softmax(2)
+    divergence = (log_probs.exp() * log_probs).sum(2) + torch.tensor(float(logits.shape[2])).log()
+    return (divergence * valid_mask(lengths, logits.shape[1])).sum(1)

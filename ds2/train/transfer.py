@@ -1,0 +1,90 @@
+"""Training from a bundle of another alphabet or sample rate, and with parts that stay as they are.
+
+The front end's bins are 50 Hz wide at any rate: those of a lower rate are the first ones of a higher. Layers that look
+at all bins are cut off or, towards a higher rate, start with zeros for what the bundle never heard.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ds2.bundle import Bundle
+from ds2.config import from_dict
+from ds2.errors import InputError
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.text import Tokenizer
+from ds2.train.config import StartConfig, TrainConfig
+
+
+def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
+    """The bundle's weights into a model that differs from its own in alphabet, sample rate or not at all.
+
+    Raises:
+        InputError: the models differ in anything else.
+    """
+    weights = dict(start.weights)
+    theirs = from_dict(ModelConfig, start.metadata["config"], str(config.start_from))
+    state = model.state_dict()
+    if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
+        fit_bins(weights, state, theirs, config.model)
+    if config.start.new_alphabet:
+        fit_outputs(weights, state, start.metadata["tokens"], tokenizer)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(
+            f"{config.start_from}: its weights are of another shape than [model] asks for; "
+            "give the model the bundle's configuration, see ds2 info"
+        ) from error
+
+
+def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: ModelConfig, ours: ModelConfig) -> None:
+    """Cuts or pads, in `weights`, what depends on the number of bins."""
+    weights["frontend.mean"], weights["frontend.std"] = state["frontend.mean"], state["frontend.std"]
+    for number, convolution in enumerate(theirs.convolutions):
+        name = f"convolutions.{number}.kernel.weight"
+        if not convolution.kernel[0] and name in state:  # (C', C, F, time): all bins at once
+            weights[name] = resized(weights[name], 2, state[name].shape[2])
+    inputs = [name for name in weights if name.startswith("recurrent.0.") and name.endswith("input_weight")]
+    inputs += [name for name in weights if name == "random_walk.project.weight"]
+    channels = theirs.convolutions[-1].channels
+    for name in inputs:  # (units, C * F')
+        if name in state and state[name].shape[1] % channels == 0:
+            grid = weights[name].unflatten(1, (channels, -1))
+            weights[name] = resized(grid, 2, state[name].shape[1] // channels).flatten(1)
+
+
+def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: list[str], tokenizer: Tokenizer) -> None:
+    """The output layer's rows of the tokens that both alphabets have; those of the others as the new model has them."""
+    index = {token: number for number, token in enumerate(tokens)}
+    for name in ("output.weight", "output.bias"):
+        rows = state[name].clone()
+        for number, token in enumerate(tokenizer.tokens):
+            if token in index and weights[name][0].shape == rows[0].shape:
+                rows[number] = weights[name][index[token]]
+        weights[name] = rows
+
+
+def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:
+    """Cut off behind `size`, or padded with zeros up to it."""
+    if tensor.shape[dimension] >= size:
+        return tensor.narrow(dimension, 0, size).contiguous()
+    shape = list(tensor.shape)
+    shape[dimension] = size - tensor.shape[dimension]
+    return torch.cat([tensor, tensor.new_zeros(shape)], dimension)
+
+
+def freeze(model: AcousticModel, config: StartConfig, epoch: int) -> None:
+    """Parts named in the configuration neither learn nor take statistics, until their time is over.
+
+    Raises:
+        InputError: the model has no such part.
+    """
+    frozen = epoch < config.freeze_epochs or not config.freeze_epochs
+    for name in config.freeze:
+        try:
+            part: nn.Module = model.get_submodule(name)
+        except AttributeError as error:
+            parts = ", ".join(child for child, _ in model.named_children())
+            raise InputError(f"start.freeze: the model has no part {name!r}; it has {parts}") from error
+        part.requires_grad_(not frozen)
+        part.train(model.training and not frozen)

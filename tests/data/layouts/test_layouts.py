@@ -1,0 +1,150 @@
+"""Corpora in the layouts of others: read as they are published, written so that others read them."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import soundfile
+
+from ds2.data.convert import convert
+from ds2.data.layouts import guess_layout
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.torchaudio_loader import functional
+from ds2.errors import InputError
+
+
+@pytest.fixture
+def digits(spoken_digits: Callable[[int], Path]) -> list[Utterance]:
+    return read_manifest(spoken_digits(3))
+
+
+def converted(source: Path, target: Path, layout: str = "", language: str | None = None) -> list[Utterance]:
+    convert(source, target, layout, "nemo", language)
+    return read_manifest(target)
+
+
+def copy_audio(utterance: Utterance, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(target, *soundfile.read(utterance.audio_path))
+
+
+@pytest.mark.parametrize("name", ["kaldi", "cuts.jsonl", "cuts.jsonl.gz", "table.tsv", "table.parquet"])
+def test_what_is_written_reads_back(tmp_path: Path, digits: list[Utterance], name: str) -> None:
+    layout = {"kaldi": "kaldi", "table.tsv": "common_voice", "table.parquet": "parquet"}.get(name, "lhotse")
+    write_manifest(tmp_path / "in.jsonl", digits)
+    assert convert(tmp_path / "in.jsonl", tmp_path / name, "", layout, None) == (3, [])
+    assert guess_layout(tmp_path / name) == layout
+    back = converted(tmp_path / name, tmp_path / "back.jsonl")
+    facts = [(u.text, u.speaker, u.duration) for u in back]
+    assert facts == [(u.text, u.speaker, pytest.approx(u.duration, abs=1e-3)) for u in digits]
+    before, after = (soundfile.read(rows[2].audio_path)[0] for rows in (digits, back))
+    assert (before == after).all()
+
+
+@pytest.mark.parametrize("name", ["kaldi", "cuts.jsonl"])
+def test_parts_of_recordings_stay_parts(tmp_path: Path, digits: list[Utterance], name: str) -> None:
+    path = digits[0].audio_path
+    write_manifest(tmp_path / "in.jsonl", [Utterance(path, 0.1, "a", 0.05, "x"), Utterance(path, 0.1, "b", 0.2, "x")])
+    convert(tmp_path / "in.jsonl", tmp_path / name, "", "lhotse" if "cuts" in name else "kaldi", None)
+    back = converted(tmp_path / name, tmp_path / "back.jsonl")
+    assert [(u.text, u.offset, u.duration, u.audio_path) for u in back] == [
+        ("a", 0.05, pytest.approx(0.1), path),
+        ("b", 0.2, pytest.approx(0.1), path),
+    ]
+
+
+def test_lhotse_itself_reads_our_cuts(tmp_path: Path, digits: list[Utterance]) -> None:
+    functional()  # lhotse imports torchaudio, which does not load beside a CPU-only torch unless we have seen to it
+    import lhotse
+
+    write_manifest(tmp_path / "in.jsonl", digits)
+    convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl.gz", "", "lhotse", None)
+    cuts = list(lhotse.CutSet.from_jsonl_lazy(tmp_path / "cuts.jsonl.gz"))
+    assert [cut.supervisions[0].text for cut in cuts] == [utterance.text for utterance in digits]
+    assert [cut.num_samples for cut in cuts] == [soundfile.info(u.audio_path).frames for u in digits]
+
+
+def test_librispeech_as_published(tmp_path: Path, digits: list[Utterance]) -> None:
+    chapter = tmp_path / "LibriSpeech" / "dev-clean" / "84" / "121123"
+    for number, utterance in enumerate(digits):
+        copy_audio(utterance, chapter / f"84-121123-{number:04}.flac")
+    lines = [f"84-121123-{number:04} GO DO YOU HEAR {number}" for number in range(4)]  # one recording is missing
+    (chapter / "84-121123.trans.txt").write_text("\n".join(lines) + "\n")
+    _, skipped = convert(tmp_path / "LibriSpeech", tmp_path / "dev.jsonl", "", "nemo", "en")
+    utterances = read_manifest(tmp_path / "dev.jsonl")
+    assert [utterance.text for utterance in utterances] == [f"go do you hear {n}" for n in ("zero", "one", "two")]
+    assert {(u.speaker, u.extra["chapter"]) for u in utterances} == {("84", "121123")}
+    assert len(skipped) == 1
+    assert "84-121123-0003.flac" in skipped[0]
+
+
+def test_common_voice_as_published(tmp_path: Path, digits: list[Utterance]) -> None:
+    """Its tables are not quoted: a quotation mark that nothing closes is a character of the sentence."""
+    copy_audio(digits[0], tmp_path / "de" / "clips" / "a.flac")
+    header = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccents\tlocale\n"
+    (tmp_path / "de" / "train.tsv").write_text(header + 'c1\ta.flac\t"Grüße, Jürgen!\t2\t0\tforties\t\t\tde\n')
+    [utterance] = converted(tmp_path / "de" / "train.tsv", tmp_path / "m.jsonl", language="de")
+    assert (utterance.text, utterance.speaker, utterance.lang) == ("grüße jürgen", "c1", "de")
+    assert utterance.extra == {"age": "forties", "up_votes": "2", "down_votes": "0"}
+    with pytest.raises(InputError, match=r"name one of its tables \(train\.tsv\)"):
+        convert(tmp_path / "de", tmp_path / "x.jsonl", "common_voice", "nemo", None)
+
+
+def test_commands_in_wav_scp_are_read_as_their_file_and_never_run(tmp_path: Path, digits: list[Utterance]) -> None:
+    copy_audio(digits[0], tmp_path / "k" / "wav" / "a.flac")
+    (tmp_path / "k" / "wav.scp").write_text(f"u1 touch {tmp_path}/ran; flac -dcs wav/a.flac |\n")
+    (tmp_path / "k" / "text").write_text("u1 zero\n")
+    [utterance] = converted(tmp_path / "k", tmp_path / "m.jsonl")
+    assert utterance.audio_path == tmp_path / "k" / "wav" / "a.flac"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path: Path, digits: list[Utterance]) -> None:
+    source = {"type": "file", "channels": [0], "source": str(digits[0].audio_path)}
+    recording = {"id": "r", "sources": [source], "sampling_rate": 8000, "num_samples": 80000, "duration": 10.0}
+    supervisions = [
+        {"id": f"s{at}", "recording_id": "r", "start": at, "duration": 0.5, "channel": 0, "text": f"word{at}"}
+        for at in (0, 1)
+    ]
+    cut = {"id": "c", "start": 2.0, "duration": 2.0, "channel": 0, "supervisions": supervisions}
+    with gzip.open(tmp_path / "cuts.jsonl.gz", "wt") as file:
+        file.write(json.dumps({**cut, "recording": recording, "type": "MonoCut"}) + "\n")
+    back = converted(tmp_path / "cuts.jsonl.gz", tmp_path / "m.jsonl")
+    assert [(u.text, u.offset, u.duration) for u in back] == [("word0", 2.0, 0.5), ("word1", 3.0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("cuts.jsonl", '{"id": "c"}\n', "cuts.jsonl:1: no cut"),
+        ("m.jsonl", "{}\n", "m.jsonl:1: expected an object"),
+        ("t.tsv", "path\tduration\n", "lacks the column sentence"),
+        ("t.parquet", "PAR1", "no parquet that can be read"),
+        ("x.txt", "", "looks like none of"),
+    ],
+)
+def test_what_is_not_such_a_layout_is_refused_by_name(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        convert(tmp_path / name, tmp_path / "out.jsonl", "", "nemo", None)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_kaldi_segments_must_name_a_recording(tmp_path: Path) -> None:
+    for name, line in {"wav.scp": "r1 a.wav", "text": "u1 hello", "segments": "u1 r2 0.0 1.0"}.items():
+        (tmp_path / name).write_text(line + "\n")
+    with pytest.raises(InputError, match=r"u1 is in no recording of wav\.scp"):
+        convert(tmp_path, tmp_path / "out.jsonl", "kaldi", "nemo", None)
+
+
+def test_hugging_face_columns_of_other_names(tmp_path: Path, digits: list[Utterance]) -> None:
+    audio = {"bytes": digits[0].audio_path.read_bytes(), "path": "clip.wav"}
+    rows = [{"audio": audio, "sentence": "hello", "client_id": 7, "accent": "x"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train-0.parquet")
+    [utterance] = converted(tmp_path, tmp_path / "m.jsonl")
+    assert (utterance.text, utterance.speaker, utterance.extra) == ("hello", "7", {"accent": "x"})
+    assert utterance.audio_path.parent == tmp_path / "m_audio"

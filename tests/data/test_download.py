@@ -1,0 +1,113 @@
+"""Downloads: resumed where they broke off, checked, unpacked once. The server is a real one, on this machine."""
+
+import hashlib
+import http.server
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ds2.data.download import Archive, fetch, fetch_all, unpack
+from ds2.errors import InputError
+
+CONTENT = bytes(range(256)) * 1000
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves CONTENT, with ranges; breaks off the first answer when told to."""
+
+    breaks = 0
+    ranges: list[str | None]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        wanted = self.headers["Range"]
+        self.server.ranges.append(wanted)
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        part = CONTENT[start:]
+        if self.server.breaks:
+            self.server.breaks -= 1
+            part = part[:100_000]
+        self.wfile.write(part)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server(("127.0.0.1", 0), Handler)
+    server.ranges = []
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def archive(server: Server, checksum: str = "") -> Archive:
+    return Archive(f"http://127.0.0.1:{server.server_port}/corpus.bin", checksum)
+
+
+def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
+    server.breaks = 1
+    good = archive(server, f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
+    with pytest.raises(InputError, match="run it again to go on"):
+        fetch(good, tmp_path)
+    assert fetch(good, tmp_path).read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=100000-"]
+    fetch(good, tmp_path)
+    assert len(server.ranges) == 2  # it is there
+
+
+def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(InputError, match=r"corpus\.bin: not what md5:0 says, removed"):
+        fetch(archive(server, "md5:0"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unreachable_server_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        fetch(Archive("http://127.0.0.1:9/x.tar"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
+def test_archives_are_unpacked_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x.txt").write_text("hello")
+    target = tmp_path / "corpus"
+    target.mkdir()
+    if name.endswith("zip"):
+        with zipfile.ZipFile(target / name, "w") as archive:
+            archive.write(tmp_path / "x.txt", "in/x.txt")
+    else:
+        with tarfile.open(target / name, "w:gz") as archive:
+            archive.add(tmp_path / "x.txt", "in/x.txt")
+    fetch_all([Archive(f"http://127.0.0.1:9/{name}")], target)  # fetched by hand: nothing is asked of the server
+    assert (target / "in" / "x.txt").read_text() == "hello"
+    (target / "in" / "x.txt").unlink()
+    fetch_all([Archive(f"http://127.0.0.1:9/{name}")], target)
+    assert not (target / "in" / "x.txt").exists()
+
+
+def test_archives_write_nothing_outside_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("evil")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path / "x.txt", "../outside.txt")
+    (tmp_path / "in").mkdir()
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        unpack(tmp_path / "a.tar", tmp_path / "in")
+    assert not (tmp_path / "outside.txt").exists()
+    (tmp_path / "b.tar").write_text("no tar")
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        unpack(tmp_path / "b.tar", tmp_path / "in")

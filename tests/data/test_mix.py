@@ -1,0 +1,65 @@
+"""Noisy copies: the ratio that was asked for, and the same files with any number of processes."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+
+from ds2.data.audio import read_audio
+from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.mix import MIX, mix, write_noise
+from ds2.errors import InputError
+
+
+@pytest.fixture
+def hum(tmp_path: Path) -> Path:
+    path = tmp_path / "hum.wav"
+    soundfile.write(path, (0.2 * torch.randn(8000, generator=torch.Generator().manual_seed(0))).numpy(), 8000)
+    return path
+
+
+def test_any_number_of_jobs_gives_the_same_files(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    utterances = read_manifest(spoken_digits(6))
+    config = replace(MIX, noise=(hum,), noise_layers=(1, 3), line_share=0.5, reverberation_share=0.5)
+    for jobs in (1, 2):
+        assert mix(utterances, tmp_path / str(jobs), config, 8000, seed=3, jobs=jobs) == []
+    one, two = (sorted((tmp_path / str(jobs) / "audio").iterdir()) for jobs in (1, 2))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    copies = read_manifest(tmp_path / "1" / "manifest.jsonl")
+    assert [(u.text, u.speaker) for u in copies] == [(u.text, u.speaker) for u in utterances]
+
+
+def test_the_ratio_is_the_one_asked_for(tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]) -> None:
+    utterances = read_manifest(spoken_digits(3))
+    mix(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,), snr=(5.0, 5.0)), 8000)
+    for clean, noisy in zip(utterances, read_manifest(tmp_path / "noisy" / "manifest.jsonl"), strict=True):
+        speech, both = read_audio(clean.audio_path)[0], read_audio(noisy.audio_path)[0]
+        ratio = speech.square().mean() / (both - speech).square().mean()
+        assert 10 * math.log10(float(ratio)) == pytest.approx(5.0, abs=0.1)
+
+
+def test_broken_utterances_are_told_and_the_others_written(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    utterances = [Utterance(tmp_path / "gone.wav", 1.0, "a"), *read_manifest(spoken_digits(1))]
+    [line] = mix(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,)), 8000)
+    assert "gone.wav" in line
+    assert len(read_manifest(tmp_path / "noisy" / "manifest.jsonl")) == 1
+    with pytest.raises(InputError, match="none of the utterances"):
+        mix(utterances[:1], tmp_path / "none", MIX, 8000)
+
+
+def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path) -> None:
+    recordings = [read_audio(hum)[0]]
+    assert write_noise(recordings, tmp_path / "noise", 8000, 2 / 60, (1, 2), seed=1) == 2
+    first, second = (read_audio(path)[0] for path in sorted((tmp_path / "noise").iterdir()))
+    assert len(first) == len(second) == 60 * 8000
+    assert not torch.equal(first, second)
+    for noise in (first, second):
+        assert 10 * math.log10(float(noise.square().mean())) == pytest.approx(-26, abs=0.1)

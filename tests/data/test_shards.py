@@ -1,0 +1,140 @@
+"""Shards: read in any order and from beginning to end, by us and by webdataset, and made in several goes."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import soundfile
+import torch
+
+from ds2.data.audio import probe, read_audio
+from ds2.data.convert import convert
+from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
+from ds2.data.tar import index_path, scan
+from ds2.errors import InputError
+
+SMALL = ShardConfig(hours=2 / 3600)  # two seconds
+
+
+@pytest.fixture
+def digits(spoken_digits: Callable[[int], Path]) -> list[Utterance]:
+    return read_manifest(spoken_digits(12))
+
+
+def by_text_and_length(utterances: list[Utterance]) -> list[tuple[str, float]]:
+    return sorted((utterance.text, utterance.duration) for utterance in utterances)
+
+
+def test_a_sharded_corpus_is_a_corpus_like_any_other(tmp_path: Path, digits: list[Utterance]) -> None:
+    count, skipped = write_shards(digits, tmp_path / "s", SMALL)
+    assert count > 2
+    assert skipped == []
+    sharded = read_manifest(tmp_path / "s" / "manifest.jsonl")
+    assert by_text_and_length(sharded) == by_text_and_length(digits)
+    originals = {read_audio(utterance.audio_path)[0].numpy().tobytes() for utterance in digits}
+    assert {read_audio(utterance.audio_path)[0].numpy().tobytes() for utterance in sharded} == originals
+    path, part = sharded[3].audio_path, read_audio(sharded[3].audio_path, None, 0.1, 0.05)[0]
+    assert torch.equal(part, read_audio(path)[0][800:1200])
+    assert probe(path).duration == pytest.approx(sharded[3].duration, abs=1e-3)
+    assert set(shard_numbers(sharded)) == set(range(count))
+
+
+def test_index_says_where_the_members_lie_and_is_not_needed(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards(digits, tmp_path, SMALL)
+    [utterance, *_] = read_manifest(tmp_path / "manifest.jsonl")
+    shard = utterance.audio_path.parent
+    start, size = scan(shard)[utterance.audio_path.name]
+    data = shard.read_bytes()[start : start + size]
+    samples = read_audio(utterance.audio_path)[0]
+    assert (soundfile.read(io.BytesIO(data), dtype="float32")[0] == samples.numpy()).all()
+    index_path(shard).write_text('{"bytes": 7, "members": {}}')  # of another archive: not believed
+    assert torch.equal(read_audio(utterance.audio_path)[0], samples)
+
+
+def test_webdataset_itself_reads_our_shards(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards(digits, tmp_path, SMALL)
+    # In a process of its own: webdataset leaves files to the collector, which warnings as errors would not have.
+    read = (
+        "import sys, json, webdataset as wds\nfor sample in wds.WebDataset(sys.argv[1:], shardshuffle=False).decode():"
+    )
+    read += "\n    print(json.dumps([sample['json']['text'], len(sample['flac'])]))"
+    urls = [str(path) for path in sorted(tmp_path.glob("*.tar"))]
+    result = subprocess.run([sys.executable, "-c", read, *urls], capture_output=True, text=True, check=True)
+    samples = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted(text for text, _ in samples) == sorted(utterance.text for utterance in digits)
+    sizes = {size for shard in tmp_path.glob("*.tar") for name, (_, size) in scan(shard).items() if "flac" in name}
+    assert {size for _, size in samples} == sizes
+
+
+def test_we_read_shards_that_webdataset_wrote(tmp_path: Path, digits: list[Utterance]) -> None:
+    (tmp_path / "theirs").mkdir()
+    write = "import sys, webdataset as wds\nwith wds.TarWriter(sys.argv[1]) as writer:\n  for number in range(3):"
+    write += "\n    path, text = sys.argv[2 + 2 * number:][:2]"
+    write += "\n    writer.write({'__key__': f'x/{number}', 'wav': open(path, 'rb').read(), 'txt': text})"
+    facts = [fact for utterance in digits[:3] for fact in (str(utterance.audio_path), utterance.text.upper())]
+    subprocess.run([sys.executable, "-c", write, tmp_path / "theirs" / "a.tar", *facts], check=True)
+    convert(tmp_path / "theirs", tmp_path / "m.jsonl", "", "nemo", "en")
+    assert by_text_and_length(read_manifest(tmp_path / "m.jsonl")) == [
+        (text, pytest.approx(duration, abs=1e-3)) for text, duration in by_text_and_length(digits[:3])
+    ]
+
+
+def test_shards_stream_from_a_pipe(tmp_path: Path, digits: list[Utterance]) -> None:
+    class Pipe(io.RawIOBase):
+        """Bytes that can be read once and not sought in."""
+
+        def __init__(self, data: bytes):
+            self.file = io.BytesIO(data)
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, size: int = -1) -> bytes:
+            return self.file.read(size)
+
+    write_shards(digits, tmp_path, ShardConfig(shuffle=False))
+    streamed = list(stream(Pipe((tmp_path / "shard-000000.tar").read_bytes())))
+    assert [values["text"] for values, _, _ in streamed] == [utterance.text for utterance in digits]
+    assert [name for _, _, name in streamed][:2] == ["000000000.flac", "000000001.flac"]
+    first = soundfile.read(io.BytesIO(streamed[0][1]), dtype="float32")[0]
+    assert (first == read_audio(digits[0].audio_path)[0].numpy()).all()
+
+
+def test_second_run_goes_on_and_one_of_another_manifest_is_refused(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards(digits, tmp_path, SMALL)
+    shards = sorted(tmp_path.glob("*.tar"))
+    whole, times = [path.read_bytes() for path in shards], [path.stat().st_mtime_ns for path in shards]
+    shards[1].write_bytes(b"half of it")
+    index_path(shards[1]).unlink()  # as after a kill: the index comes last
+    write_shards(digits, tmp_path, SMALL)
+    assert [path.read_bytes() for path in shards] == whole
+    assert shards[0].stat().st_mtime_ns == times[0]
+    with pytest.raises(InputError, match="another manifest or of other settings"):
+        write_shards(digits[:5], tmp_path, SMALL)
+
+
+def test_unreadable_utterances_are_told_and_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    gone = Utterance(tmp_path / "gone.wav", 1.0, "x", place="m:9")
+    _, skipped = write_shards([gone, *digits[:2]], tmp_path / "s", SMALL)
+    assert len(skipped) == 1
+    assert len(read_manifest(tmp_path / "s" / "manifest.jsonl")) == 2
+
+
+def test_damaged_archives_and_missing_members_are_named(tmp_path: Path, digits: list[Utterance]) -> None:
+    (tmp_path / "bad.tar").write_text("no tar")
+    with pytest.raises(InputError, match=r"bad\.tar: no tar that can be read"):
+        read_audio(tmp_path / "bad.tar" / "a.wav")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(digits[0].audio_path, "a.wav")
+    with pytest.raises(InputError, match=r"a\.tar has no such file"):
+        read_audio(tmp_path / "a.tar" / "b.wav")
+    cut = (tmp_path / "a.tar").read_bytes()[:1500]
+    (tmp_path / "a.tar").write_bytes(cut)
+    with pytest.raises(InputError):
+        read_audio(tmp_path / "a.tar" / "a.wav")

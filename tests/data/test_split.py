@@ -1,0 +1,65 @@
+"""Parts of a corpus: who is in one is in no other, and the shares are near what was asked for."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds2.data.manifest import Utterance
+from ds2.data.split import KEYS, By, merge, sample, split
+from ds2.errors import InputError
+
+
+def corpus(speakers: int = 20, each: int = 10) -> list[Utterance]:
+    return [
+        Utterance(Path(f"{speaker}-{number}.wav"), 1.0 + number % 3, f"text {number}", speaker=str(speaker))
+        for speaker in range(speakers)
+        for number in range(each)
+    ]
+
+
+@pytest.mark.parametrize("by", ["speaker", "text", "utterance"])
+def test_nothing_is_on_two_sides_and_nothing_is_lost(by: By) -> None:
+    parts = split(corpus(), {"dev": 0.1, "test": 0.2}, by)
+    assert sorted(u.audio_path for part in parts.values() for u in part) == sorted(u.audio_path for u in corpus())
+    keys = [{KEYS[by](utterance) for utterance in part} for part in parts.values()]
+    assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_shares_are_of_the_hours() -> None:
+    parts = split(corpus(), {"dev": 0.1, "test": 0.2})
+    total = sum(utterance.duration for utterance in corpus())
+    for name, share in (("dev", 0.1), ("test", 0.2)):
+        assert sum(u.duration for u in parts[name]) / total == pytest.approx(share, abs=0.026)  # half a speaker
+
+
+@given(st.integers(1, 30), st.floats(0.01, 0.9))
+def test_every_part_gets_something(each: int, share: float) -> None:
+    assert all(split(corpus(3, each), {"dev": share}).values())
+
+
+def test_impossible_splits_are_refused() -> None:
+    with pytest.raises(InputError, match="1 speakers cannot be cut into 2 parts"):
+        split(corpus(1), {"dev": 0.1})
+    with pytest.raises(InputError, match="names no speaker"):
+        split([Utterance(Path("a"), 1.0, "a", place="m:1")], {"dev": 0.1})
+    for shares in ({"dev": 0.5, "test": 0.5}, {"dev": 0.0}, {"dev": -1.0}):
+        with pytest.raises(InputError, match="shares must be above 0"):
+            split(corpus(), shares)
+
+
+def test_merge_takes_each_once_and_refuses_two_texts_for_one_recording() -> None:
+    assert merge([corpus(2), corpus(3)]) == corpus(3)
+    with pytest.raises(InputError, match="the same audio with another text"):
+        merge([[Utterance(Path("a"), 1.0, "a", place="m:1")], [Utterance(Path("a"), 1.0, "b", place="n:1")]])
+
+
+def test_sample_has_the_hours_and_the_order() -> None:
+    drawn = sample(corpus(), 0.05, seed=2)
+    assert 180 <= sum(utterance.duration for utterance in drawn) <= 183
+    assert drawn == [utterance for utterance in corpus() if utterance in drawn]
+    assert sample(corpus(), 100.0) == corpus()
+    assert drawn != sample(corpus(), 0.05, seed=3)
+    with pytest.raises(InputError, match="above 0"):
+        sample(corpus(), 0.0)

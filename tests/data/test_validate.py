@@ -1,0 +1,105 @@
+"""What is wrong with a corpus is found, and what is right is left alone."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from ds2.cli import main
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks
+
+CONFIG = ValidateConfig()
+
+
+def kinds(utterance: Utterance) -> set[str]:
+    return {finding.kind for finding in examine(0, utterance, CONFIG).findings}
+
+
+def write(path: Path, samples: np.ndarray, text: str = "hello there", duration: float | None = None) -> Utterance:
+    soundfile.write(path, samples, 8000)
+    return Utterance(path, duration or len(samples) / 8000, text, place=f"m:{path.stem}")
+
+
+NOISE = 0.1 * np.random.default_rng(0).normal(size=8000)
+
+
+def test_real_recordings_have_no_findings(spoken_digits: Callable[[int], Path]) -> None:
+    examined = examine_all(read_manifest(spoken_digits(10)), CONFIG)
+    assert [finding for item in examined for finding in item.findings] == []
+    assert list(duplicates(examined)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples", "text", "duration"),
+    [
+        ("silent", np.zeros(8000), "hello", None),
+        ("clipped", np.clip(NOISE * 30, -1, 1), "hello", None),
+        ("duration", NOISE, "hello", 2.0),
+        ("empty text", NOISE, "  ", None),
+        ("too fast", NOISE, "x y" * 20, None),
+        ("too short for CTC", NOISE, "aa" * 20, None),
+        ("too slow", np.tile(NOISE, 6), "a", None),
+    ],
+)
+def test_each_fault_is_found(tmp_path: Path, kind: str, samples: np.ndarray, text: str, duration: float | None) -> None:
+    found = kinds(write(tmp_path / "a.wav", samples, text, duration))
+    assert kind in found
+    assert kinds(write(tmp_path / "b.wav", NOISE)) == set()
+
+
+def test_unreadable_audio_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_text("no audio")
+    assert kinds(Utterance(tmp_path / "a.wav", 1.0, "hello")) == {"unreadable"}
+    assert kinds(Utterance(tmp_path / "gone.wav", 1.0, "hello")) == {"unreadable"}
+
+
+def test_copies_are_found_by_samples_and_in_another_coding_or_level(
+    tmp_path: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    utterances = read_manifest(spoken_digits(8))
+    samples, rate = soundfile.read(utterances[5].audio_path)
+    soundfile.write(tmp_path / "same.flac", samples, rate)
+    soundfile.write(tmp_path / "softer.ogg", samples / 2, rate, format="OGG", subtype="OPUS")
+    copies = [
+        Utterance(tmp_path / name, utterances[5].duration, "x", place=name) for name in ("same.flac", "softer.ogg")
+    ]
+    found = list(duplicates(examine_all([*utterances, *copies], CONFIG)))
+    assert {finding.place for finding in found} == {utterances[5].place}
+    assert [finding.message.split()[2].rstrip(":") for finding in found] == ["same.flac", "softer.ogg"]
+
+
+def test_leaks_name_the_utterance_of_the_training_set() -> None:
+    def said(text: str, speaker: str, place: str) -> Utterance:
+        return Utterance(Path(place), 1.0, text, speaker=speaker, place=place)
+
+    train = [said("one", "x", "t:1"), said("two", "x", "t:2"), said("three", "y", "t:3")]
+    test = [said("two", "z", "e:1"), said("four", "y", "e:2"), said("five", "y", "e:3")]
+    found = [(finding.kind, finding.place) for finding in leaks({"train": train, "test": test})]
+    assert found == [("leaking transcript", "t:2"), ("leaking speaker", "t:3")]
+
+
+def test_command_reports_and_writes_clean_manifests(
+    tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = [replace(u, text=f"text {at}", speaker=None) for at, u in enumerate(read_manifest(spoken_digits(4)))]
+    broken = write(tmp_path / "silent.wav", np.zeros(8000), "nothing at all")
+    test = [write(tmp_path / "new.wav", NOISE, "something else"), train[2]]
+    write_manifest(tmp_path / "train.jsonl", [*train, broken])
+    write_manifest(tmp_path / "test.jsonl", test)
+    names = [str(tmp_path / name) for name in ("train.jsonl", "test.jsonl")]
+    report, clean = tmp_path / "findings.jsonl", tmp_path / "clean"
+    assert main(["data", "validate", *names, "--report", str(report), "--clean", str(clean)]) == 1
+    found = {(row["kind"], row["place"].rpartition("/")[2]) for row in map(json.loads, report.read_text().splitlines())}
+    assert found == {
+        ("silent", "train.jsonl:5"),
+        ("duplicate audio", "train.jsonl:3"),
+        ("leaking transcript", "train.jsonl:3"),
+    }
+    assert "7 utterances, 2 with findings" in capsys.readouterr().out
+    assert [u.audio_path.name for u in read_manifest(clean / "train.jsonl")] == ["0.wav", "1.wav", "3.wav"]
+    assert main(["data", "validate", *(str(clean / Path(name).name) for name in names)]) == 0

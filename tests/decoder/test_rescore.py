@@ -1,0 +1,23 @@
+"""Weighing n-best hypotheses again."""
+
+import pytest
+
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.ngram import NGram
+from ds2.decoder.rescore import rescore
+
+
+def test_acoustics_stay_and_the_language_model_is_replaced() -> None:
+    lm = NGram.from_levels(*estimate([["a", "b"], ["a", "b"], ["b"]], EstimateConfig(2)))
+    first, second = Hypothesis((1,), score=-1.0, gains=-0.5), Hypothesis((2, 3), score=-1.2, gains=-0.9)
+    found = rescore([first, second], [["b"], ["a", "b"]], lm, 2.0, 0.25)
+    expected = {(1,): -0.5 + 2 * lm.score(["b"]) + 0.25, (2, 3): -0.3 + 2 * lm.score(["a", "b"]) + 0.5}
+    assert {hypothesis.tokens: hypothesis.score for hypothesis in found} == pytest.approx(expected)
+    assert [hypothesis.tokens for hypothesis in found] == [(2, 3), (1,)]
+    assert found[0].score - found[0].gains == pytest.approx(-0.3)
+
+
+def test_nothing_to_rescore() -> None:
+    lm = NGram.from_levels(*estimate([["a"]], EstimateConfig(1)))
+    assert rescore([], [], lm, 1.0, 0.0) == []
