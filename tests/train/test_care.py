@@ -28,9 +28,9 @@ PLAIN = AugmentConfig((1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=
 def configuration(manifest: Path, **changes: object) -> TrainConfig:
     config = TrainConfig(
         DataConfig((manifest,), manifest, workers=0),
-        TINY,
-        PLAIN,
-        OptimizerConfig("sgd", 1e-3, 0.9),
+        model=TINY,
+        augment=PLAIN,
+        optimizer=OptimizerConfig("sgd", 1e-3, 0.9),
         epochs=2,
         batch_size=4,
         observe=0,

@@ -30,9 +30,9 @@ def configuration(manifest: Path, **changes: object) -> TrainConfig:
     """Small and quick, with dropout and augmentation, so that all random states matter."""
     config = TrainConfig(
         DataConfig((manifest,), manifest, workers=0),
-        dataclasses.replace(TINY, dropout=0.1),
-        AugmentConfig(noise_share=0.5),
-        OptimizerConfig("adamw", 5e-3),
+        model=dataclasses.replace(TINY, dropout=0.1),
+        augment=AugmentConfig(noise_share=0.5),
+        optimizer=OptimizerConfig("adamw", 5e-3),
         epochs=2,
         batch_size=4,
         checkpoint_every=1,
