@@ -4,14 +4,15 @@
 
 All read the same FLAC recordings, lhotse as files and the others from shards, with two worker processes and one thread
 each, and do the same to them: speed 0.9, 1.0 or 1.1; noise at 5 to 30 dB on 40 % of the utterances; log power in 20 ms
-windows every 10 ms; two masks in frequency and two in time; padded minibatches of some 120 s. Each is
-timed from its first minibatch on, in turn, and the median of the rounds counts.
+windows every 10 ms; two masks in frequency and two in time; padded minibatches of some 120 s. Each
+is timed in turn, and the median of the rounds counts.
 """
 
 import argparse
 import io
 import os
 import platform
+import resource
 import statistics
 import tarfile
 import tempfile
@@ -64,15 +65,19 @@ def main() -> None:
             "lhotse": lambda epoch: lhotse(folder / "flac", noise),
             "webdataset": lambda epoch: webdataset(sorted(folder.glob("*.tar")), noise),
         }
-        speeds: dict[str, list[float]] = {name: [] for name in loaders}
+        measured: dict[str, list[tuple[float, float]]] = {name: [] for name in loaders}
         for number in range(1, arguments.rounds + 1):
             for name, loader in loaders.items():
-                speeds[name].append(speed(loader(number)))
-                print(f"round {number}: {name} {speeds[name][-1]:.2f} hours a minute", flush=True)
-        medians = {name: statistics.median(values) for name, values in speeds.items()}
+                measured[name].append(speed(loader(number)))
+                print(f"round {number}: {name} {measured[name][-1][0]:.2f} hours a minute", flush=True)
         print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {WORKERS} workers; medians:")
-        for name, value in medians.items():
-            print(f"{name:12} {value:6.2f} hours a minute, ds2 is {medians['ds2'] / value:.2f} times as fast")
+        medians = {
+            name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in measured.items()
+        }
+        for name, values in medians.items():
+            ratios = [own / value for own, value in zip(medians["ds2"], values, strict=True)]
+            print(f"{name:12} {values[0]:6.2f} hours a minute, ds2 is {ratios[0]:.2f} times as fast; ", end="")
+            print(f"{values[1]:6.2f} hours a minute of a core's time, {ratios[1]:.2f} times")
 
 
 def lay_out(arguments: argparse.Namespace, folder: Path) -> tuple[list[Utterance], list[Path]]:
@@ -89,13 +94,23 @@ def lay_out(arguments: argparse.Namespace, folder: Path) -> tuple[list[Utterance
     return read_manifest(folder / "manifest.jsonl"), noise
 
 
-def speed(batches: Batches) -> float:
-    """Hours a minute, from the first minibatch on."""
-    next(batches)
-    began, seconds = time.perf_counter(), 0.0
+def speed(batches: Batches) -> tuple[float, float]:
+    """Hours a minute from the first minibatch on; hours a minute of a core's time, workers and their start included.
+
+    The second says little less of a loader, and does not change with what else the machine does.
+    """
+    computed = core_seconds()
+    seconds = first = next(batches)
+    began = time.perf_counter()
     for audio in batches:
         seconds += audio
-    return seconds / 3600 / ((time.perf_counter() - began) / 60)
+    ended = time.perf_counter()
+    return (seconds - first) / (ended - began) / 60, seconds / (core_seconds() - computed) / 60
+
+
+def core_seconds() -> float:
+    """Spent by this process and by the workers that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def ours(utterances: list[Utterance], noise: list[Path], epoch: int) -> Batches:

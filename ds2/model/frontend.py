@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
 SILENCE = 1e-5  # RMS below which samples are left as they are: 16-bit rounding alone has 9e-6
-CACHED = 1 << 19  # values: larger batches of frames are taken an utterance at a time, which stays in a core's cache
+CACHED = 1 << 19  # values: the frames of larger batches are taken an utterance at a time, which a core's cache holds
 PRIOR_SECONDS = 1.0  # adaptive normalisation: what the training set's power counts for against the stream's own
 
 
@@ -75,6 +75,10 @@ class Frontend(nn.Module):
 
     def log_spectrogram(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples, (B,) lengths -> (B, F, T) natural log of power, (B,) frames; not yet standardised."""
+        return self.log_frames(*self._framed(samples, sample_lengths)), self.frames(sample_lengths)
+
+    def _framed(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, N) samples, (B,) lengths -> (B, T, window) frames and the (B, T) or (B, 1) power that normalises them."""
         valid = valid_mask(sample_lengths, samples.shape[1])
         samples = torch.where(valid, samples, 0.0)
         window, hop = self.config.window_samples, self.config.hop_samples
@@ -84,7 +88,7 @@ class Frontend(nn.Module):
             power, _ = self.adaptive_power(frames, heard, torch.zeros_like(heard))
         else:
             power = (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
-        return self.log_frames(frames, power), self.frames(sample_lengths)
+        return frames, power
 
     def adaptive_power(self, frames: Tensor, heard: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         """Mean square of all frames of a stream up to each one, drawn towards the training set's.
@@ -103,9 +107,6 @@ class Frontend(nn.Module):
 
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
-        if frames.numel() > CACHED and len(frames) > 1 and frames.device.type == "cpu":
-            rows = [self.log_frames(*row) for row in zip(frames.split(1), power.split(1), strict=True)]
-            return torch.cat([row.transpose(1, 2) for row in rows]).transpose(1, 2)
         rms = power.sqrt().unsqueeze(2)
         window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
         spectrum = torch.fft.rfft(frames / torch.where(rms > SILENCE, rms, 1.0) * (window / window.norm()))
@@ -118,11 +119,22 @@ class Frontend(nn.Module):
 
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 behind each utterance, (B,) frames."""
-        features, lengths = self.log_spectrogram(samples, sample_lengths)
-        # In place: a batch is tens of megabytes, and a new copy of it costs more than the arithmetic.
-        features = features.sub_(self.mean.unsqueeze(1)).div_(self.std.unsqueeze(1))
+        frames, power = self._framed(samples, sample_lengths)
+        lengths = self.frames(sample_lengths)
+        if frames.numel() > CACHED and frames.device.type == "cpu":
+            return self._one_by_one(frames, power, lengths), lengths
+        features = self.standardised(self.log_frames(frames, power))
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
-        return features.masked_fill_(~valid, 0.0), lengths
+        return torch.where(valid, features, 0.0), lengths
+
+    def _one_by_one(self, frames: Tensor, power: Tensor, lengths: Tensor) -> Tensor:
+        """What `forward` makes of a batch: a pass over tens of megabytes costs more than all the arithmetic."""
+        rows = []
+        for number, length in enumerate(lengths.tolist()):
+            row = self.log_frames(frames[number : number + 1, :length], power[number : number + 1, :length])
+            rows.append(self.standardised(row)[0].T)
+        features = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return nn.functional.pad(features, (0, 0, 0, frames.shape[1] - features.shape[1])).transpose(1, 2)
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
         """Standardises by the (F,) mean and deviation of the training set's log-power."""

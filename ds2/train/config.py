@@ -87,11 +87,11 @@ class TrainConfig:
     data: DataConfig
     model: ModelConfig = field(default_factory=ModelConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     start: StartConfig = field(default_factory=StartConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     start_from: Path | None = None  # bundle whose weights, tokens and feature statistics training starts from
     epochs: int = 20
     batch_size: int = 32  # utterances of an update, over all ranks
