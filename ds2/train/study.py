@@ -29,11 +29,11 @@ Choice = str | int | float | bool
 class Study:
     """A study's TOML file; `space` is checked by `read_study`."""
 
-    config: Path
+    config: Path  # a train.toml
     method: Literal["tpe", "random", "grid"]
-    trials: int
-    devices: tuple[str, ...]
-    epochs_before_pruning: int
+    trials: int  # in all; of a grid as many as it has cells
+    devices: tuple[str, ...]  # one trial at a time on each
+    epochs_before_pruning: int  # that every trial may train
     seed: int
     storage: str  # URL of a database; empty: study.db in the output folder
     space: dict[str, optuna.distributions.BaseDistribution]

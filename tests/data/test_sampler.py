@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance
-from ds2.data.sampler import JITTER, SortaGradSampler, part_of
+from ds2.data.sampler import JITTER, Share, SortaGradSampler, part_of
 
 UTTERANCES = [Utterance(Path(f"/{number}.wav"), 1.0 + number % 7, "a") for number in range(500)]
 DURATIONS = [3.0, 1.0, 2.0, 5.0, 4.0]
@@ -67,3 +68,42 @@ def test_a_larger_part_holds_the_smaller_ones_and_none_is_empty() -> None:
     parts = [{utterance.audio_path for utterance in part_of(UTTERANCES, share)} for share in (0.05, 0.2, 0.7)]
     assert parts[0] < parts[1] < parts[2]
     assert len(part_of(UTTERANCES, 1e-9)) == 1
+
+
+def test_a_minibatch_is_dealt_by_hand() -> None:
+    """Durations 3 1 2 5 4 to two ranks, the longest first, always to the one with less audio that has room."""
+    shares = [Share(rank, 2).of([0, 1, 2, 3, 4], np.array(DURATIONS)) for rank in (0, 1)]
+    assert shares == [[[3, 2, 1]], [[4, 0]]]
+
+
+@given(st.lists(st.floats(0.1, 30), min_size=1, max_size=60), st.integers(1, 4), st.integers(1, 3), st.integers(1, 16))
+def test_ranks_and_pieces_share_every_minibatch(
+    durations: list[float], ranks: int, pieces: int, batch_size: int
+) -> None:
+    """Nothing twice, nothing left out, as many pieces in every rank, numbers that differ by what rounding makes."""
+    samplers = [SortaGradSampler(durations, batch_size, 1, share=Share(rank, ranks, pieces)) for rank in range(ranks)]
+    dealt = []
+    for sampler in samplers:
+        sampler.begin(1)
+        dealt.append([[index for _, index in piece] for piece in sampler])
+        assert len(dealt[-1]) == len(sampler)
+    for number, batch in enumerate(samplers[0].batches(1)):
+        mine = [piece for rank in dealt for piece in rank[number * pieces : (number + 1) * pieces]]
+        assert sorted(index for piece in mine for index in piece) == sorted(batch)
+        assert max(map(len, mine)) <= -(-len(batch) // (ranks * pieces))
+
+
+def test_ranks_carry_like_amounts_of_audio() -> None:
+    durations = list(np.random.default_rng(0).uniform(1.0, 15.0, 400))
+    shares = [Share(rank, 4) for rank in range(4)]
+    for batch in SortaGradSampler(durations, 40, seed=1).batches(1):
+        audio = [sum(durations[index] for index in share.of(batch, np.array(durations))[0]) for share in shares]
+        assert max(audio) < 1.03 * min(audio)
+
+
+def test_a_growing_curriculum_begins_with_the_shortest_quarter() -> None:
+    sampler = SortaGradSampler(range(1, 101), 10, seed=1, growing=3)
+    heard = [sorted(index for batch in sampler.batches(epoch) for index in batch) for epoch in range(5)]
+    assert [len(indices) for indices in heard] == [25, 50, 75, 100, 100]
+    assert heard[0] == list(range(25))
+    assert [sampler.count(epoch) for epoch in range(4)] == [3, 5, 8, 10]
