@@ -103,7 +103,7 @@ class Recognizer:
                 f"{path}: the weights do not fit the bundle's own configuration; train it again"
             ) from error
         beam = make_beam(tokenizer, bundle.metadata.get("vocabulary"), beam_width)
-        return cls(model.to(choose_device(device)), tokenizer, beam)
+        return cls(model.float().to(choose_device(device)), tokenizer, beam)  # a bundle may be in half precision
 
     def transcribe(self, audio: "str | Path | Tensor | np.ndarray", sample_rate: int | None = None) -> Transcript:
         """Transcribes a file, or (N,) mono samples at `sample_rate` Hz (by default the model's).
