@@ -188,3 +188,12 @@ def test_decoder_suits_the_bundle() -> None:
     log_probs = torch.tensor([[[0.0, 0.0, 0.2, 0.8], [0.5, 0.0, 0.3, 0.2]]]).log()  # "b" is likeliest, and no word
     [[best]] = closed(log_probs, torch.tensor([2]))
     assert tokenizer.decode(best.tokens) in ("a", "ab")
+
+
+def test_a_bundle_in_half_precision_runs_on_the_cpu(tiny_bundle: Path, tmp_path: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    halves = {name: weight.half() if weight.is_floating_point() else weight for name, weight in bundle.weights.items()}
+    Bundle(halves, bundle.metadata).save(tmp_path / "half.safetensors")
+    samples = torch.randn(8000, generator=torch.Generator().manual_seed(0))
+    transcript = Recognizer.load(tmp_path / "half.safetensors", "cpu").transcribe(samples)
+    assert transcript.text == Recognizer.load(tiny_bundle, "cpu").transcribe(samples).text

@@ -1,6 +1,7 @@
 """The long-form recipe: joins are where it says, and alignment finds them."""
 
 import importlib.util
+import itertools
 import json
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_joined_recordings_hold_their_utterances_one_speaker_each(prepared: Path
         text = (prepared / "joined" / f"{name}.txt").read_text()
         assert text.splitlines() == [row["text"] for row in own]
         assert soundfile.info(prepared / "joined" / f"{name}.flac").duration == pytest.approx(own[-1]["end"], abs=1e-3)
-        pauses = [after["start"] - before["end"] for before, after in zip(own[:-1], own[1:], strict=True)]
+        pauses = [after["start"] - before["end"] for before, after in itertools.pairwise(own)]
         assert all(0.29 < pause < 1.51 for pause in pauses)
 
 
