@@ -46,10 +46,11 @@ def draw_filter(path: Path, report: "FilterReport") -> None:
         left.set(xlabel="good ones called bad", ylabel="bad ones found", title=f"ROC, area {report.area:.3f}")
         shares, wers = (np.array(values) for values in zip(*report.curve, strict=True))
         middle.plot(100 * shares, 100 * wers, color=GOOD, linewidth=2)
-        middle.plot([100 * report.kept], [100 * report.wer_after], "o", color=BAD, markersize=7)
-        middle.annotate(f"{report.wer_after:.1%} at {report.kept:.0%}", (100 * report.kept, 100 * report.wer_after),
-                        (-6, 8), textcoords="offset points", ha="right", color=BAD)  # fmt: skip
-        middle.set(xlabel="segments kept, %", ylabel="WER of transcripts, %", title="Kept against WER", xlim=(0, 101))
+        here = (100 * report.examples_kept, 100 * report.wer_after)
+        middle.plot(*here, "o", color=BAD, markersize=7)
+        label = f"{report.wer_after:.1%} at {report.examples_kept:.0%}"
+        middle.annotate(label, here, (-6, 8), textcoords="offset points", ha="right", color=BAD)
+        middle.set(xlabel="examples kept, %", ylabel="WER of transcripts, %", title="Kept against WER", xlim=(0, 101))
         middle.set_ylim(bottom=0)
         weights = report.classifier.weights
         right.barh(FEATURES[::-1], weights[::-1], color=[BAD if weight > 0 else GOOD for weight in weights[::-1]])

@@ -97,7 +97,7 @@ class FilterReport:
         examples, bad: how many segments it learnt from, and how many of them are bad.
         bad_above: a segment is bad when its word errors per word of the truth exceed this.
         threshold: log odds up to which segments are kept.
-        kept, kept_seconds: shares of all segments that are kept.
+        kept, kept_seconds: shares of all segments that are kept. examples_kept: share of the examples.
         wer_before, wer_after: of the transcripts, on the examples, each judged by a classifier that has not seen it.
         area: under the ROC curve.
         roc: (false positive rate, true positive rate) pairs. curve: (share kept, WER) pairs.
@@ -110,6 +110,7 @@ class FilterReport:
     threshold: float
     kept: float
     kept_seconds: float
+    examples_kept: float
     wer_before: float
     wer_after: float
     area: float
@@ -170,6 +171,7 @@ def filter_segments(
         threshold,
         len(kept) / len(scored),
         sum(utterance.duration for utterance in kept) / sum(utterance.duration for utterance in scored),
+        float(chosen.double().mean()),
         float(errors.sum() / lengths.sum().clamp(min=1)),
         float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
         area,

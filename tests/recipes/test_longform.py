@@ -1,0 +1,66 @@
+"""The long-form recipe: joins are where it says, and alignment finds them."""
+
+import importlib.util
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import soundfile
+from readings import read_digits
+
+from ds2.data.manifest import Utterance, write_manifest
+from ds2.recognizer import Recognizer
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "longform"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"longform_{name}", RECIPE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Path:
+    """Eight utterances of two speakers joined, and a reading."""
+    utterances = []
+    for number in range(8):
+        path = tmp_path / "source" / f"{number}.wav"
+        text = read_digits(path, number, lines=1, length=4).text.strip()
+        utterances.append(Utterance(path, soundfile.info(path).duration, text, speaker="ab"[number % 2]))
+    write_manifest(tmp_path / "source" / "test.jsonl", utterances)
+    read_digits(tmp_path / "readings" / "poem.wav", 9)
+    (tmp_path / "readings" / "poem.txt").write_text("one two\n")
+    command = [sys.executable, str(RECIPE / "prepare.py"), "--readings", str(tmp_path / "readings")]
+    command += ["--manifest", str(tmp_path / "source" / "test.jsonl"), "--output", str(tmp_path / "data")]
+    subprocess.run(command, check=True, capture_output=True)
+    return tmp_path / "data"
+
+
+def test_joined_recordings_hold_their_utterances_one_speaker_each(prepared: Path) -> None:
+    assert (prepared / "readings" / "poem.wav").exists()
+    rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["source_a_000.flac"] * 4 + ["source_b_000.flac"] * 4
+    for name in ("source_a_000", "source_b_000"):
+        own = [row for row in rows if row["name"] == f"{name}.flac"]
+        text = (prepared / "joined" / f"{name}.txt").read_text()
+        assert text.splitlines() == [row["text"] for row in own]
+        assert soundfile.info(prepared / "joined" / f"{name}.flac").duration == pytest.approx(own[-1]["end"], abs=1e-3)
+        pauses = [after["start"] - before["end"] for before, after in itertools.pairwise(own)]
+        assert all(0.29 < pause < 1.51 for pause in pauses)
+
+
+def test_the_joins_are_found_by_alignment(prepared: Path) -> None:
+    join_errors: Callable[..., list[float]] = load("measure").join_errors
+    rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()][:4]
+    errors = join_errors(Recognizer.load(device="cpu"), prepared / "joined" / rows[0]["name"], rows)
+    assert len(errors) == 4
+    assert max(errors) < 0.1
