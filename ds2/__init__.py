@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(path: "str | Path | None" = None, device: str = "auto") -> "Recognizer":
-    """A Recognizer of the model bundle at `path`, or of the one that comes with the package.
+def load(path: "str | Path" = "digits", device: str = "auto") -> "Recognizer":
+    """A Recognizer of the model bundle at `path`, or of that name in the package.
 
     Heavy imports wait until here, so that `import ds2` costs nothing.
     """

@@ -21,7 +21,7 @@ STAR_WORD = "*"  # in a transcript: speech that is not transcribed
 LEAST_CONFIDENCE = 0.1  # of the median word: below it the text is of another recording
 DOUBTFUL_CONFIDENCE = 0.02  # of a word that is reported
 DOUBTFUL_SECONDS = 4.0  # a word this long is reported: something else was said there
-CHARACTERS_A_SECOND = 30.0  # nobody speaks faster
+CHARACTERS_A_SECOND = 25.0  # nobody speaks faster
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
+DEFAULT_MODEL = "digits"  # of the package
+MODELS = Path(__file__).parent / "models"
 LM_PREFIX = "language_model/"  # of its arrays' names among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 
@@ -57,6 +59,7 @@ class Bundle:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
+        path = locate(path)
         metadata = read_metadata(path)
         try:
             tensors = load_file(path)
@@ -68,13 +71,29 @@ class Bundle:
         return cls(tensors, metadata, language_model)
 
 
+def locate(path: str | Path) -> Path:
+    """A path as it is; in place of one word that is no file, the bundle of that name in the package.
+
+    Raises:
+        InputError: neither a file nor a bundle of the package.
+    """
+    path = Path(path)
+    if path.exists() or path.suffix or len(path.parts) != 1:
+        return path
+    packaged = {file.stem: file for file in sorted(MODELS.glob("*.safetensors"))}
+    if path.name not in packaged:
+        names = ", ".join(packaged) or "none: the package was installed without them"
+        raise InputError(f"{path}: neither a model bundle nor the name of one in the package ({names})")
+    return packaged[path.name]
+
+
 def read_metadata(path: str | Path) -> dict[str, Any]:
     """The metadata alone, without the weights and without importing torch.
 
     Raises:
         InputError: missing, not a bundle, or of a newer format.
     """
-    path = Path(path)
+    path = locate(path)
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

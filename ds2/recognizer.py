@@ -3,14 +3,13 @@
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ds2.bundle import Bundle
+from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.config import from_dict
 from ds2.data.audio import probe, read_audio, resample
 from ds2.decoder import Hypothesis, greedy
@@ -56,15 +55,14 @@ class Recognizer:
 
     @classmethod
     def load(
-        cls, path: "str | Path | None" = None, device: str = "auto", options: DecoderOptions = BUNDLES_CHOICE
+        cls, path: str | Path = DEFAULT_MODEL, device: str = "auto", options: DecoderOptions = BUNDLES_CHOICE
     ) -> "Recognizer":
-        """Loads a bundle, by default the one in the package, onto "cpu", "cuda" or whichever is there ("auto").
+        """Loads a bundle, a file or by its name in the package, onto "cpu", "cuda" or whichever is there ("auto").
 
         Raises:
             InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
                 met.
         """
-        path = path or default_model()
         bundle = Bundle.load(path)
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
@@ -243,18 +241,6 @@ class Recognizer:
             found = rescore(found, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
         best, *rivals = found
         return make_transcript(best, self.tokenizer, self.model.config.frame_seconds, duration, rivals)
-
-
-def default_model() -> Path:
-    """The bundle that comes with the package.
-
-    Raises:
-        InputError: the package was installed without it.
-    """
-    path = Path(str(resources.files("ds2") / "models" / "digits.safetensors"))
-    if not path.exists():
-        raise InputError(f"{path}: the bundled model is missing; name one with --model, or run make train-digits")
-    return path
 
 
 def choose_device(name: str) -> str:

@@ -4,9 +4,12 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ds2.decoder import Hypothesis
 from ds2.text import Tokenizer
+
+if TYPE_CHECKING:
+    from ds2.decoder import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ class Transcript:
 
 
 def make_transcript(
-    hypothesis: Hypothesis,
+    hypothesis: "Hypothesis",
     tokenizer: Tokenizer,
     frame_seconds: float,
     duration: float,
-    rivals: Sequence[Hypothesis] = (),
+    rivals: "Sequence[Hypothesis]" = (),
 ) -> Transcript:
     """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
     words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
@@ -47,7 +50,7 @@ def make_transcript(
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
-def _words(hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
+def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
     for first, last in _word_spans(texts):

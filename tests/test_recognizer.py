@@ -154,10 +154,10 @@ def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Pa
             assert torch.equal(value, expected), name
 
 
-def test_missing_default_model_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module.resources, "files", lambda _: tmp_path)
-    with pytest.raises(InputError, match="make train-digits"):
-        Recognizer.load()
+def test_bundles_of_the_package_go_by_their_names() -> None:
+    assert Recognizer.load("digits-streaming").model.config.bidirectional is False
+    with pytest.raises(InputError, match=r"klingon: neither .* \(digits"):
+        Recognizer.load("klingon")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

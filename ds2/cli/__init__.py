@@ -21,10 +21,14 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "average": training.average,
     "tune-decoder": language_model.tune_decoder,
     "bench-train": training.bench_train,
+    "find-rate": training.find_rate,
+    "tune": training.tune,
+    "report": training.report,
     "segment": corpus.segment,
     "filter": corpus.filter,
     "make-corpus": corpus.make_corpus,
     "serve": serving.serve,
+    "bench-serve": serving.bench_serve,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
     "lm": (

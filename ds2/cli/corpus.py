@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from tyro.conf import Positional
 
+from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.errors import InputError
 
@@ -16,7 +17,7 @@ def segment(
     audio: Positional[Path],
     text: Positional[Path | None] = None,
     output: Path = Path("segments.jsonl"),
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     mean: float = 7.0,
     shortest: float = 1.0,
     longest: float = 20.0,
@@ -31,7 +32,7 @@ def segment(
         audio: The recording, of minutes or hours.
         text: Its transcript, plain text; without it the recording is cut by the model's blanks alone.
         output: Manifest to write: offset and duration of each utterance in the recording.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         mean: Length of an utterance on average, in seconds.
         shortest: Least length, in seconds.
         longest: Largest length, in seconds.
@@ -62,7 +63,7 @@ def filter(
     checked: Path | None = None,
     wer: float = 0.03,
     keep: float | None = None,
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     device: str = "auto",
 ) -> int:
     """Leave out the utterances of a manifest whose transcript is probably wrong.
@@ -73,9 +74,9 @@ def filter(
         manifest: Any manifest, as of ds2 segment; an utterance is known by its id, else by file name and offset.
         output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
         checked: JSON Lines of id and true text of some utterances; without it what the model hears is the judge.
-        wer: Word error rate of the transcripts that are kept.
+        wer: Word error rate of the transcripts that are kept, as estimated on the checked ones; of no use without.
         keep: Share of the utterances to keep, in place of --wer.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         device: auto, cpu or cuda.
     """
     from ds2.corpus.filter import FilterConfig
@@ -93,7 +94,7 @@ def filter(
 def make_corpus(
     folder: Positional[Path],
     output: Path,
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     checked: Path | None = None,
     wer: float = 0.03,
     keep: float | None = None,
@@ -113,9 +114,9 @@ def make_corpus(
     Args:
         folder: Recordings, of seconds or hours, in any folders below it, NAME.mp3 beside NAME.txt.
         output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         checked: JSON Lines of id and true text: to_check.jsonl, corrected; the report's page helps with that.
-        wer: Word error rate of the transcripts that are kept, as estimated on the checked segments.
+        wer: Word error rate of the transcripts that are kept, as estimated on the checked segments; of no use without.
         keep: Share of the segments to keep, in place of --wer.
         mean: Length of a segment on average, in seconds.
         shortest: Least length, in seconds.

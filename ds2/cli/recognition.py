@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.errors import InputError
@@ -16,7 +17,7 @@ Decoder = Annotated[DecoderOptions, tyro.conf.arg(name="")]
 
 def transcribe(
     files: Positional[tuple[str, ...]],
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     format: str = "txt",
     output: Path | None = None,
     device: str = "auto",
@@ -28,7 +29,7 @@ def transcribe(
 
     Args:
         files: Audio files or folders; - reads one file from standard input.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         format: txt, json, srt, vtt, ctm or TextGrid, or several of them with commas between.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         device: auto, cpu or cuda.
@@ -62,7 +63,7 @@ def align(
     text: Positional[Path],
     output: Path = Path("."),
     format: str = "TextGrid,json,ctm,png",
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     skip: bool = False,
     device: str = "auto",
 ) -> int:
@@ -75,7 +76,7 @@ def align(
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
         format: TextGrid, json, ctm, srt, vtt, txt or png (a picture), or several of them with commas between.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         skip: Speech that is not transcribed may stand before, after and between the lines of the text.
         device: auto, cpu or cuda.
     """
@@ -110,7 +111,7 @@ def align(
 
 def evaluate(
     manifest: Positional[Path],
-    model: Path | None = None,
+    model: str = DEFAULT_MODEL,
     listing: Path | None = None,
     device: str = "auto",
     decoder: Decoder = BUNDLES_CHOICE,
@@ -121,7 +122,7 @@ def evaluate(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        model: A bundle; by default the one that comes with the package.
+        model: A bundle, or the name of one in the package, such as english.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         device: auto, cpu or cuda.
         decoder: How to search.

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from tyro.conf import Positional
 
+from ds2.bundle import locate
+from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
@@ -13,7 +16,7 @@ Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(n
 
 def serve(
     config: Path | None = None,
-    model: Path | None = None,
+    model: str | None = None,
     host: str | None = None,
     port: int | None = None,
     workers: int | None = None,
@@ -25,7 +28,7 @@ def serve(
 
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
-        model: A bundle of a forward-only model; by default the streaming digits model of the package.
+        model: A bundle of a forward-only model, or the name of one in the package; by default digits-streaming.
         host: Address to listen on; 0.0.0.0 for other machines.
         port: Port to listen on; 0 takes a free one.
         workers: Model processes.
@@ -37,9 +40,51 @@ def serve(
     except ModuleNotFoundError as error:
         raise InputError(f"serve: {error.name} is not installed; pip install 'ds2[serve]'") from error
 
-    named = {"host": host, "port": port, "workers": workers, "model": model and model.absolute()}
+    named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}
     pairs = (setting.partition("=") for setting in set_)
     settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     log_to_stderr()
     return run(settings)
+
+
+def bench_serve(
+    manifest: Positional[Path],
+    url: str = "ws://127.0.0.1:2700",
+    streams: str = "10,20,30",
+    seconds: float = 20.0,
+    output: Path | None = None,
+) -> int:
+    """Measure a server under a load of live streams in real time: latency, word error rate, batch sizes.
+
+    Example: ds2 bench-serve recipes/digits/data/test.jsonl --streams 10,20,30 --output load
+
+    Args:
+        manifest: What is said.
+        url: The server, of ours or one that speaks Vosk's protocol.
+        streams: How many at once; several numbers with commas between.
+        seconds: How long each number is held.
+        output: Folder for load.json, batches.png and latency.png.
+    """
+    import asyncio
+    import json
+
+    from ds2.files import make_folder, whole_file
+    from ds2.serve.load import apply_load, read_recordings, table
+
+    if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
+        raise InputError(f"--streams {streams}: expected numbers from 1 on, such as 10,20,30")
+    recordings = read_recordings(manifest)
+    outcomes = []
+    for number in map(int, streams.split(",")):
+        outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
+        print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
+    if output is not None:
+        from ds2.serve.figures import draw_batches, draw_latencies
+
+        make_folder(output)
+        draw_batches(output / "batches.png", outcomes)
+        draw_latencies(output / "latency.png", {"": outcomes})
+        with whole_file(output / "load.json") as partial:
+            partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
+    return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED

@@ -70,6 +70,76 @@ def bench_train(
     return 0
 
 
+def find_rate(
+    config: Positional[Path], output: Path, batches: int = 100, set_: Settings = (), device: str = "auto"
+) -> int:
+    """Suggest optimizer.learning_rate: a short training whose rate grows until the loss runs away.
+
+    Example: ds2 find-rate recipes/digits/comparison.toml --output runs/rate
+
+    Args:
+        config: The recipe's train.toml.
+        output: Folder for rates.png.
+        batches: Minibatches to train, at the most.
+        set_: Overrides a key of the configuration; may be repeated.
+        device: auto, cpu or cuda.
+    """
+    import tempfile
+
+    from ds2.config import load_config
+    from ds2.files import make_folder
+    from ds2.recognizer import choose_device
+    from ds2.train.config import TrainConfig
+    from ds2.train.rate_finder import draw_rates
+    from ds2.train.rate_finder import find_rate as find
+    from ds2.train.trainer import Trainer
+
+    make_folder(output)
+    with tempfile.TemporaryDirectory() as folder:
+        test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
+    draw_rates(output / "rates.png", test)
+    print(f"optimizer.learning_rate = {test.suggestion:.1e}")
+    return 0
+
+
+def tune(study: Positional[Path], output: Path) -> int:
+    """Search for a better configuration: trials side by side, those worse than the median ended early.
+
+    Example: ds2 tune recipes/digits/study.toml --output runs/study
+
+    Killed and started again, the search goes on, inside each training too.
+
+    Args:
+        study: TOML: config, method, trials, devices, and the [space] of any keys of the configuration.
+        output: Folder for the trials, results.md, best.toml and importance.png.
+    """
+    from ds2.train.search_results import write_results
+    from ds2.train.study import read_study
+    from ds2.train.tune import Tuner
+
+    tuner = Tuner(read_study(study), output)
+    tuner.run()
+    print(write_results(tuner.study, tuner.plan.config, output))
+    return 0
+
+
+def report(run: Positional[Path], output: Path | None = None) -> int:
+    """One HTML file of a training run: curves, alignments, worst errors, what happens inside, data, configuration.
+
+    Example: ds2 report runs/digits
+
+    Args:
+        run: The --output folder of ds2 train, finished or not.
+        output: The file to write; by default report.html in that folder.
+    """
+    from ds2.train.report import write_report
+
+    target = output or run / "report.html"
+    write_report(run, target)
+    print(target)
+    return 0
+
+
 def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
     """Average the weights of models that were trained from the same start, with other seeds or data.
 

@@ -20,12 +20,16 @@ from ds2.text import normalize
 
 FEWEST_CHECKED = 20  # below it there is nothing to learn from
 ALONE = "CTC cost / character"
+SURE = 10.0  # log odds
 CURVE_POINTS = 200  # of each curve that is reported
 
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """What is bad, and how much is kept: the better `keep` of all, or else as much as has a WER of at most `wer`."""
+    """What is bad, and how much is kept: the better `keep` of all, or else as much as has a WER of at most `wer`.
+
+    Without checked segments nothing is known of the WER: then all that is more probably good than bad is kept.
+    """
 
     wer: float = 0.03  # of the transcripts that are kept, as estimated on the checked segments
     keep: float | None = None  # share of the segments
@@ -59,7 +63,7 @@ class Classifier:
         mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
         if bad.all() or not bad.any():
             alone = tuple(float(name == ALONE) for name in FEATURES)
-            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, 0.0)
+            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, SURE if bad.any() else -SURE)
         inputs, targets = (examples - mean) / deviation, bad.double()
         weights = torch.zeros(examples.shape[1] + 1, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([weights], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
@@ -150,7 +154,7 @@ def filter_segments(
     classifier = Classifier.fit(inputs, bad, config.ridge)
     everything = classifier(torch.tensor([features(utterance) for utterance in scored], dtype=torch.float64))
     kept_shares, wers = kept_against_wer(odds, errors, lengths)
-    threshold = _threshold(everything, odds, wers, config)
+    threshold = _threshold(everything, odds, None if checked is None else wers, config)
     judged = [
         _judge(utterance, value, value <= threshold)
         for utterance, value in zip(scored, everything.tolist(), strict=True)
@@ -252,10 +256,12 @@ def thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [points[round(index * step)] for index in range(CURVE_POINTS)]
 
 
-def _threshold(everything: Tensor, odds: Tensor, wers: Tensor, config: FilterConfig) -> float:
+def _threshold(everything: Tensor, odds: Tensor, wers: Tensor | None, config: FilterConfig) -> float:
     if config.keep is not None:
         ordered = everything.sort().values
         return float(ordered[max(0, round(config.keep * len(ordered)) - 1)])
+    if wers is None:
+        return 0.0
     fine = (wers <= config.wer).nonzero().flatten()
     return float(odds.sort().values[fine[-1]]) if len(fine) else float(everything.min()) - 1.0  # keeps nothing
 

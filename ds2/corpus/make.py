@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from ds2.bundle import DEFAULT_MODEL, locate
 from ds2.corpus.charts import draw_filter
 from ds2.corpus.filter import FilterConfig, FilterReport, filter_segments, read_checked
 from ds2.corpus.recording import Pair, Record, find_pairs, fingerprint, load_record, make_record, utterances_of
@@ -33,7 +34,7 @@ from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
 from ds2.progress import Progress
-from ds2.recognizer import Recognizer, default_model
+from ds2.recognizer import Recognizer
 
 TO_CHECK = 200  # segments that a person is asked to check
 
@@ -42,7 +43,7 @@ TO_CHECK = 200  # segments that a person is asked to check
 class CorpusConfig:
     """How a corpus is made."""
 
-    model: Path | None = None  # bundle; None: the one in the package
+    model: str = DEFAULT_MODEL  # bundle, or its name in the package
     device: str = "cpu"
     workers: int = 1  # processes
     skip: bool = False  # speech that is not transcribed may stand between the lines of the texts
@@ -102,7 +103,7 @@ def make_corpus(folder: Path, output: Path, config: CorpusConfig) -> Corpus:
 
 def _records(pairs: Sequence[Pair], output: Path, config: CorpusConfig) -> list[Record]:
     """The record of each recording, in order, made now or by an earlier run."""
-    model = config.model or default_model()
+    model = locate(config.model)
     keys = [fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
     found = [load_record(output, pair.name, key) for pair, key in zip(pairs, keys, strict=True)]
     missing = [index for index, record in enumerate(found) if record is None]

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from ds2.corpus.charts import draw_corpus, draw_filter
+from ds2.corpus.charts import draw_corpus
 from ds2.corpus.pictures import draw_segment
 from ds2.corpus.recording import OVERVIEW_SECONDS, Record
 from ds2.corpus.score import FEATURES, features, words
@@ -39,8 +40,6 @@ def write_report(output: Path, corpus: "Corpus", to_check: Sequence[Utterance]) 
     pages = Pages(folder, output)
     if corpus.segments:
         draw_corpus(folder / "corpus.svg", corpus.segments)
-    if corpus.report is not None:
-        draw_filter(folder / "filter.svg", corpus.report)
     by_name: dict[str, list[Utterance]] = {record.name: [] for record in corpus.records}
     for utterance in corpus.segments:
         by_name[name_of(utterance)].append(utterance)
@@ -143,8 +142,8 @@ class Pages:
                 for edit in align(words(utterance.text), words(utterance.extra["heard"]))
             ],
             "features": list(zip(FEATURES, features(utterance), strict=True)),
-            "audio": f"../{relative.as_posix()}",
-            "picture": picture.as_posix(),
+            "audio": quote(f"../{relative.as_posix()}"),
+            "picture": quote(picture.as_posix()),
         }
 
     def _render(self, template: str, name: str, **values: Any) -> None:
@@ -180,7 +179,7 @@ def overview(record: Record, segments: list[Utterance], chosen: set[int]) -> lis
                 "width": 1000 * each.duration / seconds,
                 "kept": each.extra["kept"],
                 "text": each.text,
-                "anchor": each.extra["id"] if id(each) in chosen else None,
+                "anchor": quote(each.extra["id"]) if id(each) in chosen else None,
             }
             for each in segments
             if start <= each.extra["start"] < start + seconds

@@ -155,7 +155,10 @@ def layered_noise(
 def _cut(recordings: Sequence[Tensor], size: int, generator: torch.Generator) -> Tensor:
     noise = _choice(recordings, generator)
     start = int(_uniform((0, len(noise)), generator))
-    return noise.roll(-start).repeat(math.ceil(size / len(noise)))[:size]
+    first = noise[start : start + size]
+    if len(first) == size:  # copying all of a long recording would cost more than everything else
+        return first
+    return torch.cat([first, noise.repeat(math.ceil((size - len(first)) / len(noise)))[: size - len(first)]])
 
 
 def coloured_noise(size: int, slope: float, generator: torch.Generator) -> Tensor:
@@ -182,7 +185,7 @@ def equalize(samples: Tensor, largest: float, generator: torch.Generator, knots:
 
 
 def augment_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """(B, F, T) standardised features, (B,) frames -> the same shape, warped and masked."""
+    """(B, F, T) standardised features, (B,) frames -> the same shape, warped, and masked in place."""
     if config.frequency_warp != (1.0, 1.0):
         features = warp_frequency(features, _uniform_each(config.frequency_warp, len(features), generator))
     return mask_features(features, lengths, config, generator)
@@ -199,14 +202,15 @@ def warp_frequency(features: Tensor, factors: Tensor) -> Tensor:
 
 
 def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the mean of the training set."""
+    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the mean, in place."""
     batch, bins, frames = features.shape
-    hidden = torch.zeros(batch, bins, frames, dtype=torch.bool)
+    bands, spans = torch.zeros(batch, bins, dtype=torch.bool), torch.zeros(batch, frames, dtype=torch.bool)
     for _ in range(config.frequency_masks):
-        hidden |= _spans(torch.full((batch,), bins), bins, config.frequency_mask_size, generator).unsqueeze(2)
+        bands |= _spans(torch.full((batch,), bins), bins, config.frequency_mask_size, generator)
     for _ in range(config.time_masks):
-        hidden |= _spans(lengths.cpu(), frames, config.time_mask_size, generator).unsqueeze(1)
-    return features.masked_fill(hidden.to(features.device), 0.0)
+        spans |= _spans(lengths.cpu(), frames, config.time_mask_size, generator)
+    hidden = bands.to(features.device).unsqueeze(2) | spans.to(features.device).unsqueeze(1)
+    return features.masked_fill_(hidden, 0.0)
 
 
 def _spans(lengths: Tensor, size: int, share: float, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.data.audio import probe
+from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import Utterance, write_manifest
 from ds2.errors import InputError
@@ -34,9 +34,9 @@ class Row:
 
 
 def parse_arguments(
-    description: str | None, archives: Mapping[str, Archive], numbers: Mapping[str, int] | None = None
+    description: str | None, archives: Mapping[str, Archive], others: Mapping[str, int | str] | None = None
 ) -> argparse.Namespace:
-    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and its own `numbers`.
+    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and any others.
 
     `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
     """
@@ -47,8 +47,8 @@ def parse_arguments(
         where.add_argument("--download", type=Path, help="a folder to download the corpus to")
         parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
     parser.add_argument("--output", type=Path, required=True, help="a folder for the manifests")
-    for name, default in (numbers or {}).items():
-        parser.add_argument(f"--{name}", type=int, default=default)
+    for name, default in (others or {}).items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
     arguments = parser.parse_args()
     if archives and arguments.download is not None:
         fetch_all([archives[part] for part in arguments.parts], arguments.download)
@@ -104,14 +104,15 @@ def manifest_rows(folder: Path) -> list[Row]:
 
 
 def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
-    """The rows of metadata.csv, `name|text` lines beside wav/: the layout that LJ Speech gave to voices."""
+    """The rows of metadata.csv, `name|text` lines, the layout that LJ Speech gave to voices."""
     path = folder / "metadata.csv"
+    files = {file.stem: file for file in sorted(folder.glob("*/*")) if file.suffix in SUFFIXES}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         name, bar, text = line.partition("|")
         if not bar:
             raise InputError(f"{path}:{number}: expected name|text, got {line!r:.60}")
-        audio = folder / "wav" / (name if name.endswith(".wav") else f"{name}.wav")
-        yield Row(audio, text.split("|")[0], speaker, place=f"{path}:{number}")
+        stem = name.rpartition("/")[2].removesuffix(Path(name).suffix if Path(name).suffix in SUFFIXES else "")
+        yield Row(files.get(stem, folder / name), text.split("|")[0], speaker, place=f"{path}:{number}")
 
 
 def table(path: Path) -> dict[str, str]:

@@ -33,11 +33,8 @@ def fetch_all(archives: Iterable[Archive], folder: Path) -> None:
     """Downloads, checks and unpacks archives into `folder`; what was done before is not done again."""
     make_folder(folder)
     for archive in archives:
-        done = folder / f".{archive.name}.done"
-        if done.exists():
-            continue
-        unpack(fetch(archive, folder), folder)
-        done.touch()
+        if not _mark(folder, archive.name).exists():
+            unpack_once(fetch(archive, folder), folder)
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
@@ -62,6 +59,14 @@ def fetch(archive: Archive, folder: Path) -> Path:
     return path
 
 
+def unpack_once(path: Path, folder: Path) -> None:
+    """Unpacks an archive, unless it has been unpacked into `folder` before."""
+    done = _mark(folder, path.name)
+    if not done.exists():
+        unpack(path, folder)
+        done.touch()
+
+
 def unpack(path: Path, folder: Path) -> None:
     """Unpacks a tar (of any compression) or a zip; nothing is written outside `folder`.
 
@@ -77,6 +82,11 @@ def unpack(path: Path, folder: Path) -> None:
                 archive.extractall(folder, filter="data")
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be unpacked ({error}); remove it and download it again") from error
+
+
+def _mark(folder: Path, name: str) -> Path:
+    """The empty file that says that an archive has been unpacked to its end."""
+    return folder / f".{name}.done"
 
 
 def _download(archive: Archive, partial: Path) -> None:

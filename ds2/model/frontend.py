@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
 SILENCE = 1e-5  # RMS below which samples are left as they are: 16-bit rounding alone has 9e-6
+CACHED = 1 << 19  # values: larger batches of frames are taken an utterance at a time, which stays in a core's cache
 PRIOR_SECONDS = 1.0  # adaptive normalisation: what the training set's power counts for against the stream's own
 
 
@@ -102,6 +103,9 @@ class Frontend(nn.Module):
 
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
+        if frames.numel() > CACHED and len(frames) > 1 and frames.device.type == "cpu":
+            rows = [self.log_frames(*row) for row in zip(frames.split(1), power.split(1), strict=True)]
+            return torch.cat([row.transpose(1, 2) for row in rows]).transpose(1, 2)
         rms = power.sqrt().unsqueeze(2)
         window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
         spectrum = torch.fft.rfft(frames / torch.where(rms > SILENCE, rms, 1.0) * (window / window.norm()))
@@ -115,9 +119,10 @@ class Frontend(nn.Module):
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 behind each utterance, (B,) frames."""
         features, lengths = self.log_spectrogram(samples, sample_lengths)
-        features = self.standardised(features)
+        # In place: a batch is tens of megabytes, and a new copy of it costs more than the arithmetic.
+        features = features.sub_(self.mean.unsqueeze(1)).div_(self.std.unsqueeze(1))
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
-        return torch.where(valid, features, 0.0), lengths
+        return features.masked_fill_(~valid, 0.0), lengths
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
         """Standardises by the (F,) mean and deviation of the training set's log-power."""

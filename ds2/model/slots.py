@@ -67,14 +67,14 @@ class _Batch:
 
     def kept(self, store: Tensor) -> Tensor:
         """What a store holds of the slots, 0 where a stream begins: chosen, not multiplied, for it may be NaN."""
-        return torch.where(self.afresh.view(-1, *[1] * (store.dim() - 1)), 0.0, store[self.slots])
+        return torch.where(self.afresh.view(-1, *[1] * (store.dim() - 1)), 0.0, store.index_select(0, self.slots))
 
     def keep(self, store: Tensor, rows: Tensor) -> None:
         self.writes.append((store, rows))
 
     def commit(self) -> None:
         for store, rows in self.writes:
-            store[self.slots] = rows
+            store.index_copy_(0, self.slots, rows)
 
 
 class SlotModel:
@@ -128,7 +128,7 @@ class SlotModel:
         x = self._features(batch, samples).unsqueeze(1)
         for layer in self.convolutions:
             x = self._convolve(layer, x, batch)
-        x = x.flatten(1, 2).transpose(1, 2)
+        x = x.flatten(1, 2).transpose(1, 2).contiguous()
         last = self.convolutions[-1]
         valid = batch.valid(x.shape[1], last.total_stride, last.delay).unsqueeze(2).to(x.dtype)
         for recurrent in self.recurrent:

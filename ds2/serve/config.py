@@ -5,29 +5,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from ds2.config import load_config
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
-from ds2.serve.dispatch import Eager, OneByOne, Policy, WaitToFill
-from ds2.serve.stream import LiveConfig
+from ds2.serve.dispatch import DispatchConfig
+from ds2.serve.messages import LiveConfig
 
 PREFIX = "DS2_SERVE_"
-
-
-@dataclass(frozen=True)
-class DispatchConfig:
-    """How chunks become batches."""
-
-    policy: Literal["eager", "one-by-one", "wait-to-fill"] = "eager"  # the others are there to be compared with
-    batch: int = 64  # streams in one step at most
-    timeout: float = 0.05  # seconds; wait-to-fill
-    bound: int = 1000  # chunks that may wait of one stream
-
-    def make(self) -> Policy:
-        if self.policy == "eager":
-            return Eager(self.batch)
-        return OneByOne() if self.policy == "one-by-one" else WaitToFill(self.batch, self.timeout)
 
 
 @dataclass(frozen=True)

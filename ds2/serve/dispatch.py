@@ -9,7 +9,7 @@ The core knows no sockets, no threads and no clock: the caller says what time it
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 Payload = TypeVar("Payload")
 
@@ -60,6 +60,21 @@ class WaitToFill:
 
     def wake(self, oldest: float) -> float:
         return oldest + self.timeout
+
+
+@dataclass(frozen=True)
+class DispatchConfig:
+    """How chunks become batches."""
+
+    policy: Literal["eager", "one-by-one", "wait-to-fill"] = "eager"  # the others are there to be compared with
+    batch: int = 64  # streams in one step at most
+    timeout: float = 0.05  # seconds; wait-to-fill
+    bound: int = 1000  # chunks that may wait of one stream
+
+    def make(self) -> Policy:
+        if self.policy == "eager":
+            return Eager(self.batch)
+        return OneByOne() if self.policy == "one-by-one" else WaitToFill(self.batch, self.timeout)
 
 
 class Full(Exception):

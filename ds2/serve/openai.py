@@ -17,8 +17,8 @@ from ds2.errors import InputError
 from ds2.formats import to_srt, to_vtt
 from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
+from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
-from ds2.serve.stream import Final, StreamConfig
 from ds2.serve.uploads import TooLong, decode_upload
 from ds2.transcript import Transcript
 

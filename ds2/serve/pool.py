@@ -16,13 +16,29 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from ds2.errors import InputError
+from ds2.serve.messages import (
+    SAMPLE_BYTES,
+    Close,
+    Command,
+    End,
+    Event,
+    Failed,
+    Final,
+    Open,
+    Partial,
+    Ready,
+    Report,
+    Sound,
+    SpanEnd,
+    StreamConfig,
+    WorkerConfig,
+)
 from ds2.serve.metrics import Metrics
-from ds2.serve.stream import SAMPLE_BYTES, Event, Failed, Final, Partial, SpanEnd, StreamConfig
-from ds2.serve.worker import Close, Command, End, Open, Ready, Report, Sound, WorkerConfig, main
 
 log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"
@@ -47,6 +63,7 @@ class Handle:
         self.ends: deque[SpanEnd] = deque()
         self.failed: str | None = None
         self.changed = asyncio.Event()
+        self.on_failure: Callable[[], None] = lambda: None
         self.fed = self.heard = 0.0  # seconds of sound given, and that the model has heard
         self.ending: deque[float] = deque()  # when each span was ended by the client
 
@@ -79,6 +96,7 @@ class Handle:
             self.process.metrics.latency.observe(time.monotonic() - self.ending.popleft())
         elif self.failed is None:
             self.failed = event.reason
+            self.on_failure()
             self.process.metrics.failures.inc()
 
 
@@ -120,7 +138,7 @@ class ModelProcess:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        self.process = context.Process(target=main, args=(self.config, there), name=self.name, daemon=True)
+        self.process = context.Process(target=run_worker, args=(self.config, there), name=self.name, daemon=True)
         self.process.start()
         there.close()
         self.outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
@@ -229,6 +247,13 @@ class Pool:
     def stop(self) -> None:
         for process in self.processes:
             process.stop()
+
+
+def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
+    """The body of a model process; torch is imported there alone."""
+    from ds2.serve.worker import main
+
+    main(config, connection)
 
 
 def _write(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:

@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from types import FrameType
@@ -26,16 +27,15 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from ds2.bundle import read_metadata
+from ds2.bundle import locate, read_metadata
 from ds2.errors import InputError
-from ds2.recognizer import choose_device
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
+from ds2.serve.messages import WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.openai import Transcriptions, problem, refusal_of
 from ds2.serve.pool import Pool
 from ds2.serve.vosk import VoskSession
-from ds2.serve.worker import WorkerConfig
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
@@ -66,7 +66,7 @@ class Application:
         Raises:
             InputError: the model cannot be loaded, or cannot stream.
         """
-        devices = [choose_device(name) for name in self.config.device.split(",")] * self.config.workers
+        devices = self.config.device.split(",") * self.config.workers
         slots = -(-self.config.limits.streams // len(devices))
         workers = [
             WorkerConfig(self.model, device, self.config.decoder, slots, self.config.live, self.config.dispatch)
@@ -221,17 +221,25 @@ def run(config: ServeConfig) -> int:
     Raises:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
-    model = config.model or streaming_model()
+    model = config.model or locate("digits-streaming")
     read_metadata(model)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(Application(config, model)))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(Application(config, model)))
     return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: twice as fast as asyncio's own."""
+    with contextlib.suppress(ModuleNotFoundError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
 
 
 async def _serve(application: Application) -> None:
     config = application.config
     listening = _listen(config)
-    await application.start()
     settings = uvicorn.Config(
         make_app(application),
         host=config.host,
@@ -247,6 +255,8 @@ async def _serve(application: Application) -> None:
         timeout_graceful_shutdown=2,
     )
     try:
+        settings.load()  # a bad certificate is found before the model is loaded
+        await application.start()
         server = Server(settings)
         server.application = application
         host, port = listening.getsockname()[:2]
@@ -256,6 +266,7 @@ async def _serve(application: Application) -> None:
     except (OSError, ssl.SSLError) as error:
         raise InputError(f"{config.certificate}: cannot be used for TLS ({error})") from error
     finally:
+        listening.close()
         application.stop()
 
 
@@ -264,18 +275,6 @@ def _listen(config: ServeConfig) -> socket.socket:
         return socket.create_server((config.host, config.port), backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
-
-
-def streaming_model() -> Path:
-    """The bundle that comes with the package.
-
-    Raises:
-        InputError: the package was installed without it.
-    """
-    path = Path(str(resources.files("ds2") / "models" / "digits-streaming.safetensors"))
-    if not path.exists():
-        raise InputError(f"{path}: the bundled model is missing; name one with --model")
-    return path
 
 
 class JsonLines(logging.Formatter):

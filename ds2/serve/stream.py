@@ -7,9 +7,9 @@ A span is one stream of the model and ends with its last frames; within it pause
 beam of its own. All times are seconds from the start of the stream.
 """
 
+import functools
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import soxr
@@ -18,76 +18,12 @@ from torch import Tensor
 from ds2.decoder.beam import BeamDecoder
 from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, LiveConfig, Partial, SpanEnd, StreamConfig
 from ds2.text import Tokenizer
 from ds2.transcript import Transcript, make_transcript
 
-Encoding = Literal["pcm16", "float32", "mulaw"]
-LOWEST_RATE, HIGHEST_RATE = 8000, 48000  # Hz
-SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
 SPEECH = 0.5  # a frame whose blank is less probable holds a label
 NOTHING_NEW = 0.98  # frames whose blank is always more probable change no partial result
-
-
-@dataclass(frozen=True)
-class StreamConfig:
-    """What a client says of its stream."""
-
-    sample_rate: float = 8000.0  # Hz
-    encoding: Encoding = "pcm16"
-    endpoints: bool = True  # a pause ends an utterance
-    stable: bool = False  # partial results say how much of them is certain
-
-    def __post_init__(self) -> None:
-        if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
-            raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
-        if self.encoding not in SAMPLE_BYTES:
-            raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
-
-
-@dataclass(frozen=True)
-class LiveConfig:
-    """How streams are cut and when results come."""
-
-    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
-    long_chunk_frames: int = 48  # of one taken where that much waits: at an end, or of an upload
-    partial_every: float = 0.1  # seconds between two partial results at least
-    pause: float = 0.6  # seconds without a label that end an utterance
-    long_utterance: float = 20.0  # seconds after which a shorter pause does
-    short_pause: float = 0.15  # seconds
-
-
-@dataclass(frozen=True)
-class Partial:
-    """What seems to be said so far in this utterance."""
-
-    text: str
-    stable: int = 0  # characters that no sound to come can change
-
-
-@dataclass(frozen=True)
-class Final:
-    """What was said in one utterance."""
-
-    transcript: Transcript
-    alternatives: tuple[tuple[Transcript, float], ...]  # best first, with log-probability
-    start: float  # seconds
-
-
-@dataclass(frozen=True)
-class SpanEnd:
-    """All of a span's results have come: it was ended by the client, by a reset or for good (`last`)."""
-
-    last: bool
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The stream is over; nothing more comes."""
-
-    reason: str
-
-
-Event = Partial | Final | SpanEnd | Failed
 
 
 @dataclass(frozen=True)
@@ -105,6 +41,11 @@ class Setup:
             name: -(-getattr(self.config, name) // stride) * stride for name in ("chunk_frames", "long_chunk_frames")
         }
         object.__setattr__(self, "config", replace(self.config, **sizes))
+
+    @functools.cached_property
+    def frame_seconds(self) -> float:
+        """Of an output frame."""
+        return self.model.config.frame_seconds
 
 
 @dataclass(frozen=True)
@@ -234,8 +175,8 @@ class LiveStream:
         return events
 
     def _heard(self, rows: Tensor, now: float) -> list[Event]:
-        blank = rows[:, 0].exp().numpy()
-        labels = np.flatnonzero(blank < SPEECH)
+        blank = np.exp(rows[:, 0].numpy())
+        labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
             self.last_label = self.frames - len(rows) + int(labels[-1])
         if self._pause_ends():
@@ -248,7 +189,7 @@ class LiveStream:
     def _pause_ends(self) -> bool:
         if not self.config.endpoints or self.last_label is None:
             return False
-        config, second = self.setup.config, 1 / self.setup.model.config.frame_seconds
+        config, second = self.setup.config, 1 / self.setup.frame_seconds
         long = self.frames - self.utterance_start > config.long_utterance * second
         pause = config.short_pause if long else config.pause
         return self.frames - 1 - self.last_label >= pause * second
@@ -268,12 +209,14 @@ class LiveStream:
 
     def _finish_utterance(self) -> list[Event]:
         """The final result of what was said since the last one; nothing, if nothing was."""
-        seconds = self.setup.model.config.frame_seconds
+        seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
         found = []
-        for hypothesis in self.setup.beam.finish(self.search):
-            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration)
+        hypotheses = self.setup.beam.finish(self.search)
+        for number, hypothesis in enumerate(hypotheses):
+            rivals = hypotheses[1:] if number == 0 else ()  # the others make the confidence of the best
+            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, rivals)
             found.append((_later(transcript, start), hypothesis.score))
         self._begin_utterance(self.frames)
         best = found[0][0]

@@ -6,7 +6,6 @@ import os
 import numpy as np
 import soundfile
 
-from ds2.data.audio import read_audio_bytes
 from ds2.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
@@ -30,7 +29,11 @@ def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.n
         TooLong: it is longer.
         InputError: it is empty, no sound, or cut off.
     """
+    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
+
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
+    if not data:
+        raise InputError(f"{name}: empty file (0 bytes)")
     try:
         info = soundfile.info(io.BytesIO(data))
     except soundfile.LibsndfileError:

@@ -22,14 +22,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ds2.errors import InputError
 from ds2.serve.config import Limits
+from ds2.serve.messages import SAMPLE_BYTES, Final, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
-from ds2.serve.stream import SAMPLE_BYTES, Final, StreamConfig
 from ds2.transcript import Transcript, Word
 
 HOLD = 1.0  # seconds of sound that may wait before replies to a faster client wait too
 MESSAGES = 20_000  # that may wait; of a byte each they would be cheap in bytes alone
 NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
-EOF, DRAIN = object(), object()  # in the inbox: the client is gone; the server is going down
+EOF, DRAIN, FAILED = object(), object(), object()  # in the inbox: client gone; server going down; stream failed
 
 
 class Over(Exception):
@@ -119,6 +119,8 @@ class VoskSession:
     async def _obey(self, message: Any) -> None:
         if message is EOF:
             raise WebSocketDisconnect
+        if self.handle is not None and self.handle.failed is not None:
+            raise Over(BROKEN, self.handle.failed)
         if message is DRAIN:
             await self._end(RESTART, "the server is shutting down")
         elif isinstance(message, bytes):
@@ -170,6 +172,7 @@ class VoskSession:
     def _stream(self) -> Handle:
         if self.handle is None:
             self.handle = self.pool.open(self.config)
+            self.handle.on_failure = lambda: self._put(FAILED)
             if self.push:
                 self.pusher = asyncio.create_task(self._push(self.handle))
         return self.handle
@@ -203,9 +206,7 @@ class VoskSession:
         shown = handle.partial
         while True:
             await self._change(handle)
-            if handle.failed is not None:
-                self._put(EOF)
-                await self._close(Over(BROKEN, handle.failed))
+            if handle.failed is not None:  # the session's own loop hears of it
                 return
             while handle.finals:
                 await self._send(self._result([handle.finals.popleft()]))

@@ -7,100 +7,35 @@ import logging
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognizer import Recognizer
-from ds2.serve.config import DispatchConfig
-from ds2.serve.dispatch import Dispatcher, Full, Work
-from ds2.serve.stream import Chunk, Event, Failed, LiveConfig, LiveStream, Setup, StreamConfig
+from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
+from ds2.serve.messages import (
+    Close,
+    Command,
+    End,
+    Failed,
+    Open,
+    Ready,
+    Report,
+    Result,
+    Sound,
+    Step,
+    StreamConfig,
+    WorkerConfig,
+)
+from ds2.serve.stream import Chunk, LiveStream, Setup
 
 log = logging.getLogger("ds2.serve")
 WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere
-
-
-@dataclass(frozen=True)
-class WorkerConfig:
-    """What a model process needs to know."""
-
-    model: Path
-    device: str
-    decoder: DecoderOptions
-    slots: int
-    live: LiveConfig
-    dispatch: DispatchConfig
-
-
-@dataclass(frozen=True)
-class Open:
-    stream: int
-    config: StreamConfig
-
-
-@dataclass(frozen=True)
-class Sound:
-    stream: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class End:
-    """The stream's sound ends here, for good or (not `last`) up to a final result."""
-
-    stream: int
-    last: bool = True
-
-
-@dataclass(frozen=True)
-class Close:
-    """Nobody waits for this stream any more."""
-
-    stream: int
-
-
-Command = Open | Sound | End | Close
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of a stream."""
-
-    stream: int
-    seconds: float  # of its sound that the model has heard since the last one
-    events: list[Event]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A batch that was run."""
-
-    size: int
-    frames: int  # of the front end, of each stream
-    seconds: float  # that it took, decoding included
-    waited: float  # seconds that its first chunk had waited
-    queue: int  # chunks that wait behind it
-
-
-@dataclass(frozen=True)
-class Report:
-    results: list[Result]
-    step: Step | None = None
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The model is loaded."""
-
-    sample_rate: int
 
 
 class Worker:
@@ -168,7 +103,12 @@ class Worker:
                 return [result for work in batch for result in self._run([work], now)]
             log.exception("a step failed")
             return [self._fail(batch[0].stream, "the model failed on this stream")]
-        return [self._decode(work, rows, now) for work, rows in zip(batch, log_probs, strict=True)]
+        finite = log_probs.isfinite().all(2).all(1).tolist()
+        rows = zip(batch, log_probs, finite, strict=True)
+        return [
+            self._decode(work, found, now) if good else self._fail(work.stream, "the model gave no finite result")
+            for work, found, good in rows
+        ]
 
     def _step(self, batch: Sequence[Work[Chunk]]) -> torch.Tensor:
         slots = [self.slots[work.stream] for work in batch]
@@ -181,8 +121,6 @@ class Worker:
     def _decode(self, work: Work[Chunk], rows: torch.Tensor, now: float) -> Result:
         number = work.stream
         stream, chunk = self.streams[number], work.payload
-        if not bool(rows.isfinite().all()):
-            return self._fail(number, "the model gave no finite result for this stream")
         try:
             events = stream.advance(chunk, rows, now)
         except Exception:

@@ -137,6 +137,9 @@ class Asynchronous:
             self.server.start()
         self.fetched: Tensor = flat(buffers(self.model))  # statistics as the server last had them
 
+    def begin_epoch(self) -> None:
+        pass
+
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         """Nobody is asked: the server, in the first rank, calls the meeting."""
         if self.server is not None and save:

@@ -101,6 +101,7 @@ class TrainConfig:
     patience: int = 0  # epochs without a better dev WER after which training ends; 0: it goes on
     seed: int = 1
     checkpoint_every: int = 200  # minibatches
+    observe: int = 4  # dev utterances that the network is watched on after each epoch, for `ds2 report`; 0: it is not
     profile: int = 0  # minibatches of the last epoch whose time line is written, timeline.rank*.json
     checkpoint_minutes: float = 0.0  # a checkpoint at least that often as well; 0: none by the clock
 

@@ -34,11 +34,15 @@ class Corpus:
         """
         self.config = config
         self.ranks = ranks
-        manifests = [part_of(read_manifest(path), config.data.fraction) for path in config.data.train]
+        whole = [read_manifest(path) for path in config.data.train]
+        manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
         self.train = [utterance for manifest in manifests for utterance in manifest]
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
-            self.tokenizer = Tokenizer.from_texts((utterance.text for utterance in self.train), config.data.units)
+            self.tokenizer = Tokenizer.from_texts(
+                (utterance.text for manifest in whole for utterance in manifest),  # a fraction has the same alphabet
+                config.data.units,
+            )
         else:
             self.tokenizer = Tokenizer(start.metadata["tokens"])
             check_characters(self.train, self.tokenizer)
@@ -81,6 +85,13 @@ class Corpus:
     def held_out(self) -> Loader:
         """This rank's part of the dev set."""
         return self.plain(self.dev[self.ranks.number :: self.ranks.size])
+
+    def observed(self) -> Batch:
+        """A few dev utterances, evenly spaced in duration, the longest first; empty where none are asked for."""
+        few = sorted(self.dev, key=lambda utterance: -utterance.duration)
+        few = few[:: max(1, len(few) // max(1, self.config.observe))][: self.config.observe]
+        dataset = SpeechDataset(few, self.tokenizer, self.config.model.frontend.sample_rate)
+        return collate([dataset[0, index] for index in range(len(few))])
 
     def measure(self, frontend: Frontend) -> None:
         """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""

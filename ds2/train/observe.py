@@ -1,11 +1,27 @@
-"""What a person sees of a training run: metrics.jsonl, a picture of the curves, TensorBoard where installed."""
+"""What a person sees of a training run: metrics.jsonl, a picture of the curves, TensorBoard where installed; and what
+the network does inside with a few utterances of the dev set, after every epoch."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.files import whole_file
+import torch
+from torch import Tensor, nn
+
+from ds2.ctc import ctc_loss
+from ds2.data.dataset import Batch
+from ds2.decoder import greedy
+from ds2.files import make_folder, whole_file
+from ds2.model.acoustic import AcousticModel
+from ds2.model.frontend import valid_mask
+from ds2.model.normalization import RunningStatistics
+from ds2.text import Tokenizer
+from ds2.train.checkpoint import save_checkpoint
+
+PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
+SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced
 
 Epoch = dict[str, Any]  # one epoch's figures: epoch, step, loss, dev_loss, wer, cer, ...
 
@@ -44,6 +60,116 @@ def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
     with whole_file(path) as partial:
         figure.savefig(partial, format="png", dpi=120)
     pyplot.close(figure)
+
+
+@dataclass
+class Observation:
+    """One epoch's look inside; percentiles are lists of the values at `PERCENTILES`.
+
+    Attributes:
+        weights, gradients: of every matrix of the model; the gradients of the loss of the observed utterances.
+        activations: outputs of the layers, padding left out.
+        means, variances: running statistics of batch normalisation.
+        gradients_over_time: of each layer's output, of the first utterance: (T',) norms over its units.
+        filters: (C, F, T) of the first convolution; maps: (C, F', T') what it makes of the first utterance.
+        texts: of each utterance (reference, greedy hypothesis); posteriors: (T', V) of each.
+    """
+
+    epoch: int
+    weights: dict[str, list[float]] = field(default_factory=dict)
+    gradients: dict[str, list[float]] = field(default_factory=dict)
+    activations: dict[str, list[float]] = field(default_factory=dict)
+    means: dict[str, list[float]] = field(default_factory=dict)
+    variances: dict[str, list[float]] = field(default_factory=dict)
+    gradients_over_time: dict[str, list[float]] = field(default_factory=dict)
+    filters: Tensor | None = None
+    maps: Tensor | None = None
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    posteriors: list[Tensor] = field(default_factory=list)
+
+    def save(self, folder: Path) -> None:
+        make_folder(folder)
+        save_checkpoint(folder / f"epoch_{self.epoch:04}.pt", dict(vars(self)))
+
+
+def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int) -> Observation:
+    """Looks at the model while it reads the batch as in deployment; leaves no trace in it, nor in random states."""
+    device = model.output.weight.device
+    model.eval()
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if name.startswith(("convolutions.", "recurrent.")) and name.count(".") == 1
+    } | {"output": model.output}
+    outputs: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            outputs[name] = output[0] if isinstance(output, tuple) else output
+
+        return hook
+
+    hooks = [module.register_forward_hook(keep(name)) for name, module in layers.items()]
+    matrices = {name: value for name, value in model.named_parameters() if value.dim() > 1 and value.requires_grad}
+    try:
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN has no backward pass in eval mode
+            features, _ = model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
+            logits, lengths, _ = model.network(features, model.frontend.frames(batch.sample_lengths.to(device)))
+            targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
+            loss = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True).mean()
+            tensors = [*matrices.values(), *outputs.values()]
+            gradients = torch.autograd.grad(loss, tensors, allow_unused=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    first = model.get_parameter("convolutions.0.kernel.weight")
+    found = Observation(epoch, filters=first.detach()[:, 0].cpu().clone())
+    for (name, weight), gradient in zip(matrices.items(), gradients, strict=False):
+        found.weights[name] = percentiles(weight)
+        found.gradients[name] = percentiles(torch.zeros(1) if gradient is None else gradient)
+    for (name, output), gradient in zip(outputs.items(), gradients[len(matrices) :], strict=True):
+        _observe_layer(found, name, output.detach(), gradient, lengths)
+    for name, module in model.named_modules():
+        if isinstance(module, RunningStatistics):
+            found.means[name], found.variances[name] = percentiles(module.mean), percentiles(module.variance)
+    log_probs = logits.detach().float().log_softmax(2)
+    for row, hypothesis in enumerate(greedy(log_probs, lengths)):
+        found.texts.append((batch.utterances[row].text, tokenizer.decode(hypothesis.tokens)))
+        found.posteriors.append(log_probs[row, : int(lengths[row])].exp().half().cpu())
+    return found
+
+
+def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tensor | None, lengths: Tensor) -> None:
+    """A convolution's (B, C, F, T) or a recurrent layer's (B, T, H)."""
+    by_frame = output.flatten(1, 2).transpose(1, 2) if output.dim() == 4 else output
+    frames = (lengths * by_frame.shape[1] + int(lengths.max()) - 1) // int(lengths.max())  # before the last stride
+    found.activations[name] = percentiles(by_frame[valid_mask(frames, by_frame.shape[1])])
+    if name == "convolutions.0":
+        found.maps = output[0, ..., : int(frames[0])].half().cpu()
+    if gradient is not None:
+        across = gradient.flatten(1, 2).transpose(1, 2) if gradient.dim() == 4 else gradient
+        found.gradients_over_time[name] = across[0, : int(frames[0])].norm(dim=1).tolist()
+
+
+def percentiles(values: Tensor) -> list[float]:
+    flat = values.detach().flatten().float()
+    flat = flat[:: -(-len(flat) // SAMPLE) or 1]
+    return torch.quantile(flat, torch.tensor(PERCENTILES, device=flat.device) / 100).tolist()
+
+
+def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
+    """The bands as scalars and the weights as histograms, into the TensorBoard log, where TensorBoard is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return
+    with SummaryWriter(str(folder)) as writer:
+        for kind in ("weights", "gradients", "activations", "means", "variances"):
+            for name, values in getattr(found, kind).items():
+                for percent, value in zip(PERCENTILES, values, strict=True):
+                    writer.add_scalar(f"{kind}/{name}/p{percent}", value, found.epoch)
+        for name, weight in model.named_parameters():
+            writer.add_histogram(name, weight.detach().cpu(), found.epoch)
 
 
 def write_tensorboard(folder: Path, epoch: Epoch) -> None:

@@ -39,6 +39,10 @@ class Strategy(Protocol):
 
     updater: Updater
 
+    def begin_epoch(self) -> None:
+        """After parts of the model may have been frozen or thawed."""
+        ...
+
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement: ...
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
@@ -66,17 +70,23 @@ class Synchronous:
         self.ranks = ranks
         self.group = self._group(config)
         self.size = ranks.size if self.group is None else self.group.size()
-        self.objective: Any = objective
-        if self.size == 1:
-            return
-        if config.synchronize_batch_norm:
+        self.compression = config.compression
+        self.alone = objective
+        self.objective: Any = objective  # or DDP around it
+        self.trained: list[bool] = []  # which parameters DDP knows
+        if self.size > 1 and config.synchronize_batch_norm:
             synchronize_statistics(objective.model, self.group)
-        self.objective = DistributedDataParallel(objective, process_group=self.group)
-        compress(self.objective, config.compression, self.group)
 
     def _group(self, config: ParallelConfig) -> "dist.ProcessGroup | None":
         """Whose gradients are summed; None: all ranks'."""
         return None
+
+    def begin_epoch(self) -> None:
+        trained = [parameter.requires_grad for parameter in self.alone.parameters()]
+        if self.size > 1 and trained != self.trained:  # DDP waits for the gradients that it counted on when it was made
+            self.trained = trained
+            self.objective = DistributedDataParallel(self.alone, process_group=self.group)
+            compress(self.objective, self.compression, self.group)
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         total, saves, stops = self.ranks.total([utterances, save and self.ranks.first, stop])

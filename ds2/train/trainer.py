@@ -34,7 +34,7 @@ from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.corpus import Corpus, Loader, share_cores
 from ds2.train.objective import Objective
-from ds2.train.observe import draw_curves
+from ds2.train.observe import draw_curves, observe, write_histograms
 from ds2.train.ranks import Ranks
 from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
 from ds2.train.strategies import Mixed, Strategy, Synchronous
@@ -79,7 +79,7 @@ class Trainer:
         self.ranks.broadcast(self.model)
         if self.ranks.number > 0:
             torch.manual_seed(hash((config.seed, self.ranks.number)))  # dropout of its own
-        freeze(self.model, config.start, 0)
+        freeze(self.model, config.start, 0)  # complains of names that are none
         self.strategy = self._make_strategy()
         if resuming:
             self._resume()
@@ -118,6 +118,7 @@ class Trainer:
     def _train_epoch(self, loader: Loader) -> None:
         state = self.state
         freeze(self.model.train(), self.config.start, state.epoch)
+        self.strategy.begin_epoch()
         self.corpus.sampler.begin(state.epoch, state.batch)
         title = f"epoch {state.epoch + 1}/{self.config.epochs}"
         total, done = self.corpus.sampler.heard(state.epoch), state.batch * self.config.batch_size
@@ -188,8 +189,17 @@ class Trainer:
             if better:
                 model_bundle(judged, self.config, self.corpus, record).save(self.best)
             keep_record(self.folder, state)
+            self._observe(judged)
         self.state = state.next_epoch()
         self._save_checkpoint()
+
+    def _observe(self, model: AcousticModel) -> None:
+        """Looks inside the model while it reads a few dev utterances, the same ones after every epoch."""
+        batch = self.corpus.observed()
+        if batch.utterances:
+            found = observe(model, self.corpus.tokenizer, batch, self.state.epoch + 1)
+            found.save(self.folder / "observed")
+            write_histograms(self.folder / "tensorboard", model, found)
 
     def _make_strategy(self) -> Strategy:
         """Each rank's model learns; of asynchronous ranks a copy of the first one's, in the parameter server."""
@@ -207,7 +217,7 @@ class Trainer:
     def _fingerprint(self) -> dict[str, Any]:
         """What must not change between a checkpoint and its resumption."""
         config = to_dict(self.config)
-        for free in ("parallel", "checkpoint_every", "checkpoint_minutes", "accumulate", "profile"):
+        for free in ("parallel", "checkpoint_every", "checkpoint_minutes", "accumulate", "profile", "observe"):
             del config[free]
         del config["data"]["workers"]
         return {**config, "utterances": len(self.corpus.train), "hours": self.corpus.hours}

@@ -35,6 +35,7 @@ class Updater:
         self.average = (
             AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True) if decay else None
         )
+        self.fixed_rate: float | None = None  # in place of the schedule's
         self.step = 0  # updates done or left out
         self.left_out = 0  # in a row
         self.mean_norm = 0.0  # of gradients, since the first
@@ -73,7 +74,7 @@ class Updater:
 
     def _move(self, epoch: int) -> None:
         self.left_out = 0
-        rate = learning_rate(self.config, self.step - 1, self.updates, epoch)
+        rate = self.fixed_rate or learning_rate(self.config, self.step - 1, self.updates, epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.scaler.step(self.optimizer)

@@ -14,7 +14,6 @@ from ds2.config import load_config, to_dict
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.model.acoustic import AcousticModel
-from ds2.recognizer import default_model
 from ds2.train.config import TrainConfig
 
 
@@ -34,7 +33,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
     config = load_config(TrainConfig, arguments.config)
-    whole = Bundle.load(default_model())
+    whole = Bundle.load("digits")
     model = AcousticModel(config.model, len(whole.metadata["tokens"]))
     shared = {name: whole.weights[name] for name in model.state_dict() if name in whole.weights}
     model.load_state_dict(shared, strict=False)

@@ -3,8 +3,8 @@
     python recipes/kathleen/prepare.py --source FOLDER --output FOLDER
     python recipes/kathleen/prepare.py --download FOLDER --output FOLDER
 
-FOLDER holds the voice as https://github.com/rhasspy/dataset-voice-kathleen has it (metadata.csv, wav/), or a copy
-with a manifest.jsonl of its audio. Prompts occur in up to five recordings: all of them lie on one side.
+FOLDER holds the voice as https://github.com/rhasspy/dataset-voice-kathleen has it (metadata.csv and a folder of audio),
+or a copy with a manifest.jsonl of its audio. Prompts occur in up to five recordings: all of them lie on one side.
 """
 
 from pathlib import Path

@@ -3,8 +3,8 @@
     python recipes/kerstin/prepare.py --source FOLDER --output FOLDER
     python recipes/kerstin/prepare.py --download FOLDER --output FOLDER
 
-FOLDER holds the voice as https://github.com/rhasspy/dataset-voice-kerstin has it (metadata.csv, wav/), or a copy
-with a manifest.jsonl of its audio. Sentences with digits are left out: nobody says how they are read.
+FOLDER holds the voice as https://github.com/rhasspy/dataset-voice-kerstin has it (metadata.csv and a folder of audio),
+or a copy with a manifest.jsonl of its audio. Sentences with digits are left out: nobody says how they are read.
 """
 
 from pathlib import Path

@@ -1,11 +1,12 @@
 """Manifests of read English: speechocean762's train part and the recordings of Kathleen, all at 8 kHz.
 
-    python recipes/speechocean762/prepare.py --speechocean762 FOLDER --kathleen FOLDER --output FOLDER
+    python recipes/speechocean762/prepare.py --speechocean762 FOLDER --kathleen FOLDER --output FOLDER [--keep-readers]
 
 The first folder is the corpus as https://www.openslr.org/101 holds it, or any with a manifest.jsonl of its audio;
 the second is https://github.com/rhasspy/dataset-voice-kathleen, or one with a manifest.jsonl.
 
-    train  both, but for the utterances of those who read the test strings of recipes/digits, and of the dev speakers
+    train  both, but for the utterances of the dev speakers, and of those who read the test strings of recipes/digits
+           (with --keep-readers theirs as well)
     dev    six other speakers of speechocean762
 """
 
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--speechocean762", type=Path, required=True)
     parser.add_argument("--kathleen", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--keep-readers", action="store_true", help="for models that are not tested on digit strings")
     arguments = parser.parse_args()
     rows = list(manifest_rows(arguments.speechocean762) or speechocean_rows(arguments.speechocean762))
     held_out = stranger_speakers(read_rows())
@@ -49,7 +51,8 @@ def main() -> None:
         for number, (path, text, speaker) in enumerate(rows):
             progress.step()
             text = normalize(text, "en")
-            if speaker not in held_out and LETTERS.fullmatch(text) and probe(path).duration <= LONGEST:
+            kept = arguments.keep_readers or speaker not in held_out
+            if kept and LETTERS.fullmatch(text) and probe(path).duration <= LONGEST:
                 utterance = resampled(path, arguments.output / "audio" / f"{number:05}.wav", text, speaker)
                 splits["dev" if speaker in dev else "train"].append(utterance)
     for split, utterances in splits.items():

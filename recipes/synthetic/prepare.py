@@ -3,9 +3,9 @@
     python recipes/synthetic/prepare.py --output data/synthetic --hours 10
     python recipes/synthetic/prepare.py --output data/mandarin --hours 5 --texts mandarin
 
-Texts: english (english.txt), numbers, mandarin, or a file with a sentence on each line. Writes train, dev, test and
-test_noisy manifests; dev and test are of texts and voices that train lacks. Where the engine tells the times of the
-words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
+Texts: english (english.txt), digits, numbers, mandarin, or a file with a sentence on each line. Writes train, dev, test
+and test_noisy manifests; dev and test are of sentences and voices that train lacks. Where the engine tells the times of
+the words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
 
 Runs in parallel, and goes on where it was stopped; more hours add to those that are there. The same command speaks the
 same texts in the same voices.
@@ -35,6 +35,7 @@ from ds2.text import normalize
 sys.path.insert(0, str(Path(__file__).parent))
 import texts
 
+COMPOSED = {"digits": texts.digits, "numbers": texts.numbers, "mandarin": texts.mandarin}
 BLOCK = 50  # utterances that are made together
 SPLITS = {1: "dev", 2: "test"}  # by number of a block modulo SHARES, of a sentence likewise; all others are train
 SHARES = 20
@@ -63,7 +64,7 @@ class Plan:
     """What a block needs to know."""
 
     output: Path
-    kind: str  # english, numbers, mandarin, or a file
+    kind: str  # english, one of COMPOSED, or a file
     rate: int  # Hz
     seed: int
 
@@ -72,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--hours", type=float, default=10.0)
-    parser.add_argument("--texts", default="english", help="english, numbers, mandarin, or a file")
+    parser.add_argument("--texts", default="english", help="english, digits, numbers, mandarin, or a file")
     parser.add_argument("--rate", type=int, default=16000, help="Hz")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
@@ -143,10 +144,8 @@ def utterances(plan: Plan, number: int, folder: Path) -> Iterator[Utterance]:
 
 def source(kind: str, split: str) -> Callable[[random.Random], str]:
     """What gives a sentence of the split."""
-    if kind == "numbers":
-        return texts.numbers
-    if kind == "mandarin":
-        return texts.mandarin
+    if kind in COMPOSED:
+        return COMPOSED[kind]
     lines = texts.sentences(None if kind == "english" else Path(kind))
     own = [line for number, line in enumerate(lines) if SPLITS.get(number % SHARES, "train") == split]
     return lambda rng: rng.choice(own or lines)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ds2.bundle import Bundle
 from ds2.data.manifest import read_manifest
+from ds2.decoder_options import DecoderOptions
 from ds2.evaluate import evaluate
 from ds2.recognizer import Recognizer
 from ds2.train.power_law import draw_power_laws
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=HERE / "data" / "numbers", help="from prepare.py")
+    parser.add_argument("--data", type=Path, default=HERE / "data" / "digits", help="from prepare.py")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--epochs", type=float, default=4, help="of the whole training set")
     parser.add_argument("--longest", type=int, default=60, help="epochs of a small part")
@@ -36,7 +37,7 @@ def main() -> None:
     for fraction in FRACTIONS:
         epochs = min(arguments.longest, round(arguments.epochs / fraction))
         bundle = train(fraction, epochs, data, arguments.output / f"{fraction:g}")
-        recognizer = Recognizer.load(bundle, beam_width=0)
+        recognizer = Recognizer.load(bundle, options=DecoderOptions(beam=0))
         hours = Bundle.load(bundle).metadata["training"]["hours"]
         rates = {name: evaluate(recognizer, utterances).words.rate for name, utterances in sets.items()}
         for name, rate in rates.items():

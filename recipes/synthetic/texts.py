@@ -28,11 +28,15 @@ def sentences(path: Path | None) -> list[str]:
     return [line.strip() for line in read_text(path or ENGLISH).splitlines() if line.strip()]
 
 
+def digits(rng: random.Random) -> str:
+    return " ".join(rng.choices(DIGITS, k=rng.randint(3, 8)))
+
+
 def numbers(rng: random.Random) -> str:
     """Digits, counts, times, dates and prices, in words."""
     kind = rng.randrange(5)
     if kind == 0:
-        return " ".join(rng.choices(DIGITS, k=rng.randint(3, 8)))
+        return digits(rng)
     if kind == 1:
         return num2words(rng.randrange(10 ** rng.randint(1, 4))).replace("-", " ").replace(",", "")
     if kind == 2:

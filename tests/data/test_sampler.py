@@ -1,11 +1,15 @@
 """The order of training."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.sampler import JITTER, SortaGradSampler
+from ds2.data.manifest import Utterance
+from ds2.data.sampler import JITTER, SortaGradSampler, part_of
 
+UTTERANCES = [Utterance(Path(f"/{number}.wav"), 1.0 + number % 7, "a") for number in range(500)]
 DURATIONS = [3.0, 1.0, 2.0, 5.0, 4.0]
 
 
@@ -49,3 +53,17 @@ def test_resumes_inside_an_epoch(start: int) -> None:
     sampler.begin(4, start)
     assert list(sampler) == whole[start:]
     assert all(epoch == 4 for batch in whole for epoch, _ in batch)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5, 1.0])
+def test_a_part_has_its_share_of_the_hours(fraction: float) -> None:
+    whole = sum(utterance.duration for utterance in UTTERANCES)
+    part = part_of(UTTERANCES, fraction)
+    assert sum(utterance.duration for utterance in part) == pytest.approx(fraction * whole, abs=7)
+    assert part == [utterance for utterance in UTTERANCES if utterance in part]
+
+
+def test_a_larger_part_holds_the_smaller_ones_and_none_is_empty() -> None:
+    parts = [{utterance.audio_path for utterance in part_of(UTTERANCES, share)} for share in (0.05, 0.2, 0.7)]
+    assert parts[0] < parts[1] < parts[2]
+    assert len(part_of(UTTERANCES, 1e-9)) == 1

@@ -19,7 +19,7 @@ from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
 from ds2.data.tar import index_path, scan
 from ds2.errors import InputError
 
-SMALL = ShardConfig(hours=2 / 3600)  # two seconds
+SMALL = ShardConfig(hours=1 / 3600)  # a second
 
 
 @pytest.fixture

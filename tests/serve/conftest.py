@@ -3,13 +3,11 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,12 +43,6 @@ class RunningServer:
             ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
         ).stdout
         return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
-
-    def terminate(self) -> tuple[int, list[dict[str, Any]]]:
-        """SIGTERM; its exit code and what it logged."""
-        self.process.send_signal(signal.SIGTERM)
-        _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, [json.loads(line) for line in errors.splitlines()]
 
 
 @pytest.fixture(scope="session")

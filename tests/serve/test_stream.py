@@ -11,23 +11,37 @@ import soundfile
 import torch
 from serve.conftest import recordings
 
+from ds2.bundle import locate
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.recognizer import Recognizer
-from ds2.serve.config import DispatchConfig
-from ds2.serve.server import streaming_model
-from ds2.serve.stream import Failed, Final, LiveConfig, Partial, Setup, SpanEnd, StreamConfig, decode
-from ds2.serve.worker import Close, Command, End, Open, Sound, Worker, WorkerConfig, load
+from ds2.serve.dispatch import DispatchConfig
+from ds2.serve.messages import (
+    Close,
+    Command,
+    End,
+    Failed,
+    Final,
+    LiveConfig,
+    Open,
+    Partial,
+    Sound,
+    SpanEnd,
+    StreamConfig,
+    WorkerConfig,
+)
+from ds2.serve.stream import Setup, decode
+from ds2.serve.worker import Worker, load
 
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(WorkerConfig(streaming_model(), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
+    return load(WorkerConfig(locate("digits-streaming"), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
 
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer.load(streaming_model())
+    return Recognizer.load("digits-streaming")
 
 
 class Clients:

@@ -225,3 +225,18 @@ def test_bigrams_and_adaptive_power_reach_the_bundle(spoken_digits: Manifests, t
     assert any(len(token) == 2 for token in bundle.metadata["tokens"][1:])
     assert 0 < float(bundle.weights["frontend.prior_power"]) < 1
     assert float(bundle.weights["frontend.prior_power"]) != pytest.approx(1e-2)
+
+
+def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(12)
+    data = DataConfig((manifest,), manifest, workers=0, fraction=0.2)
+    trainer = Trainer(configuration(manifest, data=data), tmp_path / "run")
+    whole = Trainer(configuration(manifest), tmp_path / "whole")
+    assert 1 <= len(trainer.train_set) < 5
+    assert trainer.tokenizer.tokens == whole.tokenizer.tokens
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.5])
+def test_fractions_that_are_none_are_refused(fraction: float) -> None:
+    with pytest.raises(ValueError, match="must be above 0 and at most 1"):
+        DataConfig((), Path("dev.jsonl"), fraction=fraction)

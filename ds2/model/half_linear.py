@@ -1,0 +1,57 @@
+"""A dense layer in half precision for a few streams: csrc/small_gemm.cu on a GPU, torch elsewhere."""
+
+import ctypes
+import functools
+
+import torch
+from torch import Tensor
+
+from ds2.cuda import NoCompiler, load_kernels
+
+VECTOR = 8  # halves that a lane loads at once: the inner size is a multiple of it
+MOST_STREAMS = 16  # rows of x that the kernel takes
+
+
+class Arguments(ctypes.Structure):
+    """`small_gemm::Arguments` of csrc/small_gemm.cu, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("weight", "x", "bias", "y")),
+        *((name, ctypes.c_int64) for name in ("rows", "inner", "columns")),
+        ("half_result", ctypes.c_int32),
+    )
+
+
+def half_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x W^T + bias: (N, K) and (M, K) of one type, (M,) float32 -> (N, M) float32; sums are in float32."""
+    if weight.is_cuda and weight.dtype == torch.float16 and len(x) <= MOST_STREAMS and weight.shape[1] % VECTOR == 0:
+        library = _library()
+        if library is not None:
+            return run_kernel(library, x, weight, bias, torch.cuda.current_stream().cuda_stream)
+    return torch.nn.functional.linear(x, weight).float() + bias
+
+
+def run_kernel(
+    library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor | None, stream: int | None = None
+) -> Tensor:
+    """The kernel itself, of a library for the GPU on a stream of it, or of one for the CPU.
+
+    Raises:
+        RuntimeError: the GPU refuses.
+    """
+    x, weight = x.contiguous(), weight.contiguous()
+    y = torch.empty(len(x), len(weight), device=x.device)
+    pointers = (weight.data_ptr(), x.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr())
+    arguments = Arguments(*pointers, len(weight), weight.shape[1], len(x), 0)
+    error = library.ds2_small_gemm(ctypes.byref(arguments), ctypes.c_void_p(stream))
+    if error:
+        raise RuntimeError(f"small_gemm: CUDA error {error}")
+    return y
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    try:
+        return load_kernels("small_gemm")
+    except NoCompiler:
+        return None

@@ -1,0 +1,82 @@
+"""The learning-rate range test (Smith 2017): the rate grows with every minibatch until the loss runs away."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds2.data.dataset import Batch
+from ds2.files import whole_file
+from ds2.train.trainer import Trainer, minibatches
+
+LOWEST, HIGHEST = 1e-6, 1.0
+SMOOTHING = 0.9
+RUNAWAY = 2.0  # times the lowest smoothed loss
+MARGIN = 10.0  # the suggestion is that much below the rate at which the loss is lowest
+
+
+@dataclass(frozen=True)
+class RateTest:
+    """What each rate did, and the rate to begin with."""
+
+    rates: list[float]
+    losses: list[float]  # smoothed, nats per utterance
+    suggestion: float
+
+
+def find_rate(trainer: Trainer, batches: int) -> RateTest:
+    """Trains `batches` minibatches of random lengths at rates from `LOWEST` to `HIGHEST`; the model is spoilt by it."""
+    trainer.model.train()
+    trainer.strategy.begin_epoch()
+    rates: list[float] = []
+    losses: list[float] = []
+    mean = 0.0
+    for minibatch in itertools.islice(endless(trainer), batches):
+        rate = LOWEST * (HIGHEST / LOWEST) ** (len(rates) / max(1, batches - 1))
+        loss = loss_at(trainer, minibatch, rate)
+        mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
+        rates.append(rate)
+        losses.append(mean / (1 - SMOOTHING ** len(rates)))
+        if not losses[-1] < RUNAWAY * min(losses):
+            break
+    finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
+    return RateTest(rates, losses, rates[finite.index(min(finite))] / MARGIN)
+
+
+def endless(trainer: Trainer) -> Iterator[list[Batch]]:
+    """Minibatches of epoch after epoch, in random order."""
+    loader = trainer.corpus.training()
+    for epoch in itertools.count(1):
+        trainer.corpus.sampler.begin(epoch)
+        yield from minibatches(loader, trainer.config.accumulate)
+
+
+def loss_at(trainer: Trainer, minibatch: list[Batch], rate: float) -> float:
+    """Mean loss of a minibatch, upon which the weights are updated at the rate; 0 where nothing of it can be read."""
+    utterances = sum(len(batch.utterances) for batch in minibatch)
+    if not utterances:
+        return 0.0
+    updater, total = trainer.strategy.updater, 0.0
+    for number, batch in enumerate(minibatch):
+        losses, _ = trainer.strategy.backward(batch, (trainer.config.seed, 0, number), utterances, True)
+        total += float(losses.sum())
+    updater.fixed_rate = rate
+    trainer.strategy.update(0)
+    return total / utterances
+
+
+def draw_rates(path: Path, test: RateTest) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), constrained_layout=True)
+    axes.plot(test.rates, test.losses)
+    axes.axvline(test.suggestion, color="C1", linestyle="--", label=f"suggestion {test.suggestion:.1e}")
+    axes.set(xscale="log", xlabel="learning rate", ylabel="loss, smoothed, nats per utterance")
+    axes.legend()
+    with whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=110)
+    pyplot.close(figure)

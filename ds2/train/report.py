@@ -1,0 +1,231 @@
+"""`ds2 report`: what became of a training run, as one HTML file that needs nothing else."""
+
+import html
+import json
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import ds2
+from ds2.bundle import Bundle
+from ds2.config import from_dict
+from ds2.data.dataset import SpeechDataset, collate
+from ds2.data.manifest import Utterance, read_manifest, summary
+from ds2.decoder import greedy
+from ds2.errors import InputError
+from ds2.files import whole_file
+from ds2.metrics import align, word_errors
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.text import Tokenizer
+from ds2.train import charts
+from ds2.train.checkpoint import load_checkpoint
+
+WORST = 15  # utterances listed
+AT_A_TIME = 16  # utterances decoded
+PAGE = Path(__file__).with_name("report.html")
+
+
+def write_report(run: Path, output: Path) -> None:
+    """Reads a run's folder and writes the page.
+
+    Raises:
+        InputError: the folder holds no finished epoch.
+    """
+    if not (run / "metrics.jsonl").exists():
+        raise InputError(f"{run}: no metrics.jsonl, no epoch of a training has ended there")
+    history = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    saved = load_checkpoint(run / "checkpoint.pt")
+    config = saved["fingerprint"]
+    bundle = Bundle.load(run / "best.safetensors")
+    looks = [load_checkpoint(path) for path in sorted((run / "observed").glob("epoch_*.pt"))]
+    sections = [
+        ("curves", "Curves", charts.curves(history)),
+        ("listening", "What it hears", "".join(_listening(looks, bundle))),
+        ("errors", "Worst errors", "".join(_errors(config, bundle))),
+        ("inside", "Inside", "".join(_inside(looks))),
+        ("data", "Data", "".join(_data(config))),
+        ("config", "Configuration", _configuration(config)),
+        ("environment", "Environment", _pairs(_environment(saved))),
+    ]
+    sections = [section for section in sections if section[2]]
+    page = PAGE.read_text(encoding="utf-8")
+    parts = {
+        "TITLE": html.escape(run.resolve().name),
+        "TILES": "".join(_tiles(history, bundle, config)),
+        "LINKS": "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
+        "SECTIONS": "".join(
+            f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections
+        ),
+    }
+    for name, text in parts.items():
+        page = page.replace(f"{{{{{name}}}}}", text)
+    with whole_file(output) as partial:
+        partial.write_text(page, encoding="utf-8")
+
+
+def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
+    best = min(history, key=lambda epoch: (epoch["wer"], epoch["dev_loss"]))
+    parameters = sum(tensor.numel() for tensor in bundle.weights.values())
+    seconds = sum(epoch["seconds"] for epoch in history)
+    facts = {
+        f"{best['wer']:.2%}": f"best dev WER, epoch {best['epoch']}",
+        f"{best['cer']:.2%}": "its CER",
+        f"{len(history)} of {config['epochs']}": "epochs",
+        f"{parameters / 1e6:.2f} M": "parameters",
+        f"{config['hours']:.2f} h": f"of audio, {config['utterances']} utterances",
+        f"{seconds / 60:.1f} min": "of training",
+    }
+    for value, label in facts.items():
+        yield f'<div class="tile"><b>{value}</b><span>{label}</span></div>'
+
+
+def _listening(looks: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]:
+    """The posteriors of every observed utterance, one picture an epoch, moved through by a slider."""
+    if not looks:
+        return
+    model = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
+    few = looks if len(looks) <= 12 else [looks[round(i * (len(looks) - 1) / 11)] for i in range(12)]
+    yield "<p>Probability of each token, frame by frame; the blank in grey. Move the slider through training.</p>"
+    yield f'<div class="stages"><input type="range" min="0" max="{len(few) - 1}" value="{len(few) - 1}" '
+    yield 'aria-label="epoch"><output></output>'
+    for look in few:
+        yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
+        for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
+            yield f"<p class=heard>{_marked(reference, hypothesis)}</p>"
+            yield charts.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
+        yield "</div>"
+    yield "</div>"
+
+
+def _marked(reference: str, hypothesis: str) -> str:
+    """The words of the hypothesis: wrong ones with what was said, missing ones struck."""
+    words = []
+    for edit in align(reference.split(), hypothesis.split()):
+        said, heard = html.escape(edit.reference or ""), html.escape(edit.hypothesis or "")
+        words.append(
+            {
+                "equal": heard,
+                "substitute": f"<ins>{heard}</ins> <del>{said}</del>",
+                "insert": f"<ins>{heard}</ins>",
+                "delete": f"<del>{said}</del>",
+            }[edit.kind]
+        )
+    return " ".join(words)
+
+
+def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
+    """The dev utterances that the best model gets most wrong; says so where the dev set is not to be had."""
+    try:
+        heard = list(_decode(bundle, read_manifest(config["data"]["dev"])))
+    except InputError as error:
+        yield f"<p>{html.escape(str(error))}</p>"
+        return
+    counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in heard]
+    wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
+    yield f"<p>{len(heard) - len(wrong)} of {len(heard)} dev utterances without an error. In red what was heard, "
+    yield "struck through what was said.</p><table><tr><th>errors<th>utterance<th>file</tr>"
+    for errors, utterance, text in wrong[:WORST]:
+        yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked(utterance.text, text)}"
+        yield f"<td class=file>{html.escape(utterance.audio_path.name)}</tr>"
+    yield "</table>"
+
+
+@torch.no_grad()
+def _decode(bundle: Bundle, utterances: list[Utterance]) -> Iterator[tuple[Utterance, str]]:
+    config = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
+    tokenizer = Tokenizer(bundle.metadata["tokens"])
+    model = AcousticModel(config, len(tokenizer)).eval()
+    model.load_state_dict(bundle.weights)
+    order = sorted(range(len(utterances)), key=lambda index: utterances[index].duration)
+    dataset = SpeechDataset(utterances, tokenizer, config.frontend.sample_rate)
+    for start in range(0, len(order), AT_A_TIME):
+        batch = collate([dataset[0, index] for index in order[start : start + AT_A_TIME]])
+        if batch.utterances:
+            hypotheses = greedy(*model(batch.samples, batch.sample_lengths))
+            texts = [tokenizer.decode(hypothesis.tokens) for hypothesis in hypotheses]
+            yield from zip(batch.utterances, texts, strict=True)
+
+
+def _inside(looks: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not looks:
+        return
+    epochs, first, last = [look["epoch"] for look in looks], looks[0], looks[-1]
+    titles = {
+        "weights": "Weights",
+        "gradients": "Gradients of the observed utterances' loss",
+        "activations": "Activations",
+        "means": "Batch normalisation: running means",
+        "variances": "Batch normalisation: running variances",
+    }
+    yield "<p>Bands hold 98, 80 and 50 % of the values; the line is their median. Across: epochs.</p>"
+    for kind, title in titles.items():
+        if last[kind]:
+            series = {name: [look[kind][name] for look in looks] for name in last[kind]}
+            opened = " open" if kind == "activations" else ""
+            yield f"<details{opened}><summary>{title}</summary>{charts.bands(epochs, series)}</details>"
+    yield "<details open><summary>Norm of the gradient over the frames of one utterance</summary>"
+    labels = (f"epoch {first['epoch']}", f"epoch {last['epoch']}")
+    yield charts.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
+    yield "<details open><summary>Filters of the first convolution: frequency upwards, time across</summary>"
+    yield charts.tiles(last["filters"], 16, symmetric=True) + "</details>"
+    yield "<details open><summary>What they make of an utterance</summary>"
+    yield charts.tiles(last["maps"][:32], 4, symmetric=False) + "</details>"
+
+
+def _data(config: dict[str, Any]) -> Iterator[str]:
+    for name, paths in (("Training set", config["data"]["train"]), ("Dev set", [config["data"]["dev"]])):
+        try:
+            utterances = [utterance for path in paths for utterance in read_manifest(path)]
+        except InputError as error:
+            yield f"<h3>{name}</h3><p>{html.escape(str(error))}</p>"
+            continue
+        facts = summary(utterances)
+        durations = (facts.shortest, facts.median, facts.longest)
+        yield f"<h3>{name}</h3><div class=beside>"
+        yield _pairs(
+            {
+                "manifests": ", ".join(Path(path).name for path in paths),
+                "utterances": facts.utterances,
+                "hours": f"{facts.hours:.2f}",
+                "speakers": facts.speakers or "not named",
+                "seconds, shortest / median / longest": " / ".join(f"{seconds:.1f}" for seconds in durations),
+                "words": facts.words,
+                "characters": "".join(facts.characters).replace(" ", "␣"),
+            }
+        )
+        yield charts.histogram([utterance.duration for utterance in utterances], "seconds") + "</div>"
+
+
+def _configuration(config: dict[str, Any]) -> str:
+    sections = {name: value for name, value in config.items() if isinstance(value, dict)}
+    blocks = [("run", {name: value for name, value in config.items() if name not in sections}), *sections.items()]
+    cards = (f"<div class=card><h3>{html.escape(name)}</h3>{_pairs(_flat(values))}</div>" for name, values in blocks)
+    return f"<div class=cards>{''.join(cards)}</div>"
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def _environment(saved: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "report by": f"ds2 {ds2.__version__}",
+        "Python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "ranks": len(saved["random"]),
+    }
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    texts = {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in values.items()}
+    rows = (f"<tr><th>{html.escape(key)}<td>{html.escape(text)}</tr>" for key, text in texts.items())
+    return f"<table class=pairs>{''.join(rows)}</table>"

@@ -1,0 +1,169 @@
+"""Search for a better configuration: trials side by side, one on each free device, the rest wait.
+
+Trial 0 is the configuration as it is. Every trial is a process of its own, `ds2 train` into trial_NNN, whose dev WER is
+reported after each epoch; the median rule ends those that do worse than half of the earlier ones at the same epoch.
+All is kept in a database: a study that was killed goes on, and so does the training of each trial it was at.
+"""
+
+import contextlib
+import ctypes
+import itertools
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from ds2.files import make_folder
+from ds2.progress import Progress
+from ds2.train.study import Study, settings
+
+POLL = 0.5  # seconds between two looks at a trial
+STARTUP = 4  # finished trials before any is pruned
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+class Tuner:
+    """Runs a study in a folder: study.db, trial_NNN, results.md, best.toml, importance.png."""
+
+    def __init__(self, study: Study, folder: Path):
+        self.plan = study
+        self.folder = folder
+        make_folder(folder)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.study = optuna.create_study(
+            study_name="ds2",
+            storage=study.storage or f"sqlite:///{folder / 'study.db'}",
+            sampler=self._sampler(),
+            pruner=optuna.pruners.MedianPruner(STARTUP, study.epochs_before_pruning),
+            load_if_exists=True,
+        )
+        self.lock = threading.Lock()
+        self.processes: set[subprocess.Popen[bytes]] = set()
+        self.stopping = False
+
+    def _sampler(self) -> optuna.samplers.BaseSampler:
+        if self.plan.method == "tpe":
+            return optuna.samplers.TPESampler(seed=self.plan.seed)
+        return optuna.samplers.RandomSampler(seed=self.plan.seed)
+
+    def _plan_trials(self) -> None:
+        """A new study begins with the configuration as it is, which the others are compared with; a grid with all."""
+        if self.study.trials:
+            return
+        self.study.enqueue_trial({})
+        if self.plan.method == "grid":
+            for cell in itertools.product(*self.plan.grid.values()):
+                self.study.enqueue_trial(dict(zip(self.plan.grid, cell, strict=True)))
+
+    def run(self) -> None:
+        """Until the study has its trials. An interruption ends the trials; the next run goes on with them."""
+        self._plan_trials()
+        waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
+        for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+            waiting.put(optuna.Trial(self.study, trial._trial_id))
+        done = sum(trial.state.is_finished() for trial in self.study.trials)
+        threads = [threading.Thread(target=self._work, args=(device, waiting)) for device in self.plan.devices]
+        with Progress("trials", self.plan.total, "trials", done) as self.progress, self._ending_trials():
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(POLL)
+
+    @contextlib.contextmanager
+    def _ending_trials(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.stopping = True
+            for process in list(self.processes):
+                process.terminate()  # SIGTERM: the trial writes its checkpoint
+
+    def _work(self, device: str, waiting: "queue.SimpleQueue[optuna.Trial]") -> None:
+        """One device: the trials that were interrupted first, then new ones."""
+        while not self.stopping:
+            with self.lock:
+                trial = waiting.get() if not waiting.empty() else self._ask()
+            if trial is None:
+                return
+            self._train(trial, device)
+
+    def _ask(self) -> optuna.Trial | None:
+        states = [trial.state for trial in self.study.trials]
+        if len(states) - states.count(optuna.trial.TrialState.WAITING) >= self.plan.total:
+            return None
+        first = states[0] == optuna.trial.TrialState.WAITING
+        return self.study.ask() if first else self.study.ask(self.plan.space)
+
+    def _train(self, trial: optuna.Trial, device: str) -> None:
+        """To its end, or until it is pruned; a training that fails counts as a failed trial."""
+        folder = self.folder / f"trial_{trial.number:03}"
+        make_folder(folder)
+        command = [sys.executable, "-m", "ds2.cli", "train", str(self.plan.config), "--output", str(folder)]
+        options = [f"--set={setting}" for setting in settings(trial.params)]
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        if device.startswith("cuda:"):
+            environment["CUDA_VISIBLE_DEVICES"] = device.removeprefix("cuda:")
+        with (folder / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--device", device.partition(":")[0], *options],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,
+            )
+        self.processes.add(process)
+        pruned = self._watch(trial, folder, process)
+        self.processes.discard(process)
+        if self.stopping and process.returncode != 0:
+            return  # it stays a running trial, for the next run
+        self._tell(trial, folder, pruned, process.returncode)
+        self.progress.step()
+
+    def _watch(self, trial: optuna.Trial, folder: Path, process: "subprocess.Popen[bytes]") -> bool:
+        """Reports each epoch; whether the trial was ended for being worse than the median."""
+        reported = len(self.study.trials[trial.number].intermediate_values)
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+            history = read_history(folder)
+            for epoch in history[reported:]:
+                trial.report(epoch["wer"], epoch["epoch"])
+            reported = len(history)
+            if process.returncode is not None:
+                return False
+            if trial.should_prune():
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+                return process.returncode != 0
+
+    def _tell(self, trial: optuna.Trial, folder: Path, pruned: bool, code: int) -> None:
+        states = optuna.trial.TrialState
+        with self.lock:
+            if pruned:
+                self.study.tell(trial, state=states.PRUNED)
+            elif code == 0:
+                self.study.tell(trial, min(epoch["wer"] for epoch in read_history(folder)))
+            else:
+                self.study.tell(trial, state=states.FAIL)
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def _die_with_parent() -> None:
+    """Runs in the new process: a search that is killed leaves no training behind that the next one would meet."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# From raw recordings to ds2/models/english.safetensors; every stage is left out where its result is there already.
+#     recipes/english/run.sh SPEECHOCEAN762 KATHLEEN      the folders of the two corpora, see ../speechocean762/prepare.py
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+recipe=recipes/english
+real=$recipe/data/real
+
+[ -e "$real/dev.jsonl" ] ||
+    python recipes/speechocean762/prepare.py --speechocean762 "$1" --kathleen "$2" --output "$real" --keep-readers
+[ -e recipes/digits/data/small.jsonl ] || python recipes/digits/prepare.py --output recipes/digits/data
+python recipes/synthetic/prepare.py --output "$recipe/data/synthetic" --hours 2.4 --rate 8000
+
+ds2 train "$recipe/train.toml" --output "$recipe/runs/english"
+python recipes/speechocean762/halve.py "$recipe/runs/english/best.safetensors" "$recipe/runs/half.safetensors"
+
+python "$recipe/sentences.py" "$real/train.jsonl" recipes/synthetic/english.txt > "$recipe/runs/sentences.txt"
+ds2 lm build "$recipe/runs/sentences.txt" -o "$recipe/runs/lm.arpa.gz" --order 3 --prune 0 0 1
+ds2 tune-decoder "$real/dev.jsonl" --model "$recipe/runs/half.safetensors" --lm "$recipe/runs/lm.arpa.gz" --closed \
+    --output ds2/models/english.safetensors --picture "$recipe/decoder.png"

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+# See recipes/run.sh.
+exec "$(dirname "$0")/../run.sh" kathleen "test" "$@"

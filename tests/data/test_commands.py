@@ -1,0 +1,75 @@
+"""ds2 data ...: each command on real recordings, and how it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ds2.cli import main
+from ds2.data.manifest import read_manifest
+
+DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """run(arguments...) -> (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        return main(["data", *map(str, arguments)]), *capsys.readouterr()
+
+    return call
+
+
+def test_stats_in_figures_and_as_a_picture(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    code, output, _ = run("stats", spoken_digits(6), "--picture", tmp_path / "p.png")
+    assert code == 0
+    assert "6 utterances" in output
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    manifest = spoken_digits(20)
+    assert run("split", manifest, "--output", tmp_path / "s", "--dev", 0.2, "--test", 0.2, "--by", "utterance")[0] == 0
+    parts = [tmp_path / "s" / f"{part}.jsonl" for part in ("train", "dev", "test")]
+    assert run("merge", *parts, manifest, "-o", tmp_path / "all.jsonl")[1].endswith("20 utterances\n")
+    assert {u.audio_path for u in read_manifest(tmp_path / "all.jsonl")} == {
+        u.audio_path for u in read_manifest(manifest)
+    }
+    assert run("sample", manifest, "--hours", 0.0005, "-o", tmp_path / "few.jsonl")[0] == 0
+    assert 1 <= len(read_manifest(tmp_path / "few.jsonl")) < 20
+    code, _, errors = run("split", manifest, "--output", tmp_path / "t")
+    assert code == 2
+    assert "1 speakers cannot be cut into 3 parts" in errors
+
+
+def test_convert_tells_what_it_left_out(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    manifest = spoken_digits(2)
+    lines = manifest.read_text() + json.dumps({"audio_filepath": "gone.wav", "duration": 1, "text": "x"}) + "\n"
+    manifest.write_text(lines)
+    code, output, errors = run("convert", manifest, "-o", tmp_path / "k", "--to", "kaldi")
+    assert (code, output) == (1, f"{tmp_path / 'k'}: 2 utterances\n")
+    assert "gone.wav" in errors
+    assert run("convert", tmp_path / "k", "-o", tmp_path / "x", "--to", "librispeech")[0] == 2
+
+
+def test_mix_takes_folders_and_any_key_of_augment(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    noise = DIGITS / "noise_running_tap.opus"
+    arguments = ["--noise", noise, "--snr", 0, 10, "--sample-rate", 8000, "--set", "gain=[-3.0, -3.0]"]
+    assert run("mix", spoken_digits(2), "--output", tmp_path / "m", *arguments)[0] == 0
+    assert len(read_manifest(tmp_path / "m" / "manifest.jsonl")) == 2
+    code, _, errors = run("mix", spoken_digits(1), "--output", tmp_path / "n", "--set", "reverb=1")
+    assert code == 2
+    assert "unknown key reverb" in errors
+
+
+def test_noise_and_shards(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    noise = DIGITS / "noise_running_tap.opus"
+    assert run("noise", noise, "--output", tmp_path / "n", "--hours", 0.01, "--sample-rate", 8000)[0] == 0
+    assert len(list((tmp_path / "n").iterdir())) == 1
+    code, output, _ = run("shard", spoken_digits(4), "--output", tmp_path / "s", "--coding", "opus")
+    assert code == 0
+    assert "4 utterances in 1 shards" in output
+    assert run("validate", tmp_path / "s" / "manifest.jsonl")[0] == 0
+    assert run("noise", noise, "--output", tmp_path / "n", "--hours", 0)[0] == 2

@@ -1,0 +1,154 @@
+"""OpenAI's official Python client against our server."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import openai
+import pytest
+import soundfile
+import torch
+from serve.conftest import RunningServer
+
+from ds2.data.audio import resample
+
+
+@pytest.fixture
+def client(server: RunningServer) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def wav(samples: np.ndarray, name: str = "said.wav", **options: object) -> tuple[str, bytes]:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 8000, **{"format": "WAV", **options})
+    return name, file.getvalue()
+
+
+@pytest.fixture
+def said(spoken: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
+    return next(iter(spoken.items()))
+
+
+def test_json(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    answer = client.audio.transcriptions.create(model="whisper-1", file=wav(said[1]))
+    assert answer.text == said[0]
+    assert answer.usage is not None
+    assert answer.usage.type == "duration"
+    assert abs(answer.usage.seconds - len(said[1]) / 8000) < 1
+
+
+def test_verbose_json_with_words(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    answer = client.audio.transcriptions.create(
+        model="x", file=wav(said[1]), response_format="verbose_json", timestamp_granularities=["word", "segment"]
+    )
+    assert answer.text == said[0]
+    assert answer.words is not None
+    assert answer.segments is not None
+    assert [word.word for word in answer.words] == said[0].split()
+    assert " ".join(segment.text for segment in answer.segments) == said[0]
+    assert answer.segments[0].start == answer.words[0].start
+    assert float(answer.duration) == pytest.approx(len(said[1]) / 8000, abs=0.001)
+
+
+def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    def get(form: str) -> str:
+        return str(client.audio.transcriptions.create(model="x", file=wav(said[1]), response_format=form))  # type: ignore
+
+    assert get("text").strip() == said[0]
+    assert get("srt").startswith("1\n00:00:00,")
+    assert get("vtt").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:
+    """A delta for each utterance, and the whole at the end."""
+    whole = np.concatenate([np.concatenate([samples, np.zeros(9000, np.int16)]) for samples in spoken.values()])
+    events = list(client.audio.transcriptions.create(model="x", file=wav(whole), stream=True))
+    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
+    assert len(deltas) == len(spoken)
+    assert events[-1].type == "transcript.text.done"
+    assert events[-1].text == "".join(deltas) == " ".join(spoken)
+
+
+@pytest.mark.parametrize(("container", "subtype"), [("FLAC", None), ("OGG", "VORBIS"), ("OGG", "OPUS"), ("MP3", None)])
+def test_files_that_libsndfile_reads(
+    client: openai.OpenAI, said: tuple[str, np.ndarray], container: str, subtype: str | None
+) -> None:
+    file = wav(said[1], "said.bin", format=container, subtype=subtype)
+    assert client.audio.transcriptions.create(model="x", file=file).text == said[0]
+
+
+@pytest.mark.parametrize(("container", "codec"), [("webm", "libopus"), ("mp4", "aac"), ("adts", "aac")])
+def test_what_browsers_and_telephones_record(
+    client: openai.OpenAI, said: tuple[str, np.ndarray], container: str, codec: str
+) -> None:
+    av = pytest.importorskip("av")
+    samples = resample(torch.from_numpy(said[1].astype(np.float32) / 32768), 8000, 48000).numpy()
+    file = io.BytesIO()
+    with av.open(file, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=48000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[None], format="fltp", layout="mono")
+        frame.sample_rate = 48000
+        resampler = av.AudioResampler(
+            format=stream.format, layout="mono", rate=48000, frame_size=stream.frame_size or 1024
+        )
+        for part in [*resampler.resample(frame), *resampler.resample(None)]:
+            output.mux(stream.encode(part))
+        output.mux(stream.encode(None))
+    assert client.audio.transcriptions.create(model="x", file=("said", file.getvalue())).text == said[0]
+
+
+def test_models(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["digits-streaming"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (b"no sound at all", "not an audio file"),
+        (b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", "not an audio file"),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", "not an audio file"),
+        (b"\x1a\x45\xdf\xa3" + bytes(1000), "damaged"),
+        (b"RIFF\xff\xff\xff\x7fWAVEfmt ", "not an audio file"),
+    ],
+)
+def test_what_is_no_sound_is_refused(client: openai.OpenAI, data: bytes, words: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=words) as refused:
+        client.audio.transcriptions.create(model="x", file=("../../etc/passwd\r\nx-evil: 1", data))
+    assert "/etc" not in refused.value.response.text
+    assert "x-evil" not in refused.value.response.headers
+
+
+def test_a_cut_off_recording_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    name, data = wav(said[1])
+    with pytest.raises(openai.BadRequestError, match="cut off"):
+        client.audio.transcriptions.create(model="x", file=(name, data[: len(data) // 2]))
+
+
+def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    with pytest.raises(openai.BadRequestError, match="response_format") as refused:
+        client.audio.transcriptions.create(model="x", file=wav(said[1]), response_format="docx")  # type: ignore
+    assert refused.value.param == "response_format"
+    assert refused.value.type == "invalid_request_error"
+
+
+def test_decompression_bombs_are_refused_before_they_are_decoded(
+    server: RunningServer, client: openai.OpenAI, tmp_path: Path
+) -> None:
+    """An hour of silence in a FLAC of some kilobytes; the server's memory shows that nobody unpacked it."""
+    before = memory(server.process.pid)
+    path = tmp_path / "bomb.flac"
+    with soundfile.SoundFile(path, "w", 8000, 2) as sound:
+        for _ in range(61):
+            sound.write(np.zeros((8000 * 60, 2), np.int16))
+    assert path.stat().st_size < 4 << 20
+    with pytest.raises(openai.APIStatusError, match="longer") as refused:
+        client.audio.transcriptions.create(model="x", file=path)
+    assert refused.value.status_code == 413
+    assert memory(server.process.pid) < before + 100_000_000
+
+
+def memory(process: int) -> int:
+    """Bytes of a process that lie in memory."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0])

@@ -1,0 +1,270 @@
+"""The server as an operator sees it: health, limits, keys, faults, the end."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import websockets
+from serve.conftest import RunningServer
+from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
+from websockets import ClientConnection
+from websockets.exceptions import InvalidStatus
+
+Start = Callable[..., RunningServer]
+
+
+async def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], websockets.Headers]:
+    """How a WebSocket is turned away."""
+    with pytest.raises(InvalidStatus) as refused:
+        await websockets.connect(url, **options)
+    response = refused.value.response
+    return response.status_code, json.loads(response.body or b"{}").get("error", {}), response.headers
+
+
+def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    assert server.get("/healthz") == "ok\n"
+    assert server.get("/readyz") == "ready\n"
+    before = server.metric("ds2_final_latency_seconds_count")
+    samples = next(iter(spoken.values()))
+    speak(server.live, lambda socket: lock_step(socket, samples))
+    assert server.metric("ds2_final_latency_seconds_count") == before + 1
+    assert server.metric("ds2_batch_size_count") > 0
+    assert server.metric("ds2_sound_seconds_total") > len(samples) / 8000 - 0.2
+    assert server.metric("ds2_busy_seconds_total") > 0
+
+
+def test_the_page_can_do_nothing_but_what_it_needs(server: RunningServer) -> None:
+    for path in ("/", "/page.js", "/page.css", "/worklet.js"):
+        headers = httpx.get(server.url + path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../pyproject.toml", "/..%2f..%2fetc/passwd", "/page.js/../../server.py", "/page/index.html", "//etc/passwd"],
+)
+def test_there_are_no_other_files(server: RunningServer, path: str) -> None:
+    assert httpx.get(httpx.URL(server.url).copy_with(raw_path=path.encode())).status_code == 404
+
+
+def test_pages_of_other_hosts_cannot_come_in(server: RunningServer, start: Start) -> None:
+    async def visit() -> None:
+        code, error, _ = await refusal(server.live, origin="http://evil.example")
+        assert code == 403
+        assert "origin" in error["message"]
+        async with websockets.connect(server.live, origin=server.url) as socket:
+            await tell(socket, {"eof": 1})
+            assert await hear(socket) == {"text": ""}
+
+    asyncio.run(visit())
+
+
+@pytest.fixture(scope="module")
+def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> RunningServer:
+    """One with narrow limits, by a file, and keys, by the environment."""
+    config = tmp_path_factory.mktemp("strict") / "serve.toml"
+    config.write_text(
+        "[limits]\nstreams = 2\nidle = 0.5\nduration = 20.0\nupload = 100000\nupload_duration = 5.0\nbacklog = 8.0\n"
+    )
+    return start("--config", str(config), environment={"DS2_SERVE_KEYS": '["first", "geheim-ü"]'})
+
+
+KEY = {"Authorization": "Bearer first"}
+
+
+def test_no_key_no_entry(strict: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    """A browser sends its key as a subprotocol."""
+    text, samples = next(iter(spoken.items()))
+
+    async def visit() -> None:
+        assert (await refusal(strict.live))[0] == 401
+        assert (await refusal(strict.live, additional_headers={"Authorization": "Bearer wrong"}))[0] == 401
+        assert (await refusal(strict.live, subprotocols=["ds2", "ds2.key.wrong"]))[0] == 401
+        async with websockets.connect(strict.live, additional_headers=KEY) as socket:
+            assert text_of(await lock_step(socket, samples)) == text
+        async with websockets.connect(strict.live, subprotocols=["ds2", "ds2.key.first"]) as socket:
+            assert socket.subprotocol == "ds2"
+
+    asyncio.run(visit())
+    for path in ("/metrics", "/v1/models"):
+        assert httpx.get(strict.url + path).status_code == 401
+        assert httpx.get(strict.url + path, headers=KEY).status_code == 200
+    answer = httpx.post(f"{strict.url}/v1/audio/transcriptions", files={"file": b"x"})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["type"] == "authentication_error"
+    assert httpx.get(f"{strict.url}/healthz").status_code == 200
+
+
+def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
+    async def visit() -> None:
+        options = {"additional_headers": KEY}
+        async with websockets.connect(strict.live, **options), websockets.connect(strict.live, **options):
+            code, error, headers = await refusal(strict.live, **options)
+            assert code == 503
+            assert "2 streams" in error["message"]
+            assert int(headers["retry-after"]) > 0
+
+    asyncio.run(visit())
+
+
+def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+
+    async def conversation(socket: ClientConnection) -> None:
+        await socket.send(samples.tobytes())
+        assert text_of([await hear(socket), await hear(socket)]) == text
+        code, last = await close_code(socket)
+        assert code == 1008
+        assert "nothing came" in json.loads(last)["error"]
+
+    speak(strict.live, conversation, additional_headers=KEY)
+
+
+def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) -> None:
+    async def conversation(socket: ClientConnection) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):
+            for _ in range(40):
+                await socket.send(bytes(32000))
+        code, last = await close_code(socket)
+        assert code == 1008
+        assert any(words in json.loads(last)["error"] for words in ("of sound wait", "may last"))
+
+    speak(strict.live, conversation, additional_headers=KEY)
+
+
+def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
+    url = f"{strict.url}/v1/audio/transcriptions"
+    answer = httpx.post(url, files={"file": bytes(300_000)}, headers=KEY)
+    assert answer.status_code == 413
+    assert "100000 bytes" in answer.json()["error"]["message"]
+
+    def endless() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        for _ in range(100):
+            yield bytes(10_000)
+
+    headers = {"content-type": "multipart/form-data; boundary=x", **KEY}
+    assert httpx.post(url, content=endless(), headers=headers).status_code == 413
+
+
+def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
+    url = f"{strict.url}/v1/audio/transcriptions"
+    for body, kind in ((b"{", "application/json"), (b"junk", "multipart/form-data"), (b"", "text/plain")):
+        answer = httpx.post(url, content=body, headers={"content-type": kind, **KEY})
+        assert answer.status_code == 400
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_ping_and_health_are_answered_while_the_model_stands_still(server: RunningServer) -> None:
+    """Nothing of the model runs where the sockets are; nothing is lost."""
+    [worker] = server.workers()
+
+    async def conversation(socket: ClientConnection) -> None:
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            for _ in range(30):
+                await socket.send(bytes(16000))
+            assert await asyncio.wait_for(await socket.ping(), 5) < 5
+            assert server.get("/healthz") == "ok\n"
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        await tell(socket, {"eof": 1})
+        assert len([message async for message in socket]) == 31
+
+    speak(server.live, conversation)
+
+
+def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
+    start: Start, spoken: dict[str, np.ndarray]
+) -> None:
+    server = start("--workers", "2")
+    text, samples = next(iter(spoken.items()))
+
+    async def finish(socket: ClientConnection) -> list[dict[str, Any]]:
+        with contextlib.suppress(websockets.ConnectionClosed):
+            await socket.send(samples[8000:].tobytes())
+            await tell(socket, {"eof": 1})
+        replies = []
+        with contextlib.suppress(websockets.ConnectionClosed):
+            while True:
+                replies.append(await hear(socket))
+        return replies
+
+    async def visit() -> None:
+        async with websockets.connect(server.live) as one, websockets.connect(server.live) as two:
+            for socket in (one, two):
+                await socket.send(samples[:8000].tobytes())
+                await hear(socket)
+            os.kill(server.workers()[0], signal.SIGKILL)
+            failed, finished = sorted(
+                [await finish(one), await finish(two)], key=lambda replies: "error" not in replies[-1]
+            )
+            assert "stopped" in failed[-1]["error"]
+            assert text_of(finished) == text
+        while len(server.workers()) < 2:
+            await asyncio.sleep(0.02)
+        assert server.metric("ds2_worker_restarts_total") == 1
+        os.kill(server.workers()[0], signal.SIGKILL)  # the other: only the new one is left
+        while True:
+            with contextlib.suppress(InvalidStatus, websockets.ConnectionClosed, KeyError):
+                async with websockets.connect(server.live) as socket:
+                    replies = await lock_step(socket, samples)
+                    if "error" not in replies[-1]:
+                        assert text_of(replies) == text
+                        return
+            await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+def test_sigterm_gives_live_streams_their_final_results_over_tls(
+    start: Start, spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """While the model process stands still, so that a result is outstanding, nobody new comes in."""
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    server = start("--set", f'certificate="{certificate}"', "--set", f'certificate_key="{key}"')
+    assert server.url.startswith("https://")
+    context = ssl.create_default_context(cafile=certificate)
+    text, samples = next(iter(spoken.items()))
+
+    async def visit() -> None:
+        options = {"ssl": context}
+        async with (
+            websockets.connect(server.live, **options) as idle,
+            websockets.connect(server.live, **options) as live,
+        ):
+            await live.send(samples.tobytes())
+            replies = [await hear(live)]
+            [worker] = server.workers()
+            os.kill(worker, signal.SIGSTOP)
+            server.process.send_signal(signal.SIGTERM)
+            assert (await close_code(idle))[0] == 1012
+            assert httpx.get(f"{server.url}/readyz", verify=context).status_code == 503
+            code, error, _ = await refusal(server.live, **options)
+            assert code == 503
+            assert "shutting down" in error["message"]
+            os.kill(worker, signal.SIGCONT)
+            replies.append(await hear(live))
+            assert text_of(replies) == text
+            assert (await close_code(live))[0] == 1012
+
+    asyncio.run(visit())
+    _, errors = server.process.communicate(timeout=30)
+    assert server.process.returncode == 0
+    log = [json.loads(line) for line in errors.splitlines()]
+    assert [line["event"] for line in log].count("stream") == 2
+    assert text not in errors

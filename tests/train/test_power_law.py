@@ -1,0 +1,35 @@
+"""The line through WER by hours."""
+
+from pathlib import Path
+
+import pytest
+
+from ds2.train.power_law import PowerLaw, draw_power_laws
+
+
+def test_a_power_law_is_found() -> None:
+    law = PowerLaw.fit([(hours, 0.3 * hours**-0.25) for hours in (0.1, 1, 2, 5, 10)])
+    assert law.factor == pytest.approx(0.3)
+    assert law.exponent == pytest.approx(0.25)
+    assert law.residual == pytest.approx(0, abs=1e-9)
+    assert law(100) == pytest.approx(0.3 * 100**-0.25)
+    assert law.tenfold == pytest.approx(1 - 10**-0.25)
+
+
+def test_the_papers_own_figures_fall_by_about_forty_percent_for_ten_times_the_data() -> None:
+    """Deep Speech 2, table 10: hours and WER of the regular development set."""
+    law = PowerLaw.fit([(120, 29.23), (1200, 13.80), (2400, 11.65), (6000, 9.51), (12000, 8.46)])
+    assert law.tenfold == pytest.approx(0.45, abs=0.05)
+
+
+@pytest.mark.parametrize("points", [[], [(1.0, 0.5)], [(1.0, 0.5), (1.0, 0.4)], [(1.0, 0.5), (2.0, 0.0)]])
+def test_points_without_a_line_are_refused(points: list[tuple[float, float]]) -> None:
+    with pytest.raises(ValueError, match="power law needs"):
+        PowerLaw.fit(points)
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    points = [(1.0, 0.4), (10.0, 0.2)]
+    laws = draw_power_laws(tmp_path / "laws.png", {"regular": points, "noisy": [(h, 2 * w) for h, w in points]})
+    assert laws["noisy"].factor == pytest.approx(2 * laws["regular"].factor)
+    assert (tmp_path / "laws.png").read_bytes().startswith(b"\x89PNG")

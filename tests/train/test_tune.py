@@ -1,0 +1,100 @@
+"""The search: read from TOML, side by side, resumable."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import optuna
+import pytest
+from train_toml import small_toml
+
+from ds2.config import load_config
+from ds2.errors import InputError
+from ds2.train.config import TrainConfig
+from ds2.train.search_results import results
+from ds2.train.study import read_study, settings
+
+SPACE = '[space]\n"optimizer.learning_rate" = {choices = [1e-5, 1e-3]}\n'
+
+
+def write_study(folder: Path, manifest: Path, text: str) -> Path:
+    (folder / "train.toml").write_text(small_toml(manifest))
+    (folder / "study.toml").write_text(f'config = "train.toml"\n{text}')
+    return folder / "study.toml"
+
+
+def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """Two at a time, the configuration as it is and two cells; killed while two of them train."""
+    text = 'method = "grid"\ndevices = ["cpu", "cpu"]\n'
+    study, output = write_study(tmp_path, spoken_digits(6), text + SPACE), tmp_path / "found"
+    command = [sys.executable, "-m", "ds2.cli", "tune", str(study), "--output", str(output)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.Popen(command, env=environment)
+    while not all((output / f"trial_00{number}" / "checkpoint.pt").exists() for number in (0, 1)):
+        assert killed.poll() is None
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    states = [trial.state for trial in open_study(output).trials]
+    assert states.count(optuna.trial.TrialState.RUNNING) == 2
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    trials = open_study(output).trials
+    assert len(trials) == 3
+    assert {trial.state for trial in trials} <= {optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED}
+    assert trials[0].params == {}
+    assert [trial.params for trial in trials[1:]] == [{"optimizer.learning_rate": rate} for rate in (1e-5, 1e-3)]
+    assert "resuming at epoch" in (output / "trial_000" / "log.txt").read_text()
+    assert "Nothing did better" in printed or "Best: trial" in printed
+    assert load_config(TrainConfig, output / "best.toml").batch_size == 4
+
+
+def open_study(folder: Path) -> optuna.Study:
+    return optuna.load_study(study_name="ds2", storage=f"sqlite:///{folder / 'study.db'}")
+
+
+def test_results_name_the_best_or_say_that_nothing_was_better(tmp_path: Path) -> None:
+    study = optuna.create_study()
+    for value, parameters in ((0.5, {}), (0.2, {"x": 0.1})):
+        kinds = {key: optuna.distributions.FloatDistribution(0, 1) for key in parameters}
+        study.add_trial(optuna.trial.create_trial(value=value, params=parameters, distributions=kinds,
+                                                  intermediate_values={1: value}))  # fmt: skip
+    text = results(study, tmp_path)
+    assert "Best: trial 1, dev WER 20.00%; the configuration as it is has 50.00%." in text
+    assert text.index("| 1 | complete") < text.index("| 0 | complete")
+    study.add_trial(optuna.trial.create_trial(value=0.1, intermediate_values={1: 0.1}))
+    worse = optuna.create_study()
+    worse.add_trials([study.trials[2], study.trials[1]])
+    assert "Nothing did better than the configuration as it is, 10.00%." in results(worse, tmp_path)
+    with pytest.raises(InputError, match="no trial"):
+        results(optuna.create_study(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[space]\n", "must not be empty"),
+        ('method = "best"\n' + SPACE, "method must be"),
+        ("trails = 3\n" + SPACE, "unknown key trails"),
+        ("[space]\nepochs = {low = 1}\n", r"space\.epochs"),
+        ("[space]\nepoch = {choices = [1]}\n", "did you mean epochs"),
+        ('[space]\n"model.hidden" = {choices = ["many"]}\n', "model.hidden = 'many'"),
+        ("method = \n", "TOML"),
+    ],
+)
+def test_bad_studies_are_refused_in_one_line(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, text: str, complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint) as refusal:
+        read_study(write_study(tmp_path, spoken_digits(2), text))
+    assert "\n" not in str(refusal.value)
+
+
+def test_values_travel_as_toml() -> None:
+    shapes = json.dumps([{"channels": 4, "kernel": [3, 3], "stride": [2, 2]}])
+    texts = settings({"sortagrad": True, "optimizer.learning_rate": 1e-5, "optimizer.name": "sgd", "x": shapes})
+    assert texts[:3] == ["sortagrad=true", "optimizer.learning_rate=1e-05", "optimizer.name=sgd"]
