@@ -67,7 +67,13 @@ def estimate_by_lmplz(
         with text.open("w", encoding="utf-8") as file:
             file.writelines(" ".join(sentence) + "\n" for sentence in sentences)
         command = [lmplz, "--order", str(config.order), "--discount_fallback", "--text", str(text), "--arpa", str(arpa)]
-        command += ["--temp_prefix", folder, *(["--prune", *map(str, config.prune)] if config.prune else [])]
+        command += [
+            "--temp_prefix",
+            folder,
+            "--memory",
+            f"{math.ceil(config.memory)}M",
+            *(["--prune", *map(str, config.prune)] if config.prune else []),
+        ]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise InputError(f"lmplz: {result.stderr.strip().splitlines()[-1]}")

@@ -17,6 +17,7 @@ def build(
     order: int = 3,
     prune: tuple[int, ...] = (),
     vocabulary: int = 0,
+    memory: float = 1000.0,
     characters: bool = False,
 ) -> int:
     """Estimate an n-gram model from text, a sentence a line: interpolated modified Kneser-Ney.
@@ -29,6 +30,7 @@ def build(
         order: Length of the longest n-gram.
         prune: n-grams of each order seen no more often than this are left out; the last figure holds for all longer.
         vocabulary: Most frequent words to keep, the others become <unk>; 0 keeps all.
+        memory: MB for sorting, with temporary files for what is larger; the words and the model itself come on top.
         characters: A model over characters, as for Mandarin.
     """
     from ds2.decoder.estimate import EstimateConfig
@@ -36,7 +38,7 @@ def build(
     from ds2.lm import describe
 
     try:
-        config = EstimateConfig(order, prune, vocabulary)
+        config = EstimateConfig(order, prune, vocabulary, memory)
     except ValueError as error:
         raise InputError(f"lm build: {error}") from error
     if not corpus:

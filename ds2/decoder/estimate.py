@@ -7,19 +7,26 @@ from the counts of counts; what a context gives up in all, gamma, goes to the di
     p(w | context) = (c(context w) - D) / c(context .) + gamma(context) p(w | shorter context)
 
 and the shortest, of single words, shares it evenly among all words, <unk> included. As lmplz does it.
+
+Everything that is as long as the corpus, or as the list of its n-grams, lies in temporary files (where TMPDIR says) and
+passes through memory in pieces; the result does not depend on their size.
 """
 
-from collections import Counter
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.ngram import BEGIN, END, UNKNOWN, WORD_BITS, Level
-from ds2.errors import InputError
+from ds2.decoder.columns import Column, Columns, pieces
+from ds2.decoder.counting import Grams, count_ngrams, number_words
+from ds2.decoder.ngram import BEGIN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts where a corpus is too small to tell
+BYTES = 160  # of memory for a position of the corpus or an n-gram that is being sorted
+WORD_MASK = (1 << WORD_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -29,27 +36,28 @@ class EstimateConfig:
     order: int = 3
     prune: tuple[int, ...] = ()  # n-grams of order k seen at most prune[k - 1] times are left out; the last one repeats
     vocabulary: int = 0  # most frequent words to keep, the others become <unk>; 0: all
+    memory: float = 1000.0  # MB for sorting; beside it stand the words, and at last the model itself
 
     def __post_init__(self) -> None:
         if self.order < 1:
             raise ValueError(f"order {self.order} must be at least 1")
         if self.vocabulary < 0:
             raise ValueError(f"vocabulary {self.vocabulary} must be 0 (all words) or more")
+        if not self.memory > 0:
+            raise ValueError(f"memory {self.memory} must be above 0 MB")
         if any(threshold < 0 for threshold in self.prune) or list(self.prune) != sorted(self.prune):
             raise ValueError(f"prune {self.prune} must be thresholds of 0 or more that do not fall")
         if self.prune and self.prune[0] != 0:
             raise ValueError("prune: single words are kept, begin with 0; limit them with vocabulary")
 
+    @property
+    def piece(self) -> int:
+        """Positions or n-grams that may be in memory at once."""
+        return max(1, int(self.memory * 1e6 / BYTES))
 
-@dataclass
-class _Grams:
-    """All n-grams of one order in the corpus, sorted by (prefix, word)."""
-
-    prefix: np.ndarray  # number among the n-grams of the order below
-    word: np.ndarray
-    suffix: np.ndarray  # number, among the order below, of the n-gram without its first word
-    count: np.ndarray  # in the corpus
-    begins: np.ndarray  # whether the first word is <s>
+    def threshold(self, order: int) -> int:
+        """n-grams of an order are kept if they are seen more often."""
+        return self.prune[min(order, len(self.prune)) - 1] if self.prune else 0
 
 
 def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tuple[list[str], list[Level]]:
@@ -58,124 +66,144 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
     Raises:
         InputError: no sentence, or one that holds <s>, </s> or <unk> as a word.
     """
-    words, corpus, starts = _number(sentences, config.vocabulary)
-    grams = list(_count(corpus, starts, len(words), config.order))
-    adjusted = [_adjusted(own, above) for own, above in zip(grams, [*grams[1:], None], strict=True)]
-    kept = [
-        own.count > _threshold(config.prune, order) if order > 1 else np.ones(len(own.word), bool)
-        for order, own in enumerate(grams, 1)
-    ]
-    contexts = [1, *(len(own.word) for own in grams)]
-    lower = np.full(1, 1.0 / (len(words) - 1))  # every word but <s>
-    log_probs: list[np.ndarray] = []
-    backoffs: list[np.ndarray] = []
-    for own, count, keep, size in zip(grams, adjusted, kept, contexts, strict=False):
-        below = np.exp(log_probs[-1])[own.suffix] if log_probs else lower
-        probability, gamma = _interpolate(own, count, below, keep, size)
-        log_probs.append(np.log(np.maximum(probability, 1e-300)))
-        backoffs.append(np.log(np.maximum(gamma, 1e-300)))  # of the contexts: of the order below
-        if len(log_probs) == 1:
-            log_probs[0][words.index(BEGIN)] = IMPOSSIBLE
-    backoffs = [*backoffs[1:], np.zeros(contexts[-1])]
-    levels = [
-        Level(own.prefix, own.word, log_prob, backoff)
-        for own, log_prob, backoff in zip(grams, log_probs, backoffs, strict=True)
-    ]
-    return words, _pruned(levels, kept)
+    with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
+        words, corpus = number_words(sentences, config.vocabulary, columns, config.piece)
+        grams = list(count_ngrams(corpus, words, config.order, columns, config.piece))
+        return words, _Estimator(config, columns, grams, words.index(BEGIN)).levels()
 
 
-def _number(sentences: Iterable[Sequence[str]], limit: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Words in order of their numbers; the corpus as numbers, <s> and </s> around sentences; where sentences begin."""
-    counts: Counter[str] = Counter()
-    parts: list[np.ndarray] = []
-    index: dict[str, int] = {}
-    for sentence in sentences:
-        counts.update(sentence)
-        parts.append(np.array([index.setdefault(word, len(index)) for word in sentence], np.int64))
-    if not parts:
-        raise InputError("the corpus has no sentence")
-    if special := {BEGIN, END, UNKNOWN} & set(index):
-        raise InputError(f"the corpus holds {', '.join(sorted(special))} as a word: leave it out")
-    kept = [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-    kept = sorted(kept[:limit] if limit else kept)
-    words = [UNKNOWN, *sorted([BEGIN, END, *kept])]
-    numbers = {word: number for number, word in enumerate(words)}
-    renumber = np.array([numbers.get(word, 0) for word in index] or [0], np.int64)
-    begin, end = np.array([numbers[BEGIN]]), np.array([numbers[END]])
-    corpus = np.concatenate([piece for part in parts for piece in (begin, renumber[part], end)])
-    lengths = np.array([len(part) + 2 for part in parts])
-    return words, corpus, np.repeat(np.cumsum(lengths) - lengths, lengths)
+class _Estimator:
+    """Goes through the n-grams of each order, in families of one prefix, whose contexts then ascend as well."""
+
+    def __init__(self, config: EstimateConfig, columns: Columns, grams: list[Grams], begin: int):
+        self.config, self.columns, self.grams, self.begin = config, columns, grams, begin
+        self.size = config.piece
+
+    def levels(self) -> list[Level]:
+        log_probs: list[Column] = []
+        backoffs: list[Column] = []  # of the contexts: of the order below
+        for order in range(1, len(self.grams) + 1):
+            adjusted = self._adjusted(order)
+            log_prob, backoff = self._interpolated(order, adjusted, log_probs[-1] if log_probs else None)
+            log_probs.append(log_prob)
+            backoffs.append(backoff)
+        highest = self.columns(np.float64)
+        for part in pieces(len(self.grams[-1]), self.size):
+            highest.append(np.zeros(part.stop - part.start))
+        return self._pruned(log_probs, [*backoffs[1:], highest])
+
+    def _adjusted(self, order: int) -> Column:
+        """The highest order's counts; of others how many different words come before, but for those behind <s>."""
+        own, above = self.grams[order - 1], self.grams[order] if order < len(self.grams) else None
+        adjusted = self.columns(np.int64)
+        for part in pieces(len(own), self.size):
+            count = own.counts[part]
+            if above is not None:
+                before = np.zeros(len(count), np.int64)
+                for piece in pieces(len(above), self.size):
+                    suffix = above.suffixes[piece] - part.start
+                    before += np.bincount(suffix[(suffix >= 0) & (suffix < len(before))], minlength=len(before))
+                count = np.where(own.begins[part], count, before)
+            adjusted.append(count)
+        if order == 1:
+            adjusted[self.begin : self.begin + 1] = np.zeros(1)  # <s> is never predicted
+        return adjusted
+
+    def _interpolated(self, order: int, adjusted: Column, shorter: Column | None) -> tuple[Column, Column]:
+        """Log-probability of each n-gram; log of each context's gamma, what its n-grams gave up over what they had."""
+        own = self.grams[order - 1]
+        discounts = _discounts(self._counts_of_counts(adjusted))
+        log_probs, backoffs = self.columns(np.float64), self.columns(np.float64)
+        for part, context, contexts in self._families(order):
+            count = adjusted[part].astype(np.float64)
+            discount = discounts[np.minimum(count, 3).astype(int)]
+            given = np.where(self._seen_enough(order, part), discount, count)  # a pruned n-gram gives up everything
+            total = np.bincount(context, count, contexts)
+            gamma = np.divide(np.bincount(context, given, contexts), total, out=np.ones(contexts), where=total > 0)
+            backoffs.append(_log(gamma))
+            total = total[context]
+            share = np.divide(count - given, total, out=np.zeros(len(count)), where=total > 0)
+            if shorter is None:
+                below = np.full(len(count), 1.0 / (len(own) - 1))  # every word but <s>
+            else:
+                below = np.exp(shorter.gather(own.suffixes[part], self.size))
+            log_probs.append(_log(share + gamma[context] * below))
+        if order == 1:
+            log_probs[self.begin : self.begin + 1] = np.array([IMPOSSIBLE])
+        return log_probs, backoffs
+
+    def _families(self, order: int) -> Iterator[tuple[slice, np.ndarray, int]]:
+        """Pieces of an order: (where, context of each n-gram, how many contexts); the contexts, too, follow on."""
+        own, done = self.grams[order - 1], 0
+        all_contexts = len(self.grams[order - 2]) if order > 1 else 1
+        for part in own.families(self.size):
+            prefix = own.keys[part] >> WORD_BITS
+            last = all_contexts if part.stop == len(own) else int(prefix[-1]) + 1
+            yield part, prefix - done, last - done
+            done = last
+        if done < all_contexts:
+            yield slice(0, 0), np.zeros(0, np.int64), all_contexts - done
+
+    def _seen_enough(self, order: int, part: slice) -> np.ndarray:
+        counts = self.grams[order - 1].counts[part]
+        return counts > self.config.threshold(order) if order > 1 else np.ones(len(counts), bool)
+
+    def _counts_of_counts(self, adjusted: Column) -> np.ndarray:
+        """How many n-grams have the count 0, 1, 2, 3, 4."""
+        return sum(
+            (np.bincount(np.minimum(adjusted[part], 5), minlength=6)[:5] for part in pieces(len(adjusted), self.size)),
+            np.zeros(5, np.int64),
+        )
+
+    def _pruned(self, log_probs: list[Column], backoffs: list[Column]) -> list[Level]:
+        """Without the n-grams not kept; a context of one that is stays."""
+        kept = self._kept()
+        result: list[Level] = []
+        for order, own in enumerate(self.grams, 1):
+            level = [self.columns(dtype) for dtype in (np.int64, np.int64, np.float64, np.float64)]
+            done, number = 0, 0  # contexts passed, and how many of them are kept
+            for part, context, contexts in self._families(order):
+                keep = kept[order - 1][part]
+                numbers = np.zeros(1, np.int64)
+                if order > 1:
+                    numbers = number + np.cumsum(kept[order - 2][done : done + contexts]) - 1
+                    done, number = done + contexts, int(numbers[-1]) + 1
+                columns = (
+                    numbers[context],
+                    own.keys[part] & WORD_MASK,
+                    log_probs[order - 1][part],
+                    backoffs[order - 1][part],
+                )
+                for column, values in zip(level, columns, strict=True):
+                    column.append(values[keep])
+            result.append(Level(*(column[:] for column in level)))
+        return result
+
+    def _kept(self) -> list[Column]:
+        """Of each order which n-grams are seen often enough, or begin one that is kept."""
+        kept: list[Column] = []
+        needed: Column | None = None
+        for order in range(len(self.grams), 0, -1):
+            kept.insert(0, self.columns(np.bool_))
+            needed_below = self.columns(np.bool_)
+            for part, context, contexts in self._families(order):
+                keep = self._seen_enough(order, part)
+                keep = keep | needed[part] if needed is not None else keep
+                kept[0].append(keep)
+                needed_below.append(np.bincount(context[keep], minlength=contexts) > 0)
+            needed = needed_below
+        return kept
 
 
-def _count(corpus: np.ndarray, starts: np.ndarray, words: int, order: int) -> Iterator[_Grams]:
-    """The n-grams of each order; an n-gram is its prefix's number and its last word, so that sorting is by one key."""
-    position = np.arange(len(corpus))
-    counts = np.bincount(corpus, minlength=words)
-    everyone = np.arange(words)
-    begins = everyone == corpus[0]
-    yield _Grams(np.zeros(words, np.int64), everyone, np.zeros(words, np.int64), counts, begins)
-    ending = corpus.copy()  # number of the n-gram that ends at each position
-    inside = np.ones(len(corpus), bool)
-    for length in range(2, order + 1):
-        inside = position - starts >= length - 1
-        keys = ending[position[inside] - 1] << WORD_BITS | corpus[inside]
-        unique, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        prefix = unique >> WORD_BITS
-        suffix = ending[position[inside][first]]  # still of the order below
-        begins = begins[prefix]
-        yield _Grams(prefix, unique & (1 << WORD_BITS) - 1, suffix, count, begins)
-        ending = np.full(len(corpus), -1)
-        ending[inside] = inverse
-
-
-def _adjusted(own: _Grams, above: "_Grams | None") -> np.ndarray:
-    """The highest order's counts; of the others how many different words come before, but for those behind <s>."""
-    if above is None:
-        return own.count.astype(np.float64)
-    before = np.bincount(above.suffix, minlength=len(own.word))
-    return np.where(own.begins, own.count, before).astype(np.float64)
-
-
-def _discounts(count: np.ndarray) -> np.ndarray:
-    """D(0) = 0, D(1), D(2), D(3 and more), of Chen and Goodman (1999), equation 26."""
-    n = [0.0] + [float((count == k).sum()) for k in (1, 2, 3, 4)]
-    if min(n[1:]) == 0:
+def _discounts(counts: np.ndarray) -> np.ndarray:
+    """D(0) = 0, D(1), D(2), D(3 and more), of Chen and Goodman (1999), equation 26; `counts` of counts 0 to 4."""
+    n = counts.astype(np.float64)
+    if n[1:].min() == 0:
         return FALLBACK
     y = n[1] / (n[1] + 2 * n[2])
     discounts = np.array([0.0] + [k - (k + 1) * y * n[k + 1] / n[k] for k in (1, 2, 3)])
     return discounts if (discounts[1:] > 0).all() and (discounts <= np.arange(4)).all() else FALLBACK
 
 
-def _interpolate(
-    own: _Grams, count: np.ndarray, below: np.ndarray, keep: np.ndarray, contexts: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probability of each n-gram, and gamma of each context: what its n-grams gave up over what they had."""
-    if contexts == 1:
-        count = np.where(own.begins, 0.0, count)  # <s> is never predicted
-    discount = _discounts(count)[np.minimum(count, 3).astype(int)]
-    given = np.where(keep, discount, count)  # a pruned n-gram gives up everything
-    total = np.bincount(own.prefix, count, contexts)
-    gamma = np.divide(np.bincount(own.prefix, given, contexts), total, out=np.ones(contexts), where=total > 0)
-    share = np.divide(count - given, total[own.prefix], out=np.zeros(len(count)), where=total[own.prefix] > 0)
-    return share + gamma[own.prefix] * below, gamma
-
-
-def _threshold(prune: tuple[int, ...], order: int) -> int:
-    return prune[min(order, len(prune)) - 1] if prune else 0
-
-
-def _pruned(levels: list[Level], kept: list[np.ndarray]) -> list[Level]:
-    """Without the n-grams not kept; a context of one that is stays."""
-    keep = kept[-1]
-    keeps = [keep]
-    for level, own in zip(levels[:0:-1], kept[-2::-1], strict=True):
-        own = own.copy()
-        own[level.prefix[keep]] = True
-        keep = own
-        keeps.insert(0, keep)
-    result: list[Level] = []
-    number = np.zeros(1, np.int64)
-    for level, keep in zip(levels, keeps, strict=True):
-        result.append(Level(number[level.prefix[keep]], level.word[keep], level.log_prob[keep], level.backoff[keep]))
-        number = np.cumsum(keep) - 1
-    return result
+def _log(values: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(values, 1e-300))

@@ -1,9 +1,11 @@
 """N-gram models: ARPA, the compiled form, estimation; against kenlm and against arithmetic."""
 
+import dataclasses
 import gzip
 import itertools
 import math
 import random
+import tempfile
 from pathlib import Path
 
 import kenlm
@@ -105,6 +107,29 @@ def test_pruned_models_are_smaller_and_still_sum_to_one(prune: tuple[int, ...]) 
         _, state = model.advance(model.start, first)
         _, state = model.advance(state, second)
         assert sum(math.exp(model.advance(state, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("memory", [1e-4, 0.002, 0.05])
+@pytest.mark.parametrize(("order", "prune", "vocabulary"), [(1, (), 0), (3, (), 0), (4, (0, 1, 2), 0), (2, (0, 1), 9)])
+def test_the_size_of_blocks_changes_no_bit(memory: float, order: int, prune: tuple[int, ...], vocabulary: int) -> None:
+    config = EstimateConfig(order, prune, vocabulary)
+    sentences = corpus(40 if memory < 0.001 else 400)
+    words, levels = estimate(sentences, config)
+    again, pieces = estimate(iter(sentences), dataclasses.replace(config, memory=memory))
+    assert again == words
+    for level, piece in zip(levels, pieces, strict=True):
+        for field in dataclasses.fields(level):
+            whole, part = getattr(level, field.name), getattr(piece, field.name)
+            assert part.dtype == whole.dtype
+            assert np.array_equal(part, whole)
+
+
+def test_no_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    estimate(corpus(50), EstimateConfig(3, memory=0.01))
+    with pytest.raises(InputError):
+        estimate([], EstimateConfig())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kneser_ney_by_hand() -> None:
