@@ -36,7 +36,7 @@ from ds2.serve.worker import Worker, load
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(WorkerConfig(streaming_model(), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
+    return load(WorkerConfig(streaming_model(), "cpu", DecoderOptions(), "float32", 8, LiveConfig(), DispatchConfig()))
 
 
 @pytest.fixture(scope="module")
