@@ -1,4 +1,4 @@
-"""Ten minutes of bad manners: `ds2 serve` under clients that vanish, flood, send garbage, fall silent, or are killed off.
+"""Ten minutes of bad manners: `ds2 serve` under clients that vanish, flood, send garbage or fall silent.
 
     python benchmarks/soak.py recipes/digits/data/test.jsonl [--minutes 10] [--streams 40]
 

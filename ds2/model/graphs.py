@@ -43,7 +43,7 @@ class GraphedStep:
         device = self.model.device
         numbers = torch.zeros(3, size, dtype=torch.long, device=device)
         numbers[0], numbers[2] = self.model.spare, UNENDED
-        inputs = (*numbers.unbind(0), torch.zeros(size, samples, device=device))
+        inputs = numbers[0], numbers[1], numbers[2], torch.zeros(size, samples, device=device)
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
