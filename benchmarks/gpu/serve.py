@@ -3,8 +3,9 @@
     python benchmarks/gpu/serve.py --output results.json
 
 First csrc/small_gemm.cu against cuBLAS: 2560 x 2560 weights times 1 to 16 columns; the share of a copy's bandwidth,
-with enough matrices in turn that none stays in a cache. Then a step of the model, launched and as a CUDA graph. Then live
-streams: the real dispatcher and the real steps on a clock that the steps move on; latency from the end of an utterance.
+with enough matrices in turn that none stays in a cache. Then a step of the model, launched and as a CUDA graph. Then
+live streams: the real dispatcher and the real steps, on a clock that the steps move on; latency from the end of an
+utterance.
 """
 
 import argparse
