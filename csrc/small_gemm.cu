@@ -58,8 +58,9 @@ __global__ void __launch_bounds__(WARPS* LANES) multiply(Arguments a) {
         for (int row = 0; row < ROWS; ++row) unpack(loaded[row], w[row]);
 #pragma unroll
         for (int column = 0; column < N; ++column) {
+            const Vector held = *reinterpret_cast<const Vector*>(a.x + column * a.inner + k);
             float x[VECTOR];
-            unpack(*reinterpret_cast<const Vector*>(a.x + column * a.inner + k), x);
+            unpack(held, x);
 #pragma unroll
             for (int row = 0; row < ROWS; ++row)
 #pragma unroll

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.convolution import Convolution
+from ds2.model.half_linear import half_linear
 from ds2.model.normalization import ChannelBatchNorm, clipped_relu
 from ds2.model.recurrent import Direction
 from ds2.model.streaming import StreamingModel
@@ -80,26 +81,26 @@ class _Batch:
 class SlotModel:
     """Steps any batch of slots by one chunk each."""
 
-    def __init__(self, model: AcousticModel, slots: int):
-        """Raises:
-        ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
+    def __init__(self, model: AcousticModel, slots: int, precision: torch.dtype = torch.float32):
+        """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
+
+        Raises:
+            ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
         """
         StreamingModel(model)
         if model.config.cell == "bn-lstm":
             raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
         self.model, self.config, self.slots = model.eval(), model.config, slots
+        self.spare, self.precision = slots, precision  # the spare slot pads batches
         self.stride = model.config.stride
         window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
-        self.hop, self.overlap = (
-            hop,
-            window - hop,
-        )  # samples: each chunk begins with the last `overlap` of the one before
+        self.hop, self.overlap = hop, window - hop  # samples; the overlap is with the chunk before
         self.device = model.output.weight.device
-        self.heard = torch.zeros(slots, dtype=torch.float64, device=self.device)
+        self.heard = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
             self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
-        self.future = torch.zeros(slots, model.config.lookahead, model.config.hidden, device=self.device)
+        self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
         self.delay = self.convolutions[-1].delay + model.config.lookahead  # output frames
 
     def samples(self, frames: int) -> int:
@@ -158,16 +159,21 @@ class SlotModel:
         return clipped_relu(x).mul_(valid[:, None, None, :])
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
-        terms = torch.nn.functional.linear(x, layer.weight, layer.bias)
+        terms = self._linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
         state = tuple(map(batch.kept, layer.state))
         rows = []
         for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
-            recurrent = torch.nn.functional.linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
+            recurrent = self._linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
             state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
             rows.append(state[0])
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
         return torch.stack(rows, 1)
+
+    def _linear(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        if self.precision == torch.float32:
+            return torch.nn.functional.linear(x, weight, bias)
+        return half_linear(x.to(self.precision), weight, bias)
 
     def _fold_convolutions(self) -> list[SlotConvolution]:
         channels, bins, total, delay = 1, self.config.frontend.bins, 1, 0
@@ -181,7 +187,7 @@ class SlotModel:
             later = (config.after + delay) // config.stride[1]
             keeps = later * config.stride[1] + config.before - delay
             total, delay = total * config.stride[1], later
-            kept = weight.new_zeros(self.slots, channels, bins, keeps)
+            kept = weight.new_zeros(self.slots + 1, channels, bins, keeps)
             padding = config.kernel[0] // 2
             layers.append(SlotConvolution(weight, bias, config.stride, padding, total, delay, kept))
             channels, bins = config.channels, config.bins(bins)
@@ -189,8 +195,9 @@ class SlotModel:
 
     def _fold_recurrent(self, layer: Direction) -> SlotRecurrent:
         weight, bias = layer.norm(layer.input_weight, None)
-        state = [part.clone() for part in layer.start(self.slots)]
-        return SlotRecurrent(CELLS[layer.cell], weight, bias, layer.recurrent_weight, layer.recurrent_bias, state)
+        state = [part.clone() for part in layer.start(self.slots + 1)]
+        weights = weight.to(self.precision), bias, layer.recurrent_weight.to(self.precision), layer.recurrent_bias
+        return SlotRecurrent(CELLS[layer.cell], *weights, state)
 
 
 def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ds2.config import load_config
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.messages import LiveConfig
+from ds2.serve.messages import LiveConfig, Precision
 
 PREFIX = "DS2_SERVE_"
 
@@ -38,6 +38,7 @@ class ServeConfig:
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
     port: int = 2700  # Vosk's
     device: str = "auto"  # auto, cpu, cuda; a comma between several
+    precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, float32 on a CPU
     workers: int = 1  # model processes on each device
     keys: tuple[str, ...] = ()  # API keys; none: everybody may enter
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"

@@ -8,6 +8,7 @@ from ds2.decoder_options import DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.transcript import Transcript
 
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]
 LOWEST_RATE, HIGHEST_RATE = 8000, 48000  # Hz
 SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
@@ -82,6 +83,7 @@ class WorkerConfig:
     model: Path
     device: str
     decoder: DecoderOptions
+    precision: Precision
     slots: int
     live: LiveConfig
     dispatch: DispatchConfig

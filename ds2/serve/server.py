@@ -66,10 +66,11 @@ class Application:
         Raises:
             InputError: the model cannot be loaded, or cannot stream.
         """
-        devices = self.config.device.split(",") * self.config.workers
-        slots = -(-self.config.limits.streams // len(devices))
+        config = self.config
+        devices = config.device.split(",") * config.workers
+        slots = -(-config.limits.streams // len(devices))
         workers = [
-            WorkerConfig(self.model, device, self.config.decoder, slots, self.config.live, self.config.dispatch)
+            WorkerConfig(self.model, device, config.decoder, config.precision, slots, config.live, config.dispatch)
             for device in devices
         ]
         self.pool = Pool(workers, self.metrics, self.config.limits.wait)

@@ -15,6 +15,7 @@ import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.errors import InputError
+from ds2.model.graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
@@ -47,6 +48,7 @@ class Worker:
         self.streams: dict[int, LiveStream] = {}
         self.slots: dict[int, int] = {}
         self.free = list(range(setup.model.slots))
+        self.step = GraphedStep(setup.model) if setup.model.device.type == "cuda" else setup.model.step
 
     def run(self, connection: "Connection[Any, Any]") -> None:
         """Serves until the other end hangs up."""
@@ -116,7 +118,7 @@ class Worker:
         model = self.setup.model
         positions, lengths = torch.tensor(numbers).to(model.device).unbind(1)
         samples = torch.from_numpy(np.stack([work.payload.samples for work in batch])).to(model.device)
-        return model.step(torch.tensor(slots, device=model.device), positions, lengths, samples).cpu()
+        return self.step(torch.tensor(slots, device=model.device), positions, lengths, samples).cpu()
 
     def _decode(self, work: Work[Chunk], rows: torch.Tensor, now: float) -> Result:
         number = work.stream
@@ -158,10 +160,17 @@ def load(config: WorkerConfig) -> Setup:
     recognizer = Recognizer.load(config.model, config.device, config.decoder)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     try:
-        model = SlotModel(recognizer.model, config.slots)
+        model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     return Setup(model, beam, recognizer.tokenizer, config.live)
+
+
+def _precision(name: str, recognizer: Recognizer) -> torch.dtype:
+    """float16 on a GPU; on a CPU it is slower (benchmarks/serve_precision.py)."""
+    if name == "auto":
+        name = "float16" if recognizer.model.output.weight.is_cuda else "float32"
+    return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[name]
 
 
 def warm_up(setup: Setup, most: int) -> None:
@@ -172,7 +181,7 @@ def warm_up(setup: Setup, most: int) -> None:
         while size <= min(most, setup.model.slots):
             numbers = torch.arange(size, device=setup.model.device)
             samples = torch.zeros(size, setup.model.samples(frames), device=setup.model.device)
-            setup.model.step(numbers, torch.zeros_like(numbers), torch.full_like(numbers, UNENDED), samples)
+            worker.step(numbers, torch.zeros_like(numbers), torch.full_like(numbers, UNENDED), samples)
             size *= 2
     worker.obey(Open(0, StreamConfig(stable=True)), 0.0)
     worker.obey(Sound(0, bytes(2 * 8000)), 0.0)

@@ -9,6 +9,7 @@ from torch import Tensor
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
+from ds2.model.graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
 
 BASE = ModelConfig(
@@ -152,3 +153,27 @@ def test_what_cannot_stream_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             SlotModel(AcousticModel(config, 6), 1)
+
+
+def test_half_precision_weights_change_little() -> None:
+    model = made(BASE)
+    sound = torch.randn(4000)
+    feeder = Feeder(SlotModel(model, 1, torch.bfloat16), 0, sound)
+    while not feeder.done:
+        step(feeder.model, [feeder], 12)
+    error = (feeder.log_probs - offline(model, sound)).abs().max()
+    assert 0 < error < 0.05
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_graphs_give_what_the_step_gives() -> None:
+    model = made(BASE).cuda()
+    plain, slots = SlotModel(model, 5), SlotModel(model, 5)
+    graphed = GraphedStep(slots)
+    samples = torch.randn(5, 60 * 80, device="cuda")
+    for number in range(4):
+        numbers = torch.arange(5, device="cuda")[: 5 - number]
+        positions = torch.full_like(numbers, 12 * number)
+        chunk = samples[: len(numbers), 960 * number : 960 * number + plain.samples(12)]
+        arguments = (numbers, positions, torch.full_like(numbers, UNENDED), chunk)
+        assert torch.allclose(graphed(*arguments), plain.step(*arguments), atol=1e-5)

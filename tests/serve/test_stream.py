@@ -36,7 +36,9 @@ from ds2.serve.worker import Worker, load
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(WorkerConfig(locate("digits-streaming"), "cpu", DecoderOptions(), 8, LiveConfig(), DispatchConfig()))
+    return load(
+        WorkerConfig(locate("digits-streaming"), "cpu", DecoderOptions(), "float32", 8, LiveConfig(), DispatchConfig())
+    )
 
 
 @pytest.fixture(scope="module")
@@ -247,15 +249,15 @@ def test_a_fault_inside_the_step_ends_its_stream_alone(
     for stream, (_, samples) in enumerate(sounds):
         clients.tell(Open(stream, StreamConfig()))
         clients.tell(Sound(stream, samples.tobytes()))
-    step = type(setup.model).step
+    step = clients.worker.step
 
-    def faulty(self: object, slots: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+    def faulty(slots: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
         ill = slots == clients.worker.slots.get(1, -1)
         if fault == "exception" and bool(ill.any()):
             raise RuntimeError("out of something")
-        return torch.where(ill[:, None, None], torch.nan, step(setup.model, slots, *rest))
+        return torch.where(ill[:, None, None], torch.nan, step(slots, *rest))
 
-    monkeypatch.setattr(type(setup.model), "step", faulty)
+    monkeypatch.setattr(clients.worker, "step", faulty)
     for stream in range(3):
         clients.tell(End(stream))
     clients.finish()

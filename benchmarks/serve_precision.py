@@ -1,0 +1,96 @@
+"""Recurrent weights in float32, bfloat16 and int8 on a CPU: is anything faster, and what does it cost in words?
+
+    python benchmarks/serve_precision.py recipes/digits/data/test.jsonl
+
+The streaming digits model as it is served: word errors, and the time of a step of 120 ms of sound. Then the recurrent
+product by itself, of that model and of the paper's; int8 is torch's dynamic quantisation.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from ds2.bundle import locate
+from ds2.decoder_options import BUNDLES_CHOICE
+from ds2.metrics import wer
+from ds2.model.slots import UNENDED, SlotModel
+from ds2.serve.dispatch import DispatchConfig
+from ds2.serve.load import Recording, read_recordings
+from ds2.serve.messages import End, Final, LiveConfig, Open, Sound, StreamConfig, WorkerConfig
+from ds2.serve.stream import Setup
+from ds2.serve.worker import Worker, load
+
+SIZES = (1, 8, 32)
+REPEATS = 40
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("manifest", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    recordings = read_recordings(arguments.manifest)
+    setups = {name: made(name) for name in ("float32", "bfloat16")}
+    print("| weights | WER | " + " | ".join(f"step of {size}, ms" for size in SIZES) + " |\n|---|---|---|---|---|")
+    for name, setup in setups.items():
+        times = [milliseconds(step(setup.model, size)) for size in SIZES]
+        errors = wer([recording.text for recording in recordings], heard(setup, recordings))
+        print(f"| {name} | {errors:.2%} | " + " | ".join(f"{value:.2f}" for value in times) + " |", flush=True)
+    print("\n| product | streams | float32, us | bfloat16, us | int8 dynamic, us |\n|---|---|---|---|---|")
+    for hidden in (160, 2560):
+        for size in SIZES:
+            row = " | ".join(f"{1000 * value:.0f}" for value in products(hidden, size))
+            print(f"| {3 * hidden} x {hidden} | {size} | {row} |", flush=True)
+
+
+def made(precision: str) -> Setup:
+    config = WorkerConfig(
+        locate("digits-streaming"), "cpu", BUNDLES_CHOICE, precision, 64, LiveConfig(), DispatchConfig()
+    )  # type: ignore[arg-type]
+    return load(config)
+
+
+def heard(setup: Setup, recordings: list[Recording]) -> list[str]:
+    """What the worker hears in each recording."""
+    worker, texts = Worker(setup, DispatchConfig()), []
+    for number, recording in enumerate(recordings):
+        for command in (Open(number, StreamConfig()), Sound(number, recording.data), End(number)):
+            worker.obey(command, 0.0)
+        events = []
+        while batch := worker.dispatcher.take(0.0):
+            events += [event for result in worker.work(batch, 0.0).results for event in result.events]
+        texts.append(" ".join(event.transcript.text for event in events if isinstance(event, Final)))
+    return texts
+
+
+def step(model: SlotModel, size: int) -> Callable[[], object]:
+    numbers = torch.arange(size)
+    lengths, samples = torch.full_like(numbers, UNENDED), torch.randn(size, model.samples(12))
+    return lambda: model.step(numbers, torch.full_like(numbers, 1200), lengths, samples)
+
+
+def products(hidden: int, size: int) -> list[float]:
+    """Milliseconds of a GRU's recurrent product: float32, bfloat16, int8."""
+    layer = torch.nn.Linear(hidden, 3 * hidden)
+    quantised = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(layer), {torch.nn.Linear})
+    half, x = torch.nn.Linear(hidden, 3 * hidden).bfloat16(), torch.randn(size, hidden)
+    with torch.inference_mode():
+        works: list[Callable[[], object]] = [lambda: layer(x), lambda: half(x.bfloat16()), lambda: quantised(x)]
+        return [milliseconds(work) for work in works]
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS + 5):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return 1000 * statistics.median(times[5:])
+
+
+if __name__ == "__main__":
+    main()
