@@ -31,6 +31,7 @@ from ds2.data.dataset import Batch
 from ds2.model.acoustic import ModelConfig
 from ds2.model.frontend import Frontend
 from ds2.train.config import TrainConfig
+from ds2.train.corpus import ending_workers
 from ds2.train.optimizer import make_optimizer
 from ds2.train.trainer import Trainer
 
@@ -160,9 +161,9 @@ def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) ->
 
 def endless(trainer: Trainer) -> Iterator[Batch]:
     """Batches of one random epoch, again and again, by a worker of its own."""
-    loader = trainer.corpus.training()
-    while True:
-        yield from loader
+    with ending_workers(trainer.corpus.training()) as loader:
+        while True:
+            yield from loader
 
 
 def timed(step: Callable[[Batch], None], batches: Iterable[Batch]) -> tuple[float, float]:

@@ -59,7 +59,7 @@ class ParallelConfig:
     group: int = 1  # mixed: ranks, those of a node for instance
     average_every: int = 8  # mixed: updates
     staleness: int = 4  # asynchronous: updates
-    compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients on their way
+    compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: on GPUs only
 
 
 @dataclass(frozen=True)

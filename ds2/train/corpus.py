@@ -1,7 +1,9 @@
 """What is trained on: manifests, alphabet, batches in order, and the statistics of the features."""
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 
 import torch
 from torch.utils.data import DataLoader
@@ -124,6 +126,16 @@ class Corpus:
 def _leave_ending_to_the_parent(worker: int) -> None:
     """SIGTERM to all processes of a job: the trainer still needs its batches until the checkpoint is written."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def ending_workers(loader: Loader) -> Iterator[Loader]:
+    """Ends the loader's processes with the context: Python would end them by the SIGTERM that they ignore."""
+    try:
+        yield loader
+    finally:
+        if loader.num_workers and loader._iterator is not None:
+            loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
 def share_cores(workers: int) -> None:

@@ -114,6 +114,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
     try:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN has no backward pass in eval mode
             features, _ = model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
+            features.requires_grad_()  # so that there are gradients over time above frozen layers, too
             logits, lengths, _ = model.network(features, model.frontend.frames(batch.sample_lengths.to(device)))
             targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
             loss = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True).mean()
@@ -169,7 +170,8 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
                 for percent, value in zip(PERCENTILES, values, strict=True):
                     writer.add_scalar(f"{kind}/{name}/p{percent}", value, found.epoch)
         for name, weight in model.named_parameters():
-            writer.add_histogram(name, weight.detach().cpu(), found.epoch)
+            if weight.isfinite().all():
+                writer.add_histogram(name, weight.detach().cpu(), found.epoch)
 
 
 def write_tensorboard(folder: Path, epoch: Epoch) -> None:

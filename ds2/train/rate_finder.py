@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ds2.data.dataset import Batch
 from ds2.files import whole_file
+from ds2.train.corpus import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
 
 LOWEST, HIGHEST = 1e-6, 1.0
@@ -32,21 +33,21 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
     rates: list[float] = []
     losses: list[float] = []
     mean = 0.0
-    for minibatch in itertools.islice(endless(trainer), batches):
-        rate = LOWEST * (HIGHEST / LOWEST) ** (len(rates) / max(1, batches - 1))
-        loss = loss_at(trainer, minibatch, rate)
-        mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
-        rates.append(rate)
-        losses.append(mean / (1 - SMOOTHING ** len(rates)))
-        if not losses[-1] < RUNAWAY * min(losses):
-            break
+    with ending_workers(trainer.corpus.training()) as loader:
+        for minibatch in itertools.islice(endless(trainer, loader), batches):
+            rate = LOWEST * (HIGHEST / LOWEST) ** (len(rates) / max(1, batches - 1))
+            loss = loss_at(trainer, minibatch, rate)
+            mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
+            rates.append(rate)
+            losses.append(mean / (1 - SMOOTHING ** len(rates)))
+            if not losses[-1] < RUNAWAY * min(losses):
+                break
     finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
     return RateTest(rates, losses, rates[finite.index(min(finite))] / MARGIN)
 
 
-def endless(trainer: Trainer) -> Iterator[list[Batch]]:
+def endless(trainer: Trainer, loader: Loader) -> Iterator[list[Batch]]:
     """Minibatches of epoch after epoch, in random order."""
-    loader = trainer.corpus.training()
     for epoch in itertools.count(1):
         trainer.corpus.sampler.begin(epoch)
         yield from minibatches(loader, trainer.config.accumulate)

@@ -208,7 +208,13 @@ class _Sum(torch.autograd.Function):
 
 
 def compress(model: DistributedDataParallel, name: str, group: "dist.ProcessGroup | None") -> None:
-    """Gradients travel in fewer bits, or as products of low rank (PowerSGD, Vogels et al. 2019)."""
+    """Gradients travel in fewer bits, or as products of low rank (PowerSGD, Vogels et al. 2019).
+
+    Raises:
+        InputError: bfloat16 without NCCL, which torch's hook needs.
+    """
+    if name == "bfloat16" and not dist.is_nccl_available():
+        raise InputError('parallel.compression = "bfloat16" needs GPUs and NCCL; "float16" does not')
     if name == "powersgd":
         model.register_comm_hook(
             powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=10), powerSGD_hook.powerSGD_hook

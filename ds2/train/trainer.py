@@ -32,7 +32,7 @@ from ds2.progress import Progress
 from ds2.train.asynchronous import Asynchronous
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
-from ds2.train.corpus import Corpus, Loader, share_cores
+from ds2.train.corpus import Corpus, Loader, ending_workers, share_cores
 from ds2.train.objective import Objective
 from ds2.train.observe import draw_curves, observe, write_histograms
 from ds2.train.ranks import Ranks
@@ -100,8 +100,11 @@ class Trainer:
         Raises:
             SystemExit: SIGTERM came; the checkpoint is written.
         """
-        loader = self.corpus.training()
-        with self._heeding_sigterm(), profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled:
+        with (
+            ending_workers(self.corpus.training()) as loader,
+            self._heeding_sigterm(),
+            profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled,
+        ):
             while not self._finished():
                 self._train_epoch(loader)
                 self._finish_epoch()

@@ -232,8 +232,8 @@ def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: 
     data = DataConfig((manifest,), manifest, workers=0, fraction=0.2)
     trainer = Trainer(configuration(manifest, data=data), tmp_path / "run")
     whole = Trainer(configuration(manifest), tmp_path / "whole")
-    assert 1 <= len(trainer.train_set) < 5
-    assert trainer.tokenizer.tokens == whole.tokenizer.tokens
+    assert 1 <= len(trainer.corpus.train) < 5
+    assert trainer.corpus.tokenizer.tokens == whole.corpus.tokenizer.tokens
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.5])
