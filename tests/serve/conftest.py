@@ -40,7 +40,7 @@ class RunningServer:
     def workers(self) -> list[int]:
         """Process numbers of the model processes."""
         listing = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
+            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
         ).stdout
         return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
 
