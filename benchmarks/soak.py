@@ -162,7 +162,9 @@ def offline(recordings: list[Recording]) -> list[str]:
 
 def children(process: int) -> list[int]:
     """The model processes."""
-    listing = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True).stdout
+    listing = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True
+    ).stdout
     return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
 
 

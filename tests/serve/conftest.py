@@ -39,9 +39,8 @@ class RunningServer:
 
     def workers(self) -> list[int]:
         """Process numbers of the model processes."""
-        listing = subprocess.run(
-            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
-        ).stdout
+        command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)]
+        listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
 
 
