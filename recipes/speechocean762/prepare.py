@@ -1,13 +1,13 @@
-"""Manifests of read English: speechocean762's train part and the recordings of Kathleen, all at 8 kHz.
+"""Manifests of read English: speechocean762's train part and, where asked for, the recordings of Kathleen.
 
-    python recipes/speechocean762/prepare.py --speechocean762 FOLDER --kathleen FOLDER --output FOLDER [--keep-readers]
+    python recipes/speechocean762/prepare.py --speechocean762 FOLDER --output FOLDER [--kathleen FOLDER] [--rate 8000]
 
 The first folder is the corpus as https://www.openslr.org/101 holds it, or any with a manifest.jsonl of its audio;
-the second is https://github.com/rhasspy/dataset-voice-kathleen, or one with a manifest.jsonl.
+that of Kathleen is https://github.com/rhasspy/dataset-voice-kathleen, or one with a manifest.jsonl.
 
-    train  both, but for the utterances of the dev speakers, and of those who read the test strings of recipes/digits
-           (with --keep-readers theirs as well)
-    dev    six other speakers of speechocean762
+    train  all but the utterances of the dev speakers (and with --without-readers of those who read the test strings of
+           recipes/digits)
+    dev    six speakers of speechocean762
 """
 
 import argparse
@@ -28,7 +28,6 @@ from ds2.text import normalize
 sys.path.insert(0, str(Path(__file__).parents[1] / "digits"))
 from prepare import read_rows, stranger_speakers
 
-RATE = 8000  # Hz: the model that starts from these knows telephones
 LONGEST = 10.0  # seconds
 DEV_SPEAKERS = 6
 LETTERS = re.compile("[a-z' ]+")
@@ -37,24 +36,28 @@ LETTERS = re.compile("[a-z' ]+")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--speechocean762", type=Path, required=True)
-    parser.add_argument("--kathleen", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--keep-readers", action="store_true", help="for models that are not tested on digit strings")
+    parser.add_argument("--kathleen", type=Path)
+    parser.add_argument("--rate", type=int, default=16000, help="Hz")
+    parser.add_argument("--without-readers", action="store_true", help="for models that are tested on digit strings")
     arguments = parser.parse_args()
     rows = list(manifest_rows(arguments.speechocean762) or speechocean_rows(arguments.speechocean762))
     held_out = stranger_speakers(read_rows())
     speakers = sorted({speaker for _, _, speaker in rows} - held_out)
     dev = set(random.Random(1).sample(speakers, DEV_SPEAKERS))
-    rows += list(manifest_rows(arguments.kathleen) or kathleen_rows(arguments.kathleen))
+    if arguments.kathleen is not None:
+        rows += list(manifest_rows(arguments.kathleen) or kathleen_rows(arguments.kathleen))
     splits: dict[str, list[Utterance]] = {"train": [], "dev": []}
     with Progress("resampling", len(rows), "utterances") as progress:
         for number, (path, text, speaker) in enumerate(rows):
             progress.step()
             text = normalize(text, "en")
-            kept = arguments.keep_readers or speaker not in held_out
+            kept = not (arguments.without_readers and speaker in held_out)
             if kept and LETTERS.fullmatch(text) and probe(path).duration <= LONGEST:
-                utterance = resampled(path, arguments.output / "audio" / f"{number:05}.wav", text, speaker)
-                splits["dev" if speaker in dev else "train"].append(utterance)
+                target = arguments.output / "audio" / f"{number:05}.wav"
+                duration = resample_file(path, target, arguments.rate)
+                split = splits["dev" if speaker in dev else "train"]
+                split.append(Utterance(target.absolute(), duration, text, speaker=speaker))
     for split, utterances in splits.items():
         write_manifest(arguments.output / f"{split}.jsonl", utterances)
         hours = sum(utterance.duration for utterance in utterances) / 3600
@@ -92,11 +95,12 @@ def kathleen_rows(folder: Path) -> Iterator[Row]:
         yield folder / "wav" / f"{name}.wav", text, "kathleen"
 
 
-def resampled(source: Path, target: Path, text: str, speaker: str) -> Utterance:
-    samples, _ = read_audio(source, RATE)
+def resample_file(source: Path, target: Path, rate: int) -> float:
+    """Seconds of it."""
+    samples, _ = read_audio(source, rate)
     target.parent.mkdir(parents=True, exist_ok=True)
-    soundfile.write(target, samples.numpy(), RATE)
-    return Utterance(target.absolute(), round(len(samples) / RATE, 3), text, speaker=speaker)
+    soundfile.write(target, samples.numpy(), rate)
+    return round(len(samples) / rate, 3)
 
 
 if __name__ == "__main__":
