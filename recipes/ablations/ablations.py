@@ -47,12 +47,13 @@ def print_table(runs: Path, picture: Path) -> None:
     print("| variant | epochs | seconds | dev loss | dev WER, mean ± deviation |\n|---|---|---|---|---|")
     rates = {}
     for name, (epochs, _) in VARIANTS.items():
-        records = [read_history(runs / folder(name, seed)) for seed in SEEDS]
+        records = [read_history(run) for seed in SEEDS if (run := runs / folder(name, seed)).exists()]
         seconds = min(sum(epoch["seconds"] for epoch in record) for record in records)  # the least disturbed
         loss = statistics.mean(record[-1]["dev_loss"] for record in records)
         rates[name] = [record[-1]["wer"] for record in records]
-        mean, deviation = statistics.mean(rates[name]), statistics.stdev(rates[name])
-        print(f"| {name} | {epochs} | {seconds:.0f} | {loss:.2f} | {mean:.2%} ± {deviation:.2%} |")
+        mean = statistics.mean(rates[name])
+        deviation = f"± {statistics.stdev(rates[name]):.2%}" if len(records) > 1 else "(one seed)"
+        print(f"| {name} | {epochs} | {seconds:.0f} | {loss:.2f} | {mean:.2%} {deviation} |")
     draw(rates, picture)
 
 
