@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ds2.model import recurrence
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     CLIP,
@@ -22,13 +23,13 @@ from ds2.model.normalization import (
     Moments,
     StepBatchNorm,
     Unnormalized,
-    clipped_relu,
     input_moments,
 )
 
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
 GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
+BY_HAND = {"rnn": recurrence.rnn, "gru": recurrence.gru}
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
@@ -43,7 +44,8 @@ class Direction(nn.Module):
 
     The BN is folded into W (normalization.FoldedBatchNorm), so it costs no pass over time of its own. Gates keep tanh,
     as the fused kernels have it. torch's simple RNN has a ReLU without the clip: its result is taken where no state
-    exceeds the clip, which makes them equal; otherwise a loop over the frames runs, some ten times slower.
+    exceeds the clip, which makes them equal; otherwise the loop of `recurrence.rnn` runs. That and `recurrence.gru` are
+    also what trains on a CPU.
     """
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool):
@@ -66,10 +68,12 @@ class Direction(nn.Module):
         """(B, T, D), (B,), moments of x in training -> (B, T, H), of any value behind the lengths."""
         weight, bias = self.norm(self.input_weight, moments)
         start = [part.to(x.dtype) for part in self.start(x.shape[0])]
+        if self.training and self.cell in BY_HAND and x.device.type == "cpu" and not torch.compiler.is_compiling():
+            return self._by_hand(x, weight, bias, start[0])
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
         output = self._kernel(x, self._first(start), parameters, True, 1, 0.0, self.training, False, True)[0]
         if self.cell == "rnn" and bool((output > CLIP).any()):
-            return self._clipped(x, weight, bias, start[0])
+            return self._by_hand(x, weight, bias, start[0])
         return output
 
     def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
@@ -81,7 +85,7 @@ class Direction(nn.Module):
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
         output, *last = self._kernel(packed.data, packed.batch_sizes, first, parameters, True, 1, 0.0, False, False)
         if self.cell == "rnn" and bool((output > CLIP).any()):
-            rows = self._clipped(x, weight, bias, state[0])
+            rows = self._by_hand(x, weight, bias, state[0])
             return rows, (rows[torch.arange(len(x), device=x.device), lengths - 1],)
         rows, _ = pad_packed_sequence(packed._replace(data=output), batch_first=True, total_length=x.shape[1])
         return rows, tuple(part[0, back] for part in last)
@@ -96,13 +100,9 @@ class Direction(nn.Module):
         layers = [part.unsqueeze(0) for part in state]
         return layers if self.cell == "lstm" else layers[0]
 
-    def _clipped(self, x: Tensor, weight: Tensor, bias: Tensor, state: Tensor) -> Tensor:
-        terms = nn.functional.linear(x, weight, bias + self.recurrent_bias)
-        states = []
-        for term in terms.unbind(1):
-            state = clipped_relu(term + state @ self.recurrent_weight.T)
-            states.append(state)
-        return torch.stack(states, 1)
+    def _by_hand(self, x: Tensor, weight: Tensor, bias: Tensor, state: Tensor) -> Tensor:
+        terms = nn.functional.linear(x.transpose(0, 1), weight, bias)
+        return BY_HAND[self.cell](terms, state, self.recurrent_weight, self.recurrent_bias).transpose(0, 1)
 
 
 class BNLSTMDirection(nn.Module):
