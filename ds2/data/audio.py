@@ -1,9 +1,11 @@
 """Audio files -> samples. Every error names the file."""
 
+import functools
 import io
 import math
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ds2.data.tar import archive_of, read_member
-from ds2.data.torchaudio_loader import functional
+from ds2.data.torchaudio_loader import transforms
 from ds2.errors import InputError
 
 RATE_STEP = 25  # Hz: divides 8000, 11025, 16000, 22050, 44100, 48000; other rates are rounded to it
@@ -79,8 +81,15 @@ def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
     from_rate, to_rate = (max(1, round(rate / RATE_STEP)) for rate in (from_rate, to_rate))
     if from_rate == to_rate:
         return samples
-    resampled: Tensor = functional().resample(samples, from_rate, to_rate, **SINC)
+    resampled: Tensor = _resampler(from_rate, to_rate, samples.dtype)(samples)
     return resampled
+
+
+@functools.lru_cache(maxsize=64)
+def _resampler(from_rate: int, to_rate: int, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """With its filter bank, which takes a third as long to compute as a short utterance to filter."""
+    resampler: Callable[[Tensor], Tensor] = transforms().Resample(from_rate, to_rate, dtype=dtype, **SINC)
+    return resampler
 
 
 def _read(

@@ -22,6 +22,12 @@ def functional() -> ModuleType:
         return importlib.import_module("torchaudio.functional")
 
 
+def transforms() -> ModuleType:
+    """torchaudio.transforms, likewise."""
+    functional()
+    return importlib.import_module("torchaudio.transforms")
+
+
 def _stand_in() -> ModuleType:
     """Says that nothing compiled is there; functions that need it raise when they are called."""
     module = ModuleType(EXTENSION)
