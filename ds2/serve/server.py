@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -256,7 +255,7 @@ async def _serve(application: Application) -> None:
         timeout_graceful_shutdown=2,
     )
     try:
-        settings.load()  # a bad certificate is found before the model is loaded
+        _load(settings)  # a bad certificate is found before the model is loaded
         await application.start()
         server = Server(settings)
         server.application = application
@@ -264,11 +263,16 @@ async def _serve(application: Application) -> None:
         scheme = "http" if config.certificate is None else "https"
         log.info("ready", extra={"facts": {"url": f"{scheme}://{host}:{port}", "model": application.model.name}})
         await server.serve([listening])
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(f"{config.certificate}: cannot be used for TLS ({error})") from error
     finally:
         listening.close()
         application.stop()
+
+
+def _load(settings: uvicorn.Config) -> None:
+    try:
+        settings.load()
+    except OSError as error:  # ssl.SSLError is one
+        raise InputError(f"{settings.ssl_certfile}: cannot be used for TLS ({error})") from error
 
 
 def _listen(config: ServeConfig) -> socket.socket:
