@@ -9,7 +9,6 @@ transcripts that differ and streams left open must be 0.
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import random
@@ -17,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -188,8 +188,7 @@ def main() -> None:
     with subprocess.Popen([*command, "--set", "limits.rate=100000"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         url = json.loads(server.stderr.readline())["url"].replace("http", "ws")
-        with contextlib.suppress(OSError):
-            os.set_blocking(server.stderr.fileno(), False)
+        threading.Thread(target=server.stderr.read, daemon=True).start()
         try:
             asyncio.run(soak(server, url, recordings, arguments.minutes, arguments.streams))
         finally:

@@ -36,7 +36,8 @@ def serve(
     """
     try:
         from ds2.serve.config import read_serve_config
-        from ds2.serve.server import log_to_stderr, run
+        from ds2.serve.logs import log_to_stderr
+        from ds2.serve.server import run
     except ModuleNotFoundError as error:
         raise InputError(f"serve: {error.name} is not installed; pip install 'ds2[serve]'") from error
 

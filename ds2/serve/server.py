@@ -5,10 +5,8 @@ SIGTERM drains: /readyz says no, nobody new comes in, live streams get the final
 
 import asyncio
 import contextlib
-import json
 import logging
 import socket
-import sys
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -280,25 +278,6 @@ def _listen(config: ServeConfig) -> socket.socket:
         return socket.create_server((config.host, config.port), backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line: when, how bad, what, and the facts of it. What was said is never among them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
-        line = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps({**line, **getattr(record, "facts", {})}, ensure_ascii=False)
-
-
-def log_to_stderr() -> None:
-    """The server's own events, and what uvicorn warns of."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    log.setLevel(logging.INFO)
 
 
 def _since(began: float) -> dict[str, float]:

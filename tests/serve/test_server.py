@@ -268,3 +268,13 @@ def test_sigterm_gives_live_streams_their_final_results_over_tls(
     log = [json.loads(line) for line in errors.splitlines()]
     assert [line["event"] for line in log].count("stream") == 2
     assert text not in errors
+
+
+def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
+    """Some 130 bytes for each refusal, and a pipe holds 64 KB."""
+    server = start("--set", 'keys=["secret"]', "--set", "limits.rate=100000")
+    with httpx.Client() as client:
+        for _ in range(800):
+            assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401
+    assert server.get("/healthz") == "ok\n"
+    server.process.kill()
