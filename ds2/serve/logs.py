@@ -1,4 +1,4 @@
-"""The server's log: JSON lines on stderr, written by a thread: who reads them slowly, or not at all, holds up nobody."""
+"""The server's log: JSON lines on stderr, written by a thread, so that a slow reader holds up nobody."""
 
 import atexit
 import contextlib
