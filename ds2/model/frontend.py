@@ -56,6 +56,7 @@ class Frontend(nn.Module):
     word keeps its colour, and a stream can be normalised before its end is known.
     """
 
+    taper: Tensor
     mean: Tensor
     std: Tensor
     prior_power: Tensor
@@ -63,6 +64,8 @@ class Frontend(nn.Module):
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
+        window = torch.hann_window(config.window_samples, periodic=False, dtype=torch.float64)
+        self.register_buffer("taper", window / window.norm(), persistent=False)
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
         if config.power == "adaptive":
@@ -75,12 +78,11 @@ class Frontend(nn.Module):
 
     def log_spectrogram(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples, (B,) lengths -> (B, F, T) natural log of power, (B,) frames; not yet standardised."""
+        samples = torch.where(valid_mask(sample_lengths, samples.shape[1]), samples, 0.0)
         return self.log_frames(*self._framed(samples, sample_lengths)), self.frames(sample_lengths)
 
     def _framed(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) samples, (B,) lengths -> (B, T, window) frames and the (B, T) or (B, 1) power that normalises them."""
-        valid = valid_mask(sample_lengths, samples.shape[1])
-        samples = torch.where(valid, samples, 0.0)
+        """(B, N) samples, 0 behind the (B,) lengths -> (B, T, window) frames, (B, T) or (B, 1) power of them."""
         window, hop = self.config.window_samples, self.config.hop_samples
         frames = nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
         if self.config.power == "adaptive":
@@ -107,34 +109,34 @@ class Frontend(nn.Module):
 
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
-        rms = power.sqrt().unsqueeze(2)
-        window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
-        spectrum = torch.fft.rfft(frames / torch.where(rms > SILENCE, rms, 1.0) * (window / window.norm()))
-        features = (spectrum.real.square() + spectrum.imag.square() + POWER_FLOOR).log()
-        return features.transpose(1, 2)
+        spectrum = torch.fft.rfft(frames * self.taper.to(frames.dtype))
+        energy = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+        scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
+        return torch.addcmul(energy.new_tensor(POWER_FLOOR), energy, scale).log().transpose(1, 2)
 
     def standardised(self, features: Tensor) -> Tensor:
         """(B, F, T) -> (B, F, T) by the training set's mean and deviation."""
-        return (features - self.mean.unsqueeze(1)) / self.std.unsqueeze(1)
+        scale = self.std.reciprocal()
+        return torch.addcmul((-self.mean * scale).unsqueeze(1), features, scale.unsqueeze(1))
 
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 behind each utterance, (B,) frames."""
-        frames, power = self._framed(samples, sample_lengths)
         lengths = self.frames(sample_lengths)
-        if frames.numel() > CACHED and frames.device.type == "cpu":
-            return self._one_by_one(frames, power, lengths), lengths
-        features = self.standardised(self.log_frames(frames, power))
+        if 2 * samples.numel() > CACHED and samples.device.type == "cpu":
+            return self._one_by_one(samples, sample_lengths, lengths), lengths
+        features = self.standardised(self.log_spectrogram(samples, sample_lengths)[0])
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
         return torch.where(valid, features, 0.0), lengths
 
-    def _one_by_one(self, frames: Tensor, power: Tensor, lengths: Tensor) -> Tensor:
+    def _one_by_one(self, samples: Tensor, sample_lengths: Tensor, lengths: Tensor) -> Tensor:
         """What `forward` makes of a batch: a pass over tens of megabytes costs more than all the arithmetic."""
-        rows = []
-        for number, length in enumerate(lengths.tolist()):
-            row = self.log_frames(frames[number : number + 1, :length], power[number : number + 1, :length])
-            rows.append(self.standardised(row)[0].T)
-        features = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        return nn.functional.pad(features, (0, 0, 0, frames.shape[1] - features.shape[1])).transpose(1, 2)
+        frames = int(self.frames(torch.tensor(samples.shape[1])))
+        features = samples.new_zeros(len(samples), frames, self.config.bins)
+        for number, (count, length) in enumerate(zip(sample_lengths.tolist(), lengths.tolist(), strict=True)):
+            one = slice(number, number + 1)
+            found = self.log_frames(*self._framed(samples[one, :count], sample_lengths[one]))
+            features[number, :length] = self.standardised(found)[0].T
+        return features.transpose(1, 2)
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
         """Standardises by the (F,) mean and deviation of the training set's log-power."""
