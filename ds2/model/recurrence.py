@@ -5,26 +5,28 @@ layers takes longer than all else. Here it is one product over all time steps, b
 what they call is large enough for that not to matter.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 from ds2.model.normalization import CLIP
 
 
 class RNN(torch.autograd.Function):
-    """h_t = clipped_relu(x_t + U h_{t-1} + c)"""
+    """h_t = clipped_relu(x_t + U h_{t-1})"""
 
     @staticmethod
-    def forward(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """(T, B, H) input terms x, (B, H) h_0, (H, H) U, (H,) c -> (T + 1, B, H) h_0 to h_T."""
+    def forward(terms: Tensor, start: Tensor, weight: Tensor) -> Tensor:
+        """(T, B, H) input terms x, (B, H) h_0, (H, H) U -> (T + 1, B, H) h_0 to h_T."""
         states = terms.new_empty(len(terms) + 1, *start.shape)
-        states[0] = start
-        transposed, rows = weight.t(), states.unbind()
-        for term, before, after in zip((terms + bias).unbind(), rows[:-1], rows[1:], strict=True):
-            torch.addmm(term, before, transposed, out=after).clamp_(0.0, CLIP)
+        states[0] = before = start
+        transposed = weight.t()
+        for term, after in over_frames(terms, states[1:]):
+            before = torch.addmm(term, before, transposed, out=after).clamp_(0.0, CLIP)
         return states
 
     @staticmethod
@@ -38,37 +40,38 @@ class RNN(torch.autograd.Function):
         slopes = ((states[1:] > 0) & (states[1:] < CLIP)).to(grad.dtype)
         grad_terms = torch.empty_like(slopes)
         flowing = torch.zeros_like(grad[0])
-        rows = zip(grad[1:].unbind(), slopes.unbind(), grad_terms.unbind(), strict=True)
-        for own, slope, grad_term in reversed(list(rows)):
+        for own, slope, grad_term in reversed(list(over_frames(grad[1:], slopes, grad_terms))):
             torch.mul(flowing.add_(own), slope, out=grad_term)
             flowing = grad_term @ weight
-        return grad_terms, flowing + grad[0], over_time(grad_terms, states), grad_terms.sum((0, 1))
+        return grad_terms, flowing + grad[0], over_time(grad_terms, states)
 
 
 class GRU(torch.autograd.Function):
-    """r, z = sigmoid(x_t + U h_{t-1} + c);  n = tanh(x_t + r * (U_n h_{t-1} + c_n));  h_t = (1 - z) n + z h_{t-1}"""
+    """r, z = sigmoid(x_t + U h_{t-1});  n = tanh(x_t + r * (U_n h_{t-1} + c_n));  h_t = (1 - z) n + z h_{t-1}"""
 
     @staticmethod
     def forward(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (3H,) c -> (T + 1, B, H) h_0 to h_T; and for the
+        """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (H,) c_n -> (T + 1, B, H) h_0 to h_T; and for the
         backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n."""
         hidden = start.shape[1]
         states = terms.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
         gates, products = torch.empty_like(terms), torch.empty_like(states[1:])
-        transposed, rows, recurrent = weight.t(), states.unbind(), torch.empty_like(terms[0])
-        two = [2 * hidden, hidden]
-        recurrent_rz, recurrent_n = recurrent.split(two, 1)
-        for term, before, after, gate, product in zip(
-            terms.unbind(), rows[:-1], rows[1:], gates.unbind(), products.unbind(), strict=True
+        weight_rz, weight_n = weight[: 2 * hidden].t(), weight[2 * hidden :].t()
+        before = states[0]
+        for term_rz, term_n, gate_rz, r, z, n, product, after in over_frames(
+            terms[..., : 2 * hidden],
+            terms[..., 2 * hidden :],
+            gates[..., : 2 * hidden],
+            *gates.split(hidden, 2),
+            products,
+            states[1:],
         ):
-            torch.addmm(bias, before, transposed, out=recurrent)
-            product.copy_(recurrent_n)
-            term_rz, term_n = term.split(two, 1)
-            r, z, n = gate.split(hidden, 1)
-            torch.add(term_rz, recurrent_rz, out=gate[:, : 2 * hidden]).sigmoid_()
+            torch.addmm(term_rz, before, weight_rz, out=gate_rz).sigmoid_()
+            torch.addmm(bias, before, weight_n, out=product)
             torch.addcmul(term_n, r, product, out=n).tanh_()
             torch.lerp(n, before, z, out=after)
+            before = after
         return states, gates, products
 
     @staticmethod
@@ -86,23 +89,26 @@ class GRU(torch.autograd.Function):
         slope_z = torch.ops.aten.sigmoid_backward(states[:-1] - n, z)
         slope_r = torch.ops.aten.sigmoid_backward(products, r)
         grad_terms, grad_products = torch.empty_like(gates), torch.empty_like(products)
-        flowing = torch.zeros_like(grad[0])
+        grads_rz = grad_terms[..., : 2 * hidden]
         weight_rz, weight_n = weight[: 2 * hidden], weight[2 * hidden :]
-        parts = (grad[1:], slope_n, slope_z, slope_r, r, z, grad_terms, grad_products)
-        for own, by_n, by_z, by_r, reset, update, now, product in reversed(
-            list(zip(*(part.unbind() for part in parts), strict=True))
+        flowing = torch.zeros_like(grad[0])
+        parts = grad[1:], slope_n, slope_z, slope_r, r, z, grads_rz, *grad_terms.split(hidden, 2), grad_products
+        for own, by_n, by_z, by_r, reset, update, now_rz, now_r, now_z, now_n, product in reversed(
+            list(over_frames(*parts))
         ):
-            now_r, now_z, now_n = now.split(hidden, 1)
             flowing.add_(own)
             torch.mul(flowing, by_n, out=now_n)
             torch.mul(flowing, by_z, out=now_z)
             torch.mul(now_n, by_r, out=now_r)
             torch.mul(now_n, reset, out=product)
-            flowing = flowing.mul_(update).addmm_(now[:, : 2 * hidden], weight_rz).addmm_(product, weight_n)
-        grads_rz = grad_terms[..., : 2 * hidden]
+            flowing.mul_(update).addmm_(now_rz, weight_rz).addmm_(product, weight_n)
         grad_weight = torch.cat([over_time(grads_rz, states), over_time(grad_products, states)])
-        grad_bias = torch.cat([grads_rz.sum((0, 1)), grad_products.sum((0, 1))])
-        return grad_terms, flowing + grad[0], grad_weight, grad_bias
+        return grad_terms, flowing + grad[0], grad_weight, grad_products.sum((0, 1))
+
+
+def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The rows of all parts at the first time step, at the second, ..."""
+    return zip(*(part.unbind() for part in parts), strict=True)
 
 
 def over_time(grad: Tensor, states: Tensor) -> Tensor:
@@ -110,11 +116,17 @@ def over_time(grad: Tensor, states: Tensor) -> Tensor:
     return grad.view(-1, grad.shape[2]).t() @ states[:-1].flatten(0, 1)
 
 
-def rnn(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(T, B, H) input terms, (B, H) first state, (H, H), (H,) -> (T, B, H) states, in the precision of the weights."""
-    return torch.as_tensor(RNN.apply(terms.to(weight.dtype), start.to(weight.dtype), weight, bias)[1:])
+def rnn(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
+    """(T, B, D), (H, D) W, (H,) b, (B, H) h_0, (H, H) U, (H,) c -> (T, B, H), in the precision of U.
+
+    The input terms are W x_t + b.
+    """
+    terms = linear(x, weight, bias + c).to(c.dtype)
+    return torch.as_tensor(RNN.apply(terms, start.to(c.dtype), recurrent_weight)[1:])
 
 
-def gru(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """As `rnn`, of (T, B, 3H) terms, (3H, H) and (3H,)."""
-    return torch.as_tensor(GRU.apply(terms.to(weight.dtype), start.to(weight.dtype), weight, bias)[0][1:])
+def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
+    """As `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,)."""
+    c_rz, c_n = c.split([2 * start.shape[1], start.shape[1]])
+    terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)])).to(c.dtype)
+    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n)[0][1:])

@@ -101,8 +101,9 @@ class Direction(nn.Module):
         return layers if self.cell == "lstm" else layers[0]
 
     def _by_hand(self, x: Tensor, weight: Tensor, bias: Tensor, state: Tensor) -> Tensor:
-        terms = nn.functional.linear(x.transpose(0, 1), weight, bias)
-        return BY_HAND[self.cell](terms, state, self.recurrent_weight, self.recurrent_bias).transpose(0, 1)
+        recur = BY_HAND[self.cell]
+        states = recur(x.transpose(0, 1), weight, bias, state, self.recurrent_weight, self.recurrent_bias)
+        return states.transpose(0, 1)
 
 
 class BNLSTMDirection(nn.Module):
