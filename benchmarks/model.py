@@ -21,7 +21,6 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.presets import PRESETS
 from ds2.model.streaming import StreamingModel
 
-SECONDS = 8.0  # of each utterance
 UTTERANCES = {"ds2-research": 4, "ds2-deploy": 4, "ds2-small": 16, "ds2-tiny": 16}
 OUTPUTS = 29
 STREAMS = (1, 4, 16)
@@ -72,21 +71,24 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=sorted(PRESETS), default=sorted(PRESETS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each utterance")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     gc.disable()
-    print("| model | utterances of 8 s | ours | bare stack | time, ours / bare | torchaudio DeepSpeech |")
+    print(
+        f"| model | utterances of {arguments.seconds:g} s | ours | bare stack | time, ours / bare | torchaudio DeepSpeech |"
+    )
     print("|---|---|---|---|---|---|")
     for name in arguments.models:
-        compare(name, arguments.repeats)
+        compare(name, arguments.repeats, arguments.seconds)
     print("\n| streaming model | streams | one step of 40 ms of each, ms | share of real time |\n|---|---|---|---|")
     for name in arguments.models:
         stream(name)
 
 
-def compare(name: str, repeats: int) -> None:
+def compare(name: str, repeats: int, length: float) -> None:
     config, size = PRESETS[name], UTTERANCES[name]
-    frames = round(SECONDS / config.frontend.hop)
+    frames = round(length / config.frontend.hop)
     features, lengths = torch.randn(size, config.frontend.bins, frames), torch.full((size,), frames)
     ours, bare = AcousticModel(config, OUTPUTS), Bare(config)
     functional()  # makes torchaudio importable beside a CPU-only torch
@@ -99,7 +101,7 @@ def compare(name: str, repeats: int) -> None:
         "torchaudio": step_of(theirs, lambda: theirs(features.transpose(1, 2).unsqueeze(1))),
     }
     times = in_turn(passes, repeats)
-    speeds = {which: size * SECONDS / seconds for which, seconds in times.items()}
+    speeds = {which: size * length / seconds for which, seconds in times.items()}
     print(
         f"| {name} | {size} | {speeds['ours']:.1f} | {speeds['bare']:.1f} | {times['ours'] / times['bare']:.2f} | "
         f"{speeds['torchaudio']:.1f} |",
