@@ -75,9 +75,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     gc.disable()
-    print(
-        f"| model | utterances of {arguments.seconds:g} s | ours | bare stack | time, ours / bare | torchaudio DeepSpeech |"
-    )
+    heard = f"utterances of {arguments.seconds:g} s"
+    print(f"| model | {heard} | ours | bare stack | time, ours / bare | torchaudio DeepSpeech |")
     print("|---|---|---|---|---|---|")
     for name in arguments.models:
         compare(name, arguments.repeats, arguments.seconds)
