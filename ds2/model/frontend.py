@@ -56,7 +56,6 @@ class Frontend(nn.Module):
     word keeps its colour, and a stream can be normalised before its end is known.
     """
 
-    taper: Tensor
     mean: Tensor
     std: Tensor
     prior_power: Tensor
@@ -64,8 +63,6 @@ class Frontend(nn.Module):
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
-        window = torch.hann_window(config.window_samples, periodic=False, dtype=torch.float64)
-        self.register_buffer("taper", window / window.norm(), persistent=False)
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
         if config.power == "adaptive":
@@ -109,7 +106,8 @@ class Frontend(nn.Module):
 
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
-        spectrum = torch.fft.rfft(frames * self.taper.to(frames.dtype))
+        window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
+        spectrum = torch.fft.rfft(frames * (window / window.norm()))
         energy = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
         return torch.addcmul(energy.new_tensor(POWER_FLOOR), energy, scale).log().transpose(1, 2)
