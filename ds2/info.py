@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import Bundle
+from ds2.bundle import Bundle, locate
 from ds2.data.manifest import read_manifest, summary
 from ds2.errors import InputError
 
@@ -12,11 +12,12 @@ CHARACTERS = 29  # outputs of a model of English characters: blank, space, apost
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors) or a manifest (.jsonl, .json).
+    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json).
 
     Raises:
         InputError: it is neither, or damaged.
     """
+    path = locate(path)
     if path.suffix == ".safetensors":
         return describe_bundle(path)
     if path.suffix in (".jsonl", ".json"):
@@ -69,7 +70,7 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 def describe_bundle(path: Path) -> str:
     bundle = Bundle.load(path)
-    config, training = bundle.metadata["config"], bundle.metadata.get("training", {})
+    sections = ("config", "decoder", "training")
     parameters: dict[str, int] = {}
     for name, tensor in bundle.weights.items():
         layer = ".".join(part for part in name.split(".")[:2] if not part.endswith(("weight", "bias")))
@@ -77,11 +78,16 @@ def describe_bundle(path: Path) -> str:
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
         f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
-        *(f"config.{key}: {value}" for key, value in _flat(config)),
-        *(f"training.{key}: {value}" for key, value in _flat(training)),
+        *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
+        *_describe_language_model(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
     return "\n".join(lines)
+
+
+def _describe_language_model(bundle: Bundle) -> list[str]:
+    about = bundle.metadata.get("language_model")
+    return [f"language model: {about['order']}-gram, {len(about['words']):,} words"] if about else []
 
 
 def describe_manifest(path: Path) -> str:

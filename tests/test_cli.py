@@ -245,6 +245,7 @@ def test_info_of_bundle_manifest_and_anything_else(
     _, manifest, _ = run("info", spoken_digits(5))
     assert "5 utterances" in manifest
     assert "1 speakers" in manifest
+    assert "decoder.lm_weight: " in run("info", "english")[1]
     assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
     assert_refused(run("info"), "name a bundle")
 

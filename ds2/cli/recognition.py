@@ -156,7 +156,7 @@ def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
     Example: ds2 info data/train.jsonl
 
     Args:
-        path: The bundle or the manifest.
+        path: The bundle, a file or the name of one in the package, or the manifest.
         model: Instead of a file: ds2-research, ds2-deploy, ds2-small or ds2-tiny.
     """
     from ds2.info import describe, describe_model

@@ -69,7 +69,9 @@ class BatchedDecoder(BeamDecoder):
         super().__init__(config, lexicon, lm, lm_words)
         self._order = lm.order if lm is not None else 1
         self._kind, self._space = int(self._whole[kernels.LM_KIND]), int(self._whole[kernels.SPACE])
-        self._bonus, self._unknown_score = float(self._real[kernels.BONUS]), float(self._real[kernels.UNKNOWN_SCORE])
+        self._bonus = float(self._real[kernels.BONUS])
+        self._unknown_score = float(self._real[kernels.UNKNOWN_SCORE])
+        self._unknown_letter = float(self._real[kernels.UNKNOWN_LETTER])
         self._spells = len(self._lexicon[3]) > 1 and self._kind != kernels.TOKENS
         self._device: torch.device | None = None  # where the tables are
 
@@ -175,7 +177,9 @@ class BatchedDecoder(BeamDecoder):
         if not self._spells:
             return torch.zeros_like(beam.gains), beam.lm, beam.node
         node, hoped = self._words.step(beam.node, labels), self._words.hoped(beam.node)
-        unknown = -math.inf if self.config.closed else torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score)
+        unknown = torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score) + self._unknown_letter
+        if self.config.closed:
+            unknown = unknown.fill_(-math.inf)
         gain = torch.where(node == OUTSIDE, unknown, self._words.hoped(node)) - hoped
         end_gain, end_lm = self._end_word(beam.lm[..., 0], beam.node[..., 0])
         space = labels == self._space

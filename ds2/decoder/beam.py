@@ -38,7 +38,8 @@ class BeamConfig:
     blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: look at every frame
     lm_weight: float = 0.7  # of the language model's natural log-probability
     word_bonus: float = 1.5  # nats for each word, or token of a token model
-    unknown_score: float = -10.0  # nats for a word that the lexicon does not hold
+    unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
+    unknown_letter_score: float = -1.5  # and for each of its letters from where no word of the lexicon begins like it
     closed: bool = False  # only the lexicon's words are found
     best: int = 1  # hypotheses returned
 
@@ -90,7 +91,9 @@ class BeamDecoder:
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self._numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-        word_bonus, unknown_score = (config.word_bonus, config.unknown_score) if lm is not None else (0.0, 0.0)
+        word_bonus, unknown, letter = 0.0, 0.0, 0.0
+        if lm is not None:
+            word_bonus, unknown, letter = config.word_bonus, config.unknown_score, config.unknown_letter_score
         self._lexicon, self._boosts, most = NO_LEXICON, np.zeros(0), max(0.0, word_bonus)
         if lexicon is not None:
             gains = lexicon.boosts if lm is None else lexicon.boosts + config.lm_weight * lm.arrays[2][self._numbers]
@@ -101,8 +104,8 @@ class BeamDecoder:
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
         at_end = max(0.0, word_bonus) + max(0.0, self._boosts.max(initial=0.0))
         self._real = np.array([
-            config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown_score, skip,
-            most, at_end,
+            config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown, letter,
+            skip, most, at_end,
         ])  # fmt: skip
 
     def begin(self) -> BeamStream:

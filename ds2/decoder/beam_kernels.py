@@ -39,7 +39,7 @@ BEFORE, RUN_START, RUN_END = range(3)
 ENTRIES, NODES, RUNS, FRAME, LOOKUPS = range(5)
 # Settings
 WIDTH, MAX_SYMBOLS, SPACE, CLOSED, LM_KIND = range(5)
-CUMULATIVE, THRESHOLD, LM_WEIGHT, BONUS, UNKNOWN_SCORE, SKIP, MOST, MOST_AT_END = range(8)
+CUMULATIVE, THRESHOLD, LM_WEIGHT, BONUS, UNKNOWN_SCORE, UNKNOWN_LETTER, SKIP, MOST, MOST_AT_END = range(9)
 
 
 @njit(nogil=True, cache=True)
@@ -270,7 +270,9 @@ def _extend(i, symbol, entries, reals, counters, whole, real, lm, lexicon, boost
     node = _step(lexicon, node, symbol)
     if node != OUTSIDE:
         return True, ahead[node] - ahead[before], state, node
-    gain = real[UNKNOWN_SCORE] - ahead[before] if before != OUTSIDE else 0.0
+    gain = real[UNKNOWN_LETTER]
+    if before != OUTSIDE:
+        gain += real[UNKNOWN_SCORE] - ahead[before]
     return whole[CLOSED] == 0, gain, state, node
 
 

@@ -55,7 +55,9 @@ def test_an_unlimited_search_weighs_every_string_the_same(name: str, closed: boo
     problem = PROBLEMS[name]
     if closed and (not problem or problem[0] is None):
         pytest.skip("a closed search needs a lexicon")
-    config = dataclasses.replace(EXHAUSTIVE, closed=closed, lm_weight=0.8, word_bonus=0.6, unknown_score=-2.0)
+    config = dataclasses.replace(
+        EXHAUSTIVE, closed=closed, lm_weight=0.8, word_bonus=0.6, unknown_score=-2.0, unknown_letter_score=-0.3
+    )
     for seed in range(0, 60, 6):
         given_ = batch(seed, [5, 3, 0, 1, 4])
         found, wanted = BatchedDecoder(config, *problem)(*given_), BeamDecoder(config, *problem)(*given_)

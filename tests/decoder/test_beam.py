@@ -225,10 +225,16 @@ def test_lexicon_finds_the_best_string_of_whole_words(seed: int, frames: int) ->
     assert {hypothesis.tokens: math.exp(hypothesis.score) for hypothesis in found} == pytest.approx(allowed)
 
 
+def letters_outside(word: str) -> int:
+    """How many letters of a word lie behind the longest beginning that it shares with a word of the lexicon."""
+    return sum(not any(known.startswith(word[:end]) for known in SPELLINGS) for end in range(1, len(word) + 1))
+
+
 def gain_of_words(tokens: tuple[int, ...], config: BeamConfig) -> float:
     """What language model and bonuses give to a label string, by asking the model about the whole sentence."""
     words = [word for word in words_of(tokens) if word]
     unknown = sum(word not in SPELLINGS for word in words) * config.unknown_score
+    unknown += sum(map(letters_outside, words)) * config.unknown_letter_score
     known = [word if word in SPELLINGS else "<unk>" for word in words]
     return config.lm_weight * LM.score(known) + config.word_bonus * len(words) + unknown
 
@@ -237,7 +243,7 @@ def gain_of_words(tokens: tuple[int, ...], config: BeamConfig) -> float:
 @given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
 def test_language_model_weighs_every_string_as_the_formula_says(seed: int, frames: int, closed: bool) -> None:
     log_probs = random_log_probs(seed, frames, 4)
-    config = dataclasses.replace(CLOSED, closed=closed, unknown_score=-2.0)
+    config = dataclasses.replace(CLOSED, closed=closed, unknown_score=-2.0, unknown_letter_score=-0.3)
     expected = {
         tokens: p * math.exp(gain_of_words(tokens, config))
         for tokens, p in enumerate_strings(log_probs).items()
