@@ -14,7 +14,8 @@ python recipes/synthetic/prepare.py --output "$recipe/data/synthetic" --hours 2.
 ds2 train "$recipe/train.toml" --output "$recipe/runs/english"
 python recipes/speechocean762/halve.py "$recipe/runs/english/best.safetensors" "$recipe/runs/half.safetensors"
 
-python "$recipe/sentences.py" "$real/train.jsonl" recipes/synthetic/english.txt > "$recipe/runs/sentences.txt"
-ds2 lm build "$recipe/runs/sentences.txt" -o "$recipe/runs/lm.arpa.gz" --order 3 --prune 0 0 1
+recipes/english/texts.sh
+python "$recipe/sentences.py" "$real/train.jsonl" "$recipe/data/texts.txt" > "$recipe/runs/sentences.txt"
+ds2 lm build "$recipe/runs/sentences.txt" -o "$recipe/runs/lm.arpa.gz" --order 3 --prune 0 1 1 --vocabulary 40000
 ds2 tune-decoder "$real/dev.jsonl" --model "$recipe/runs/half.safetensors" --lm "$recipe/runs/lm.arpa.gz" --closed \
     --output ds2/models/english.safetensors --picture "$recipe/decoder.png"

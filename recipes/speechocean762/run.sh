@@ -14,8 +14,9 @@ ds2 train "$recipe/train.toml" --output "$runs/synthetic" --set epochs=3 \
 ds2 train "$recipe/train.toml" --output "$runs/read" --set "start_from='runs/synthetic/best.safetensors'" \
     --set sortagrad=false --set optimizer.learning_rate=1.5e-3
 
-python recipes/english/sentences.py "$recipe/data/train.jsonl" recipes/synthetic/english.txt > "$runs/sentences.txt"
-ds2 lm build "$runs/sentences.txt" -o "$runs/lm.arpa.gz" --order 3 --prune 0 0 1
+recipes/english/texts.sh
+python recipes/english/sentences.py "$recipe/data/train.jsonl" recipes/english/data/texts.txt > "$runs/sentences.txt"
+ds2 lm build "$runs/sentences.txt" -o "$runs/lm.arpa.gz" --order 3 --prune 0 1 1 --vocabulary 40000
 ds2 tune-decoder "$recipe/data/dev.jsonl" --model "$runs/read/best.safetensors" --lm "$runs/lm.arpa.gz" --closed \
     --output "$runs/tuned.safetensors"
 ds2 eval "$recipe/data/dev.jsonl" --model "$runs/tuned.safetensors" --beam 0
