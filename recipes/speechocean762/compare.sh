@@ -22,5 +22,5 @@ for name in plain augmented pretrained; do
     echo "$name:"
     ds2 eval recipes/speechocean762/data/dev.jsonl --model "$runs/compare_$name/best.safetensors" --beam 0
     ds2 eval recipes/speechocean762/data/dev.jsonl --model "$runs/compare_$name/best.safetensors" \
-        --lm "$runs/lm.arpa.gz" --lm-weight 0.8 --word-bonus 1.0
+        --lm "$runs/lm.arpa.gz" --lm-weight 0.45 --word-bonus 0.25
 done
