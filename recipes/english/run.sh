@@ -7,9 +7,9 @@ recipe=recipes/english
 real=$recipe/data/real
 
 [ -e "$real/dev.jsonl" ] ||
-    python recipes/speechocean762/prepare.py --speechocean762 "$1" --kathleen "$2" --output "$real" --rate 8000
+    python recipes/speechocean762/prepare.py --speechocean762 "$1" --kathleen "$2" --output "$real"
 [ -e recipes/digits/data/small.jsonl ] || python recipes/digits/prepare.py --output recipes/digits/data
-python recipes/synthetic/prepare.py --output "$recipe/data/synthetic" --hours 2.4 --rate 8000
+recipes/speechocean762/synthetic.sh
 
 ds2 train "$recipe/train.toml" --output "$recipe/runs/english"
 python recipes/speechocean762/halve.py "$recipe/runs/english/best.safetensors" "$recipe/runs/half.safetensors"

@@ -1,8 +1,8 @@
 """Sentences from three packages of Debian, for the language model: Jane Austen's novels, WordNet's examples, fortunes.
 
-    apt-get download r-cran-janeaustenr wordnet-base fortunes
-    for package in *.deb; do dpkg-deb -x "$package" FOLDER; done
-    python recipes/english/texts.py FOLDER > texts.txt
+apt-get download r-cran-janeaustenr wordnet-base fortunes
+for package in *.deb; do dpkg-deb -x "$package" FOLDER; done
+python recipes/english/texts.py FOLDER > texts.txt
 """
 
 import re

@@ -4,13 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 recipe=recipes/speechocean762 runs=recipes/speechocean762/runs
-spoken=$PWD/recipes/synthetic/data/english
 
 [ -e "$recipe/data/dev.jsonl" ] || python "$recipe/prepare.py" --speechocean762 "$1" --output "$recipe/data"
-[ -e "$spoken/train.jsonl" ] || python recipes/synthetic/prepare.py --output "$spoken" --hours 5.5
-
-ds2 train "$recipe/train.toml" --output "$runs/synthetic" --set epochs=3 \
-    --set "data.train=['$spoken/train.jsonl']" --set "data.dev='$spoken/dev.jsonl'"
+recipes/speechocean762/synthetic.sh
 ds2 train "$recipe/train.toml" --output "$runs/read" --set "start_from='runs/synthetic/best.safetensors'" \
     --set sortagrad=false --set optimizer.learning_rate=1.5e-3
 

@@ -1,0 +1,58 @@
+"""The texts of the English language model: sentences out of three formats."""
+
+import importlib.util
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "english"
+
+
+@pytest.fixture(scope="module")
+def texts() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("english_texts", RECIPE / "texts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sentences_are_cut_normalised_and_chosen(texts: ModuleType) -> None:
+    text = (
+        'Mr. Bennet _came_ home. [Illustration] "Is it so?"\nIt was 1813; no. They would\nnot say\n\nWhy? Ça va bien là'
+    )
+    assert list(texts.sentences(text)) == ["mister bennet came home", "is it so", "they would not say"]
+
+
+def r_object(*lines: str) -> bytes:
+    """As R keeps a character vector in a package's data."""
+    strings = (b"\x00\x04\x00\x09" + len(line).to_bytes(4, "big") + line.encode("ascii") for line in lines)
+    values = b"X\n\x00\x00\x00\x02" + b"".join(strings)
+    return len(values).to_bytes(4, "big") + zlib.compress(values)
+
+
+def test_novels_are_read_from_all_objects(texts: ModuleType, tmp_path: Path) -> None:
+    data = tmp_path / "usr/lib/R/site-library/janeaustenr/data"
+    data.mkdir(parents=True)
+    (data / "Rdata.rdb").write_bytes(r_object("It is a truth", "", "universally") + r_object("acknowledged"))
+    assert texts.novels(tmp_path) == "It is a truth\n\nuniversally\nacknowledged"
+
+
+def test_examples_are_what_is_quoted(texts: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "usr/share/wordnet"
+    folder.mkdir(parents=True)
+    (folder / "data.verb").write_text('0 29 v 01 breathe 0 | draw air; "I can breathe"; "she breathed hard"\n')
+    assert texts.examples(tmp_path) == "I can breathe\n\nshe breathed hard"
+
+
+def test_fortunes_come_without_who_said_them(texts: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "usr/share/games/fortunes"
+    folder.mkdir(parents=True)
+    (folder / "wisdom").write_text("Know thyself.\n\t\t-- Thales\n%\nNothing in excess.\n")
+    (folder / "wisdom.dat").write_bytes(b"\x00\xff")
+    (folder / "wisdom.u8").symlink_to("wisdom")
+    assert list(texts.sentences(texts.fortunes(tmp_path))) == ["nothing in excess"]
+    assert "Thales" not in texts.fortunes(tmp_path)
