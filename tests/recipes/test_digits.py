@@ -1,8 +1,8 @@
 """The digits recipe: what is held out is held out, and the bundled model holds what the README says."""
 
-import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +17,8 @@ DIGITS = Path(__file__).parents[2] / "recipes" / "digits"
 
 
 @pytest.fixture(scope="module")
-def prepare() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("prepare", DIGITS / "prepare.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def prepare(recipe_script: Callable[[str], ModuleType]) -> ModuleType:
+    return recipe_script("digits/prepare")
 
 
 def test_recordings_are_complete_and_small(prepare: ModuleType) -> None:

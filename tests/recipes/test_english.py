@@ -1,23 +1,16 @@
 """The texts of the English language model: sentences out of three formats."""
 
-import importlib.util
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "english"
-
 
 @pytest.fixture(scope="module")
-def texts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("english_texts", RECIPE / "texts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def texts(recipe_script: Callable[[str], ModuleType]) -> ModuleType:
+    return recipe_script("english/texts")
 
 
 def test_sentences_are_cut_normalised_and_chosen(texts: ModuleType) -> None:

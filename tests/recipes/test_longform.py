@@ -1,6 +1,5 @@
 """The long-form recipe: joins are where it says, and alignment finds them."""
 
-import importlib.util
 import itertools
 import json
 import subprocess
@@ -17,15 +16,6 @@ from ds2.data.manifest import Utterance, write_manifest
 from ds2.recognizer import Recognizer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "longform"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"longform_{name}", RECIPE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -58,8 +48,8 @@ def test_joined_recordings_hold_their_utterances_one_speaker_each(prepared: Path
         assert all(0.29 < pause < 1.51 for pause in pauses)
 
 
-def test_the_joins_are_found_by_alignment(prepared: Path) -> None:
-    join_errors: Callable[..., list[float]] = load("measure").join_errors
+def test_the_joins_are_found_by_alignment(prepared: Path, recipe_script: Callable[[str], ModuleType]) -> None:
+    join_errors: Callable[..., list[float]] = recipe_script("longform/measure").join_errors
     rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()][:4]
     errors = join_errors(Recognizer.load(device="cpu"), prepared / "joined" / rows[0]["name"], rows)
     assert len(errors) == 4

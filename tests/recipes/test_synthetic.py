@@ -1,8 +1,7 @@
 """The synthetic recipe: what is held out is held out, blocks are made once, words have their times."""
 
-import importlib.util
 import random
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,19 +12,12 @@ from ds2.corpus.synthesis import installed
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "synthetic"
 needs_espeak = pytest.mark.skipif(not installed("espeak-ng"), reason="espeak-ng is not installed")
 
 
 @pytest.fixture(scope="module")
-def prepare() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("synthetic_prepare", RECIPE / "prepare.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["synthetic_prepare"] = module  # where its dataclass looks itself up
-    spec.loader.exec_module(module)
-    return module
+def prepare(recipe_script: Callable[[str], ModuleType]) -> ModuleType:
+    return recipe_script("synthetic/prepare")
 
 
 def test_texts_and_voices_of_the_splits_are_disjoint(prepare: ModuleType) -> None:
