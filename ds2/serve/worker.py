@@ -87,6 +87,8 @@ class Worker:
             return [self._fail(number, str(error))]
         except Full as error:
             return [self._fail(number, f"sound came faster than it could be recognised: {error}")]
+        if not stream.spans:
+            self._forget(number)
         return [Result(number, 0.0, events)] if events else []
 
     def work(self, batch: Sequence[Work[Chunk]], now: float) -> Report:

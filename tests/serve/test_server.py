@@ -118,6 +118,19 @@ def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
     asyncio.run(visit())
 
 
+def test_a_stream_that_ends_behind_a_reset_makes_room_for_the_next(strict: RunningServer) -> None:
+    """One more than there is room for, one after the other."""
+
+    async def conversation(socket: ClientConnection) -> None:
+        for message in (bytes(8000), {"reset": 1}, {"eof": 1}):
+            await tell(socket, message)
+            await hear(socket)
+        assert (await close_code(socket))[0] == 1000
+
+    for _ in range(3):
+        speak(strict.live, conversation, additional_headers=KEY)
+
+
 def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
 

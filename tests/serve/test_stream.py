@@ -222,6 +222,19 @@ def test_nothing_at_all(setup: Setup) -> None:
     assert clients.finals == {}
 
 
+def test_streams_that_end_with_nothing_to_hear_leave_their_slots(setup: Setup) -> None:
+    """Behind a reset, or without a whole sample, no step of the model follows the end."""
+    clients = Clients(setup)
+    for stream in range(9):  # one more than there are slots
+        clients.tell(Open(stream, StreamConfig()))
+        clients.tell(Sound(stream, bytes(1 + 4000 * (stream % 2))))
+        clients.tell(End(stream, last=False))
+        clients.finish()
+        clients.tell(End(stream))
+    assert clients.failed == {}
+    assert clients.worker.streams == {}
+
+
 def test_what_was_heard_is_told(setup: Setup) -> None:
     clients = Clients(setup)
     say(clients, 0, bytes(2 * 8000 * 3), StreamConfig(), 1000)
