@@ -63,13 +63,25 @@ class Span:
     def __init__(self, setup: Setup, start: float):
         self.setup, self.start = setup, start  # seconds
         self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
-        self.position = self.received = 0  # frames; samples
+        self.position = self.advanced = 0  # frames cut into chunks; frames of which the log_probs have come
+        self.received = 0  # samples
         self.length = UNENDED  # frames
         self.last = False
 
     @property
     def ended(self) -> bool:
         return self.length != UNENDED
+
+    @property
+    def frames(self) -> int:
+        """Front-end frames after which all log_probs have come out; some lie behind the end."""
+        model = self.setup.model
+        return (model.outputs(self.length) + model.delay) * model.stride if self.length else 0
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to come."""
+        return self.ended and self.advanced >= self.frames
 
     def feed(self, samples: np.ndarray) -> None:
         self.waiting = np.concatenate([self.waiting, samples])
@@ -86,13 +98,13 @@ class Span:
 
     def _chunk(self) -> Chunk | None:
         model, config = self.setup.model, self.setup.config
-        needed = (model.outputs(self.length) + model.delay) * model.stride - self.position if self.ended else 0
+        needed = self.frames - self.position if self.ended else 0
         frames = config.chunk_frames
         if needed > frames or len(self.waiting) >= model.samples(config.long_chunk_frames):
             frames = config.long_chunk_frames
         size = model.samples(frames)
         if self.ended:
-            if needed <= 0 or self.length == 0:
+            if needed <= 0:
                 return None
             self.waiting = np.pad(self.waiting, (0, max(0, size - len(self.waiting))))
         if len(self.waiting) < size:
@@ -102,17 +114,12 @@ class Span:
         self.position += frames
         return chunk
 
-    def rows(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
-        """Those of a chunk's log_probs that lie within the span."""
+    def advance(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
+        """Takes the log_probs of the next chunk, gives those that lie within the span."""
         model = self.setup.model
+        self.advanced += (len(chunk.samples) - model.overlap) // model.hop
         first = chunk.position // model.stride - model.delay
         return log_probs[max(0, -first) : max(0, model.outputs(chunk.length) - first)]
-
-    def done(self, chunk: Chunk) -> bool:
-        """Whether no more follows behind this chunk."""
-        frames = (len(chunk.samples) - self.setup.model.overlap) // self.setup.model.hop
-        model = self.setup.model
-        return self.ended and chunk.position + frames >= (model.outputs(self.length) + model.delay) * model.stride
 
 
 class LiveStream:
@@ -154,25 +161,22 @@ class LiveStream:
             self.resampler = self._resampler()
         return chunks
 
-    def empty_ends(self) -> list[Event]:
-        """The ends of spans in which there was nothing to hear."""
+    def ends(self) -> list[Event]:
+        """The ends of spans to which nothing more is to come, as of those in which there was nothing to hear."""
         events: list[Event] = []
-        while self.spans and self.spans[0].length == 0:
+        while self.spans and self.spans[0].done:
             events += self._end_span()
         return events
 
     def advance(self, chunk: Chunk, log_probs: Tensor, now: float) -> list[Event]:
         """Takes the model's (k, V) log_probs of a chunk, in the order of the chunks."""
-        span = self.spans[0]
-        rows = span.rows(chunk, log_probs)
+        rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
         if len(rows):
             self.setup.beam.step([self.search], [rows])
             self.frames += len(rows)
             events += self._heard(rows, now)
-        if span.done(chunk):
-            events += self._end_span() + self.empty_ends()
-        return events
+        return events + self.ends()
 
     def _heard(self, rows: Tensor, now: float) -> list[Event]:
         blank = np.exp(rows[:, 0].numpy())

@@ -80,7 +80,7 @@ class Worker:
             if isinstance(command, Sound):
                 chunks, events = stream.feed(command.data), []
             else:
-                chunks, events = stream.end(command.last), stream.empty_ends()
+                chunks, events = stream.end(command.last), stream.ends()
             for chunk in chunks:
                 self.dispatcher.add(Work(number, len(chunk.samples), chunk, now))
         except InputError as error:

@@ -12,8 +12,13 @@ import torch
 from serve.conftest import recordings
 
 from ds2.bundle import locate
+from ds2.decoder.beam import BeamDecoder
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.model.slots import SlotModel
 from ds2.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
@@ -32,6 +37,7 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
+from ds2.text import BLANK, Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +239,27 @@ def test_streams_that_end_with_nothing_to_hear_leave_their_slots(setup: Setup) -
         clients.tell(End(stream))
     assert clients.failed == {}
     assert clients.worker.streams == {}
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> None:
+    """With the last frame of a chunk too, which has been heard, or (`early`) waits, when the end comes."""
+    layer = ConvolutionConfig(2, (5, 5), (2, 3), lookahead=0)
+    config = ModelConfig(
+        FrontendConfig(8000, power="adaptive"), (layer,), recurrent_layers=1, hidden=4, bidirectional=False
+    )
+    model = SlotModel(AcousticModel(config, 3), 1)
+    assert model.delay == 0
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    lengths = range(20, 38)
+    for frames in lengths:
+        clients.tell(Open(frames, StreamConfig()))
+        clients.tell(Sound(frames, bytes(2 * model.samples(frames))))
+        if not early:
+            clients.finish()
+        clients.tell(End(frames))
+        clients.finish()
+    assert clients.ended == list(lengths)
 
 
 def test_what_was_heard_is_told(setup: Setup) -> None:
