@@ -125,7 +125,7 @@ class Span:
 class LiveStream:
     """A stream from its first byte to its last result."""
 
-    last_label: int | None  # frame of the span
+    labels: tuple[int, int] | None  # the frames of the span with the utterance's first label and its last
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
@@ -182,7 +182,8 @@ class LiveStream:
         blank = np.exp(rows[:, 0].numpy())
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
-            self.last_label = self.frames - len(rows) + int(labels[-1])
+            first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))
+            self.labels = first if self.labels is None else self.labels[0], last
         if self._pause_ends():
             return self._finish_utterance()
         if now - self.shown_at >= self.setup.config.partial_every and (self.behind or blank.min() < NOTHING_NEW):
@@ -191,12 +192,12 @@ class LiveStream:
         return []
 
     def _pause_ends(self) -> bool:
-        if not self.config.endpoints or self.last_label is None:
+        if not self.config.endpoints or self.labels is None:
             return False
         config, second = self.setup.config, 1 / self.setup.frame_seconds
-        long = self.frames - self.utterance_start > config.long_utterance * second
-        pause = config.short_pause if long else config.pause
-        return self.frames - 1 - self.last_label >= pause * second
+        first, last = self.labels  # silence before the first makes no utterance long
+        pause = config.short_pause if self.frames - first > config.long_utterance * second else config.pause
+        return self.frames - 1 - last >= pause * second
 
     def _partial(self, now: float) -> list[Event]:
         self.behind = False
@@ -229,7 +230,7 @@ class LiveStream:
     def _begin_utterance(self, frame: int) -> None:
         self.search = self.setup.beam.begin()
         self.utterance_start = frame  # of the span
-        self.last_label = None  # frame
+        self.labels = None
         self.behind, self.shown = False, ""  # whether frames came that no partial result shows yet
 
     def _end_span(self) -> list[Event]:

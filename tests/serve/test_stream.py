@@ -159,6 +159,21 @@ def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
     assert len(clients.finals[0]) == 1
 
 
+def test_silence_before_an_utterance_does_not_make_it_long(setup: Setup) -> None:
+    """In a long one the short pauses between these words would be ends."""
+    text, samples = next(recordings(1))
+    clients = Clients(setup)
+    say(clients, 0, bytes(2 * 8000 * 20) + samples.tobytes(), StreamConfig(), 1600)
+    assert [final.transcript.text for final in clients.finals[0]] == [text]
+
+
+def test_a_short_pause_ends_a_long_utterance(setup: Setup) -> None:
+    spoken = dict(recordings(12))  # 26 s
+    clients = Clients(setup)
+    say(clients, 0, np.concatenate(list(spoken.values())).tobytes(), StreamConfig(), 1600)
+    assert len(clients.finals[0]) > 1
+
+
 def test_silence_says_nothing(setup: Setup) -> None:
     clients = Clients(setup)
     say(clients, 0, bytes(2 * 8000 * 5), StreamConfig(), 1000)
