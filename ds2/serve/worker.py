@@ -60,9 +60,10 @@ class Worker:
                 for command in connection.recv():
                     results += self.obey(command, time.monotonic())
                 timeout = 0.0
-            if results:
+            batch = self.dispatcher.take(time.monotonic())
+            if results or not batch:  # commands are always answered: the other end then knows that nothing hangs
                 connection.send(Report(results))
-            if batch := self.dispatcher.take(time.monotonic()):
+            if batch:
                 connection.send(self.work(batch, time.monotonic()))
 
     def obey(self, command: Command, now: float) -> list[Result]:

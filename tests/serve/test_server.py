@@ -241,6 +241,38 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
     asyncio.run(asyncio.wait_for(visit(), 60))
 
 
+def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
+    """Sound too short for a step, on the other hand, is no sign of it."""
+    server = start("--set", "limits.wait=0.5")
+    [worker] = server.workers()
+    text, samples = next(iter(spoken.items()))
+
+    async def readiness(code: int) -> None:
+        while httpx.get(f"{server.url}/readyz").status_code != code:
+            await asyncio.sleep(0.02)
+
+    async def visit() -> None:
+        async with websockets.connect(server.live) as other:
+            await other.send(bytes(2))
+            await hear(other)
+            await asyncio.sleep(0.6)
+            await readiness(200)
+            os.kill(worker, signal.SIGSTOP)
+            await other.send(bytes(16000))
+            await readiness(503)
+            async with websockets.connect(server.live) as socket:
+                await socket.send(bytes(2))
+                code, last = await close_code(socket)
+                assert code == 1013
+                assert "behind" in json.loads(last)["error"]
+            os.kill(worker, signal.SIGCONT)
+            await readiness(200)
+            async with websockets.connect(server.live) as socket:
+                assert text_of(await lock_step(socket, samples)) == text
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
 def test_sigterm_gives_live_streams_their_final_results_over_tls(
     start: Start, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
