@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ds2.errors import InputError
+from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import (
     SAMPLE_BYTES,
     Close,
@@ -270,6 +271,7 @@ class Pool:
 
 def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """The body of a model process; torch is imported there alone."""
+    log_to_stderr()
     from ds2.serve.worker import main
 
     main(config, connection)

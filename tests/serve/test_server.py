@@ -322,4 +322,5 @@ def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
         for _ in range(800):
             assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401
     assert server.get("/healthz") == "ok\n"
-    server.process.kill()
+    server.process.terminate()
+    assert server.process.wait(timeout=30) == 0
