@@ -55,7 +55,7 @@ class Final:
     """What was said in one utterance."""
 
     transcript: Transcript
-    alternatives: tuple[tuple[Transcript, float], ...]  # best first, with log-probability
+    alternatives: tuple[tuple[Transcript, float], ...]  # of different texts, best first, with log-probability
     start: float  # seconds
 
 

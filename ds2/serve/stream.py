@@ -34,6 +34,7 @@ class Setup:
     beam: BeamDecoder
     tokenizer: Tokenizer
     config: LiveConfig
+    rivals: int = 0  # how many hypotheses beside the best make its words' confidence; the others are alternatives only
 
     def __post_init__(self) -> None:
         stride = self.model.stride
@@ -217,15 +218,16 @@ class LiveStream:
         seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
-        found = []
+        found: dict[str, tuple[Transcript, float]] = {}  # by text: some hypotheses differ in a space at an end
         hypotheses = self.setup.beam.finish(self.search)
         for number, hypothesis in enumerate(hypotheses):
-            rivals = hypotheses[1:] if number == 0 else ()  # the others make the confidence of the best
+            rivals = hypotheses[1 : 1 + self.setup.rivals] if number == 0 else ()
             transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, rivals)
-            found.append((_later(transcript, start), hypothesis.score))
+            found.setdefault(transcript.text, (_later(transcript, start), hypothesis.score))
         self._begin_utterance(self.frames)
-        best = found[0][0]
-        return [Final(best, tuple(found), start)] if best.text else []
+        ranked = tuple(found.values())
+        best = ranked[0][0]
+        return [Final(best, ranked, start)] if best.text else []
 
     def _begin_utterance(self, frame: int) -> None:
         self.search = self.setup.beam.begin()

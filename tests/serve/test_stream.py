@@ -152,6 +152,27 @@ def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer
         assert 0 < word.confidence <= 1
 
 
+def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_offline(
+    setup: Setup, recognizer: Recognizer
+) -> None:
+    """Noise makes this string of digits doubtful."""
+    [_, _, (text, samples)] = recordings(3)
+    noisy = (samples + np.random.default_rng(0).normal(0, 200, len(samples))).astype(np.int16)
+    clients = Clients(setup)
+    say(clients, 0, noisy.tobytes(), StreamConfig(), 1600)
+    [final] = clients.finals[0]
+    texts = [transcript.text for transcript, _ in final.alternatives]
+    assert texts[0] == text
+    assert len(texts) >= 3
+    assert len(set(texts)) == len(texts)
+    scores = [score for _, score in final.alternatives]
+    assert scores == sorted(scores, reverse=True)
+    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768).words
+    assert [word.confidence for word in final.transcript.words] == pytest.approx(
+        [word.confidence for word in expected], abs=0.01
+    )
+
+
 def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
     samples = np.concatenate([np.concatenate([samples, np.zeros(12000, np.int16)]) for _, samples in recordings(2)])
     clients = Clients(setup)
