@@ -124,7 +124,7 @@ class Result:
     """What came of a stream."""
 
     stream: int
-    seconds: float  # of its sound that the model has heard since the last one
+    seconds: float  # that the model has heard since the last one: of its sound, and of silence added behind it
     events: list[Event]
 
 

@@ -193,7 +193,7 @@ class ModelProcess:
             handle = self.streams.get(result.stream)
             if handle is None:
                 continue
-            handle.heard += result.seconds
+            handle.heard = min(handle.fed, handle.heard + result.seconds)  # silence was added behind each span
             for event in result.events:
                 handle.take(event)
                 if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):

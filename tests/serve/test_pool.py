@@ -13,7 +13,7 @@ from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.serve import pool
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.messages import LiveConfig, Ready, StreamConfig, WorkerConfig
+from ds2.serve.messages import LiveConfig, Ready, Report, Result, Sound, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.pool import ModelProcess, Pool
 
@@ -115,3 +115,32 @@ def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pyt
             both.stop()
 
     asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def pads(config: WorkerConfig, connection: Any) -> None:
+    """A process that hears 1.5 s in whatever it is given."""
+    connection.send(Ready(8000))
+    with contextlib.suppress(EOFError):
+        while True:
+            for command in connection.recv():
+                if isinstance(command, Sound):
+                    connection.send(Report([Result(command.stream, 1.5, [])]))
+
+
+def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would let the client run ahead by as much."""
+    monkeypatch.setattr(pool, "run_worker", pads)
+
+    async def test(model: ModelProcess) -> None:
+        await model.loaded
+        handle = model.open(StreamConfig())
+        for second in (1.0, 2.0):
+            handle.feed(bytes(16000))
+            assert handle.backlog == 1.0
+            await handle.changed.wait()
+            handle.changed.clear()
+            assert handle.heard == second
+
+    with_process(tmp_path, test)
