@@ -111,6 +111,7 @@ class ModelProcess:
         self.loaded: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate; the first time
         self.is_ready = False
         self.waited, self.stepped = 0.0, 0.0  # seconds that the last batch's first chunk waited; when that was
+        self.queue = 0  # chunks that waited behind it
         self.asked: float | None = None  # when the first command was sent that no report has followed
         self.stopping = False
         self.delay = RESTART_SECONDS[0]
@@ -188,7 +189,7 @@ class ModelProcess:
         self.asked = None
         if report.step is not None:
             self.metrics.step(report.step)
-            self.waited, self.stepped = report.step.waited, time.monotonic()
+            self.waited, self.stepped, self.queue = report.step.waited, time.monotonic(), report.step.queue
         for result in report.results:
             handle = self.streams.get(result.stream)
             if handle is None:
@@ -208,7 +209,7 @@ class ModelProcess:
             handle.changed.set()
         lost = len(self.streams)
         self.streams = {}
-        self.is_ready, self.waited = False, 0.0
+        self.is_ready, self.waited, self.queue = False, 0.0, 0
         if not self.stopping and not self.loaded.done():
             self._fail(InputError(f"{self.name}: the process ended while it loaded the model; it says why above"))
         if self.stopping:
@@ -231,6 +232,7 @@ class Pool:
         """`wait`: seconds that chunks, or commands, wait for the model above which no stream is let in."""
         self.wait = wait
         self.processes = [ModelProcess(f"model {number}", config, metrics) for number, config in enumerate(configs)]
+        metrics.queue.set_function(lambda: sum(process.queue for process in self.processes))
 
     async def started(self) -> int:
         """Waits until every process has its model; returns the model's sample rate (Hz).

@@ -13,7 +13,7 @@ from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.serve import pool
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.messages import LiveConfig, Ready, Report, Result, Sound, StreamConfig, WorkerConfig
+from ds2.serve.messages import Close, LiveConfig, Ready, Report, Result, Sound, Step, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.pool import ModelProcess, Pool
 
@@ -144,3 +144,32 @@ def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
             assert handle.heard == second
 
     with_process(tmp_path, test)
+
+
+def lags(config: WorkerConfig, connection: Any) -> None:
+    """A process with 5 chunks that wait; it ends when a stream is closed."""
+    connection.send(Ready(8000))
+    while not any(isinstance(command, Close) for command in connection.recv()):
+        connection.send(Report([], Step(1, 12, 0.0, 0.0, queue=5)))
+
+
+def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "run_worker", lags)
+
+    async def test() -> None:
+        metrics = Metrics()
+        both = Pool([config(tmp_path), config(tmp_path)], metrics, wait=60.0)
+
+        async def queue(chunks: int) -> None:
+            await until(lambda: f"ds2_queue_chunks {chunks}.0\n" in metrics.text().decode())
+
+        try:
+            await both.started()
+            first, _ = both.open(StreamConfig()), both.open(StreamConfig())
+            await queue(10)
+            first.close()
+            await queue(5)
+        finally:
+            both.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
