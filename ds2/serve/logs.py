@@ -1,15 +1,18 @@
-"""The server's log: JSON lines on stderr, written by a thread, so that a slow reader holds up nobody."""
+"""The log of each process: JSON lines on stderr, written by a thread, so that a slow reader holds up nobody."""
 
 import atexit
 import contextlib
 import json
 import logging
+import os
 import queue
-import sys
+import threading
 import time
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler
 
 WAITING = 10_000  # lines; more are left out
+LAST_SECONDS = 1.0  # that a process waits at its end for the lines to be read
+STDERR = 2
 
 
 class JsonLines(logging.Formatter):
@@ -36,11 +39,23 @@ class Leaving(QueueHandler):
 
 def log_to_stderr() -> None:
     """The server's own events, and what uvicorn warns of."""
-    writer = logging.StreamHandler(sys.stderr)
-    writer.setFormatter(JsonLines())
-    waiting: queue.Queue[logging.LogRecord] = queue.Queue(WAITING)
-    listener = QueueListener(waiting, writer)
-    listener.start()
-    atexit.register(listener.stop)
+    waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
+    writer = threading.Thread(target=_write, args=(waiting,), daemon=True)
+    writer.start()
+    atexit.register(_finish, waiting, writer)
     logging.basicConfig(level=logging.WARNING, handlers=[Leaving(waiting)], force=True)
     logging.getLogger("ds2.serve").setLevel(logging.INFO)
+
+
+def _write(waiting: "queue.Queue[logging.LogRecord | None]") -> None:
+    """A thread. It may stand still for ever, and so holds no lock of a file or a handler that others wait for."""
+    lines = JsonLines()
+    while (record := waiting.get()) is not None:
+        with contextlib.suppress(Exception):  # no line may end the log
+            os.write(STDERR, f"{lines.format(record)}\n".encode())
+
+
+def _finish(waiting: "queue.Queue[logging.LogRecord | None]", writer: threading.Thread) -> None:
+    with contextlib.suppress(queue.Full):
+        waiting.put_nowait(None)
+    writer.join(LAST_SECONDS)

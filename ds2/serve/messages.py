@@ -55,7 +55,7 @@ class Final:
     """What was said in one utterance."""
 
     transcript: Transcript
-    alternatives: tuple[tuple[Transcript, float], ...]  # best first, with log-probability
+    alternatives: tuple[tuple[Transcript, float], ...]  # of different texts, best first, with log-probability
     start: float  # seconds
 
 
@@ -124,7 +124,7 @@ class Result:
     """What came of a stream."""
 
     stream: int
-    seconds: float  # of its sound that the model has heard since the last one
+    seconds: float  # that the model has heard since the last one: of its sound, and of silence added behind it
     events: list[Event]
 
 

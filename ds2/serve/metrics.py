@@ -33,7 +33,7 @@ class Metrics:
         self.failures = counter("failures_total", "Streams that failed")
         self.restarts = counter("worker_restarts_total", "Model processes that stopped and were started again")
         self.streams = Gauge("ds2_streams_open", "Streams open now", registry=registry)
-        self.queue = Gauge("ds2_queue_chunks", "Chunks that wait for the model", registry=registry)
+        self.queue = Gauge("ds2_queue_chunks", "Chunks that wait for all model processes", registry=registry)
 
     def step(self, step: Step) -> None:
         self.batch_size.observe(step.size)
@@ -41,7 +41,6 @@ class Metrics:
         self.waited.observe(step.waited)
         self.busy.inc(step.seconds)
         self.sound.inc(step.size * step.frames * FRAME_SECONDS)
-        self.queue.set(step.queue)
 
     def text(self) -> bytes:
         """In Prometheus' text format."""

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ds2.errors import InputError
+from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import (
     SAMPLE_BYTES,
     Close,
@@ -107,15 +108,21 @@ class ModelProcess:
         self.name, self.config, self.metrics = name, config, metrics
         self.streams: dict[int, Handle] = {}
         self.numbers = itertools.count()
-        self.ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate
+        self.loaded: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate; the first time
+        self.is_ready = False
         self.waited, self.stepped = 0.0, 0.0  # seconds that the last batch's first chunk waited; when that was
+        self.queue = 0  # chunks that waited behind it
+        self.asked: float | None = None  # when the first command was sent that no report has followed
         self.stopping = False
-        self.restarts = 0
+        self.delay = RESTART_SECONDS[0]
         self._start()
 
-    @property
-    def is_ready(self) -> bool:
-        return self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
+    def behind(self, recent: float) -> float:
+        """Seconds that a chunk waited in the last batch, if that was less than `recent` seconds ago; or that commands
+        have waited for an answer, which is long where the process hangs."""
+        now = time.monotonic()
+        waited = self.waited if now - self.stepped < recent else 0.0
+        return waited if self.asked is None else max(waited, now - self.asked)
 
     def open(self, config: StreamConfig) -> Handle:
         handle = Handle(self, next(self.numbers), config)
@@ -125,6 +132,8 @@ class ModelProcess:
 
     def send(self, command: Command) -> None:
         self.outbox.put(command)
+        if self.asked is None:
+            self.asked = time.monotonic()
 
     def release(self, number: int) -> None:
         if self.streams.pop(number, None) is not None:
@@ -157,22 +166,35 @@ class ModelProcess:
 
     def _take(self, message: Report | Ready | InputError) -> None:
         if isinstance(message, Ready):
-            self.ready.set_result(message.sample_rate)
+            self._begin(message.sample_rate)
         elif isinstance(message, InputError):
-            self.stopping = True
-            self.ready.set_exception(message)
+            self._fail(message)
         else:
             self._report(message)
 
+    def _begin(self, sample_rate: int) -> None:
+        self.is_ready, self.asked, self.delay = True, None, RESTART_SECONDS[0]
+        if not self.loaded.done():
+            self.loaded.set_result(sample_rate)
+
+    def _fail(self, error: InputError) -> None:
+        """The model cannot be loaded: at the start for good, later perhaps only for now, as while it is replaced."""
+        if self.loaded.done():
+            log.error("the model cannot be loaded", extra={"facts": {"worker": self.name, "reason": str(error)}})
+        else:
+            self.stopping = True
+            self.loaded.set_exception(error)
+
     def _report(self, report: Report) -> None:
+        self.asked = None
         if report.step is not None:
             self.metrics.step(report.step)
-            self.waited, self.stepped = report.step.waited, time.monotonic()
+            self.waited, self.stepped, self.queue = report.step.waited, time.monotonic(), report.step.queue
         for result in report.results:
             handle = self.streams.get(result.stream)
             if handle is None:
                 continue
-            handle.heard += result.seconds
+            handle.heard = min(handle.fed, handle.heard + result.seconds)  # silence was added behind each span
             for event in result.events:
                 handle.take(event)
                 if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):
@@ -187,17 +209,16 @@ class ModelProcess:
             handle.changed.set()
         lost = len(self.streams)
         self.streams = {}
+        self.is_ready, self.waited, self.queue = False, 0.0, 0
+        if not self.stopping and not self.loaded.done():
+            self._fail(InputError(f"{self.name}: the process ended while it loaded the model; it says why above"))
         if self.stopping:
             return
-        if self.ready.done():
-            self.ready = asyncio.get_running_loop().create_future()
-        self.waited = 0.0
-        first, most = RESTART_SECONDS
-        delay = min(most, first * 2**self.restarts)
-        self.restarts += 1
         self.metrics.restarts.inc()
-        log.error("model process stopped", extra={"facts": {"worker": self.name, "streams": lost, "again_in": delay}})
-        asyncio.get_running_loop().call_later(delay, self._start_again)
+        facts = {"worker": self.name, "streams": lost, "again_in": self.delay}
+        log.error("model process stopped", extra={"facts": facts})
+        asyncio.get_running_loop().call_later(self.delay, self._start_again)
+        self.delay = min(RESTART_SECONDS[1], 2 * self.delay)
 
     def _start_again(self) -> None:
         if not self.stopping:
@@ -208,9 +229,10 @@ class Pool:
     """All model processes."""
 
     def __init__(self, configs: list[WorkerConfig], metrics: Metrics, wait: float):
-        """`wait`: seconds that chunks wait for the model above which no stream is let in."""
+        """`wait`: seconds that chunks, or commands, wait for the model above which no stream is let in."""
         self.wait = wait
         self.processes = [ModelProcess(f"model {number}", config, metrics) for number, config in enumerate(configs)]
+        metrics.queue.set_function(lambda: sum(process.queue for process in self.processes))
 
     async def started(self) -> int:
         """Waits until every process has its model; returns the model's sample rate (Hz).
@@ -218,18 +240,18 @@ class Pool:
         Raises:
             InputError: the model cannot be loaded, or cannot stream.
         """
-        return (await asyncio.gather(*(process.ready for process in self.processes)))[0]
+        return (await asyncio.gather(*(process.loaded for process in self.processes)))[0]
 
     @property
     def is_ready(self) -> bool:
-        return any(process.is_ready for process in self.processes)
+        return any(process.is_ready and process.behind(self.wait) <= self.wait for process in self.processes)
 
     @property
     def streams(self) -> int:
         return sum(len(process.streams) for process in self.processes)
 
     def open(self, config: StreamConfig) -> Handle:
-        """A stream on the process that has the fewest.
+        """A stream on the process that has the fewest, of those that are not behind.
 
         Raises:
             Busy: none is ready, or all are behind.
@@ -237,11 +259,11 @@ class Pool:
         ready = [process for process in self.processes if process.is_ready]
         if not ready:
             raise Busy("the model is not ready")
-        process = min(ready, key=lambda process: len(process.streams))
+        process = min(ready, key=lambda process: (process.behind(self.wait) > self.wait, len(process.streams)))
         if len(process.streams) >= process.config.slots:
             raise Busy(f"{self.streams} streams are open, as many as are allowed")
-        if process.waited > self.wait and time.monotonic() - process.stepped < self.wait:
-            raise Busy(f"the model is {process.waited:.1f} s behind")
+        if (behind := process.behind(self.wait)) > self.wait:
+            raise Busy(f"the model is {behind:.1f} s behind")
         return process.open(config)
 
     def stop(self) -> None:
@@ -251,6 +273,7 @@ class Pool:
 
 def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """The body of a model process; torch is imported there alone."""
+    log_to_stderr()
     from ds2.serve.worker import main
 
     main(config, connection)

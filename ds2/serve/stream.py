@@ -34,6 +34,7 @@ class Setup:
     beam: BeamDecoder
     tokenizer: Tokenizer
     config: LiveConfig
+    rivals: int = 0  # how many hypotheses beside the best make its words' confidence; the others are alternatives only
 
     def __post_init__(self) -> None:
         stride = self.model.stride
@@ -63,13 +64,25 @@ class Span:
     def __init__(self, setup: Setup, start: float):
         self.setup, self.start = setup, start  # seconds
         self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
-        self.position = self.received = 0  # frames; samples
+        self.position = self.advanced = 0  # frames cut into chunks; frames of which the log_probs have come
+        self.received = 0  # samples
         self.length = UNENDED  # frames
         self.last = False
 
     @property
     def ended(self) -> bool:
         return self.length != UNENDED
+
+    @property
+    def frames(self) -> int:
+        """Front-end frames after which all log_probs have come out; some lie behind the end."""
+        model = self.setup.model
+        return (model.outputs(self.length) + model.delay) * model.stride if self.length else 0
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to come."""
+        return self.ended and self.advanced >= self.frames
 
     def feed(self, samples: np.ndarray) -> None:
         self.waiting = np.concatenate([self.waiting, samples])
@@ -86,13 +99,13 @@ class Span:
 
     def _chunk(self) -> Chunk | None:
         model, config = self.setup.model, self.setup.config
-        needed = (model.outputs(self.length) + model.delay) * model.stride - self.position if self.ended else 0
+        needed = self.frames - self.position if self.ended else 0
         frames = config.chunk_frames
         if needed > frames or len(self.waiting) >= model.samples(config.long_chunk_frames):
             frames = config.long_chunk_frames
         size = model.samples(frames)
         if self.ended:
-            if needed <= 0 or self.length == 0:
+            if needed <= 0:
                 return None
             self.waiting = np.pad(self.waiting, (0, max(0, size - len(self.waiting))))
         if len(self.waiting) < size:
@@ -102,23 +115,18 @@ class Span:
         self.position += frames
         return chunk
 
-    def rows(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
-        """Those of a chunk's log_probs that lie within the span."""
+    def advance(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
+        """Takes the log_probs of the next chunk, gives those that lie within the span."""
         model = self.setup.model
+        self.advanced += (len(chunk.samples) - model.overlap) // model.hop
         first = chunk.position // model.stride - model.delay
         return log_probs[max(0, -first) : max(0, model.outputs(chunk.length) - first)]
-
-    def done(self, chunk: Chunk) -> bool:
-        """Whether no more follows behind this chunk."""
-        frames = (len(chunk.samples) - self.setup.model.overlap) // self.setup.model.hop
-        model = self.setup.model
-        return self.ended and chunk.position + frames >= (model.outputs(self.length) + model.delay) * model.stride
 
 
 class LiveStream:
     """A stream from its first byte to its last result."""
 
-    last_label: int | None  # frame of the span
+    labels: tuple[int, int] | None  # the frames of the span with the utterance's first label and its last
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
@@ -154,31 +162,29 @@ class LiveStream:
             self.resampler = self._resampler()
         return chunks
 
-    def empty_ends(self) -> list[Event]:
-        """The ends of spans in which there was nothing to hear."""
+    def ends(self) -> list[Event]:
+        """The ends of spans to which nothing more is to come, as of those in which there was nothing to hear."""
         events: list[Event] = []
-        while self.spans and self.spans[0].length == 0:
+        while self.spans and self.spans[0].done:
             events += self._end_span()
         return events
 
     def advance(self, chunk: Chunk, log_probs: Tensor, now: float) -> list[Event]:
         """Takes the model's (k, V) log_probs of a chunk, in the order of the chunks."""
-        span = self.spans[0]
-        rows = span.rows(chunk, log_probs)
+        rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
         if len(rows):
             self.setup.beam.step([self.search], [rows])
             self.frames += len(rows)
             events += self._heard(rows, now)
-        if span.done(chunk):
-            events += self._end_span() + self.empty_ends()
-        return events
+        return events + self.ends()
 
     def _heard(self, rows: Tensor, now: float) -> list[Event]:
         blank = np.exp(rows[:, 0].numpy())
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
-            self.last_label = self.frames - len(rows) + int(labels[-1])
+            first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))
+            self.labels = first if self.labels is None else self.labels[0], last
         if self._pause_ends():
             return self._finish_utterance()
         if now - self.shown_at >= self.setup.config.partial_every and (self.behind or blank.min() < NOTHING_NEW):
@@ -187,12 +193,12 @@ class LiveStream:
         return []
 
     def _pause_ends(self) -> bool:
-        if not self.config.endpoints or self.last_label is None:
+        if not self.config.endpoints or self.labels is None:
             return False
         config, second = self.setup.config, 1 / self.setup.frame_seconds
-        long = self.frames - self.utterance_start > config.long_utterance * second
-        pause = config.short_pause if long else config.pause
-        return self.frames - 1 - self.last_label >= pause * second
+        first, last = self.labels  # silence before the first makes no utterance long
+        pause = config.short_pause if self.frames - first > config.long_utterance * second else config.pause
+        return self.frames - 1 - last >= pause * second
 
     def _partial(self, now: float) -> list[Event]:
         self.behind = False
@@ -212,20 +218,21 @@ class LiveStream:
         seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
-        found = []
+        found: dict[str, tuple[Transcript, float]] = {}  # by text: some hypotheses differ in a space at an end
         hypotheses = self.setup.beam.finish(self.search)
         for number, hypothesis in enumerate(hypotheses):
-            rivals = hypotheses[1:] if number == 0 else ()  # the others make the confidence of the best
+            rivals = hypotheses[1 : 1 + self.setup.rivals] if number == 0 else ()
             transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, rivals)
-            found.append((_later(transcript, start), hypothesis.score))
+            found.setdefault(transcript.text, (_later(transcript, start), hypothesis.score))
         self._begin_utterance(self.frames)
-        best = found[0][0]
-        return [Final(best, tuple(found), start)] if best.text else []
+        ranked = tuple(found.values())
+        best = ranked[0][0]
+        return [Final(best, ranked, start)] if best.text else []
 
     def _begin_utterance(self, frame: int) -> None:
         self.search = self.setup.beam.begin()
         self.utterance_start = frame  # of the span
-        self.last_label = None  # frame
+        self.labels = None
         self.behind, self.shown = False, ""  # whether frames came that no partial result shows yet
 
     def _end_span(self) -> list[Event]:

@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -37,6 +38,7 @@ from ds2.serve.stream import Chunk, LiveStream, Setup
 
 log = logging.getLogger("ds2.serve")
 WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere
+ALTERNATIVES = 10  # hypotheses of an utterance; clients are given those of different texts
 
 
 class Worker:
@@ -60,9 +62,10 @@ class Worker:
                 for command in connection.recv():
                     results += self.obey(command, time.monotonic())
                 timeout = 0.0
-            if results:
+            batch = self.dispatcher.take(time.monotonic())
+            if results or not batch:  # commands are always answered: the other end then knows that nothing hangs
                 connection.send(Report(results))
-            if batch := self.dispatcher.take(time.monotonic()):
+            if batch:
                 connection.send(self.work(batch, time.monotonic()))
 
     def obey(self, command: Command, now: float) -> list[Result]:
@@ -80,13 +83,15 @@ class Worker:
             if isinstance(command, Sound):
                 chunks, events = stream.feed(command.data), []
             else:
-                chunks, events = stream.end(command.last), stream.empty_ends()
+                chunks, events = stream.end(command.last), stream.ends()
             for chunk in chunks:
                 self.dispatcher.add(Work(number, len(chunk.samples), chunk, now))
         except InputError as error:
             return [self._fail(number, str(error))]
         except Full as error:
             return [self._fail(number, f"sound came faster than it could be recognised: {error}")]
+        if not stream.spans:
+            self._forget(number)
         return [Result(number, 0.0, events)] if events else []
 
     def work(self, batch: Sequence[Work[Chunk]], now: float) -> Report:
@@ -163,7 +168,15 @@ def load(config: WorkerConfig) -> Setup:
         model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
-    return Setup(model, beam, recognizer.tokenizer, config.live)
+    rivals = beam.config.best - 1  # as offline
+    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, rivals)
+
+
+def _with_alternatives(beam: BeamDecoder) -> BeamDecoder:
+    """The same search, with as many hypotheses as a client may want to see."""
+    config, lexicon, lm, lm_words = beam.problem
+    best = max(config.best, ALTERNATIVES)
+    return BeamDecoder(replace(config, best=best), lexicon, lm, lm_words)
 
 
 def _precision(name: str, recognizer: Recognizer) -> torch.dtype:

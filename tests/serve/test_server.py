@@ -118,6 +118,19 @@ def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
     asyncio.run(visit())
 
 
+def test_a_stream_that_ends_behind_a_reset_makes_room_for_the_next(strict: RunningServer) -> None:
+    """One more than there is room for, one after the other."""
+
+    async def conversation(socket: ClientConnection) -> None:
+        for message in (bytes(8000), {"reset": 1}, {"eof": 1}):
+            await tell(socket, message)
+            await hear(socket)
+        assert (await close_code(socket))[0] == 1000
+
+    for _ in range(3):
+        speak(strict.live, conversation, additional_headers=KEY)
+
+
 def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
 
@@ -228,6 +241,38 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
     asyncio.run(asyncio.wait_for(visit(), 60))
 
 
+def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
+    """Sound too short for a step, on the other hand, is no sign of it."""
+    server = start("--set", "limits.wait=0.5")
+    [worker] = server.workers()
+    text, samples = next(iter(spoken.items()))
+
+    async def readiness(code: int) -> None:
+        while httpx.get(f"{server.url}/readyz").status_code != code:
+            await asyncio.sleep(0.02)
+
+    async def visit() -> None:
+        async with websockets.connect(server.live) as other:
+            await other.send(bytes(2))
+            await hear(other)
+            await asyncio.sleep(0.6)
+            await readiness(200)
+            os.kill(worker, signal.SIGSTOP)
+            await other.send(bytes(16000))
+            await readiness(503)
+            async with websockets.connect(server.live) as socket:
+                await socket.send(bytes(2))
+                code, last = await close_code(socket)
+                assert code == 1013
+                assert "behind" in json.loads(last)["error"]
+            os.kill(worker, signal.SIGCONT)
+            await readiness(200)
+            async with websockets.connect(server.live) as socket:
+                assert text_of(await lock_step(socket, samples)) == text
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
 def test_sigterm_gives_live_streams_their_final_results_over_tls(
     start: Start, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
@@ -277,4 +322,5 @@ def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
         for _ in range(800):
             assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401
     assert server.get("/healthz") == "ok\n"
-    server.process.kill()
+    server.process.terminate()
+    assert server.process.wait(timeout=30) == 0

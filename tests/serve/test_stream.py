@@ -12,8 +12,13 @@ import torch
 from serve.conftest import recordings
 
 from ds2.bundle import locate
+from ds2.decoder.beam import BeamDecoder
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.model.slots import SlotModel
 from ds2.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
@@ -32,6 +37,7 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
+from ds2.text import BLANK, Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +152,47 @@ def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer
         assert 0 < word.confidence <= 1
 
 
+def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_offline(
+    setup: Setup, recognizer: Recognizer
+) -> None:
+    """Noise makes this string of digits doubtful."""
+    [_, _, (text, samples)] = recordings(3)
+    noisy = (samples + np.random.default_rng(0).normal(0, 200, len(samples))).astype(np.int16)
+    clients = Clients(setup)
+    say(clients, 0, noisy.tobytes(), StreamConfig(), 1600)
+    [final] = clients.finals[0]
+    texts = [transcript.text for transcript, _ in final.alternatives]
+    assert texts[0] == text
+    assert len(texts) >= 3
+    assert len(set(texts)) == len(texts)
+    scores = [score for _, score in final.alternatives]
+    assert scores == sorted(scores, reverse=True)
+    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768).words
+    assert [word.confidence for word in final.transcript.words] == pytest.approx(
+        [word.confidence for word in expected], abs=0.01
+    )
+
+
 def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
     samples = np.concatenate([np.concatenate([samples, np.zeros(12000, np.int16)]) for _, samples in recordings(2)])
     clients = Clients(setup)
     say(clients, 0, samples.tobytes(), StreamConfig(endpoints=False), 1600)
     assert len(clients.finals[0]) == 1
+
+
+def test_silence_before_an_utterance_does_not_make_it_long(setup: Setup) -> None:
+    """In a long one the short pauses between these words would be ends."""
+    text, samples = next(recordings(1))
+    clients = Clients(setup)
+    say(clients, 0, bytes(2 * 8000 * 20) + samples.tobytes(), StreamConfig(), 1600)
+    assert [final.transcript.text for final in clients.finals[0]] == [text]
+
+
+def test_a_short_pause_ends_a_long_utterance(setup: Setup) -> None:
+    spoken = dict(recordings(12))  # 26 s
+    clients = Clients(setup)
+    say(clients, 0, np.concatenate(list(spoken.values())).tobytes(), StreamConfig(), 1600)
+    assert len(clients.finals[0]) > 1
 
 
 def test_silence_says_nothing(setup: Setup) -> None:
@@ -220,6 +262,40 @@ def test_nothing_at_all(setup: Setup) -> None:
         say(clients, stream, data, StreamConfig(), 1)
     assert clients.ended == [0, 1, 2]
     assert clients.finals == {}
+
+
+def test_streams_that_end_with_nothing_to_hear_leave_their_slots(setup: Setup) -> None:
+    """Behind a reset, or without a whole sample, no step of the model follows the end."""
+    clients = Clients(setup)
+    for stream in range(9):  # one more than there are slots
+        clients.tell(Open(stream, StreamConfig()))
+        clients.tell(Sound(stream, bytes(1 + 4000 * (stream % 2))))
+        clients.tell(End(stream, last=False))
+        clients.finish()
+        clients.tell(End(stream))
+    assert clients.failed == {}
+    assert clients.worker.streams == {}
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> None:
+    """With the last frame of a chunk too, which has been heard, or (`early`) waits, when the end comes."""
+    layer = ConvolutionConfig(2, (5, 5), (2, 3), lookahead=0)
+    config = ModelConfig(
+        FrontendConfig(8000, power="adaptive"), (layer,), recurrent_layers=1, hidden=4, bidirectional=False
+    )
+    model = SlotModel(AcousticModel(config, 3), 1)
+    assert model.delay == 0
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    lengths = range(20, 38)
+    for frames in lengths:
+        clients.tell(Open(frames, StreamConfig()))
+        clients.tell(Sound(frames, bytes(2 * model.samples(frames))))
+        if not early:
+            clients.finish()
+        clients.tell(End(frames))
+        clients.finish()
+    assert clients.ended == list(lengths)
 
 
 def test_what_was_heard_is_told(setup: Setup) -> None:
