@@ -49,7 +49,8 @@ class VoskSession:
         self.words, self.alternatives, self.push = True, 0, False
         self.handle: Handle | None = None
         self.inbox: deque[Any] = deque()
-        self.held = 0  # bytes in the inbox
+        self.held = 0  # bytes in the inbox; of text, characters
+        self.flooded = False  # more waits than is allowed: the socket is left alone from then on
         self.arrived = asyncio.Event()
         self.pusher: asyncio.Task[None] | None = None
 
@@ -86,25 +87,37 @@ class VoskSession:
             return Over(BAD_DATA, str(error))
 
     async def _read(self) -> None:
-        """A task: empties the socket, so that pings are answered however far the model is behind."""
-        while True:
+        """A task: empties the socket, so that pings are answered however far the model is behind, within limits."""
+        while not self.flooded:
             message = await self.websocket.receive()
             if message["type"] == "websocket.disconnect":
                 self._put(EOF)
                 return
             data = message.get("bytes")
-            self.held += len(data or b"")
             self._put(data if data is not None else message.get("text", ""))
+            self.flooded = self.held > self._room or len(self.inbox) > MESSAGES
+        if self.handle is not None:
+            self.handle.changed.set()  # whoever waits for the model hears of it
+
+    @property
+    def _room(self) -> float:
+        """Bytes that may wait."""
+        return self.limits.backlog * SAMPLE_BYTES[self.config.encoding] * self.config.sample_rate + self.limits.message
+
+    def _check(self) -> None:
+        """Raises Over where the stream cannot go on."""
+        if self.flooded:
+            raise Over(POLICY, f"more than {self.limits.backlog:g} s of sound wait: send no faster than real time")
+        if self.handle is not None and self.handle.failed is not None:
+            raise Over(BROKEN, self.handle.failed)
 
     def _put(self, message: Any) -> None:
         self.inbox.append(message)
+        self.held += _size(message)
         self.arrived.set()
 
     async def _next(self) -> Any:
-        """The next message; raises Over when none comes, or far too many have."""
-        room = self.limits.backlog * SAMPLE_BYTES[self.config.encoding] * self.config.sample_rate + self.limits.message
-        if self.held > room or len(self.inbox) > MESSAGES:
-            raise Over(POLICY, f"more than {self.limits.backlog:g} s of sound wait: send no faster than real time")
+        """The next message; raises Over when none comes."""
         while not self.inbox:
             self.arrived.clear()
             try:
@@ -112,15 +125,13 @@ class VoskSession:
             except TimeoutError:
                 await self._end(POLICY, f"nothing came for {self.limits.idle:g} s")
         message = self.inbox.popleft()
-        if isinstance(message, bytes):
-            self.held -= len(message)
+        self.held -= _size(message)
         return message
 
     async def _obey(self, message: Any) -> None:
         if message is EOF:
             raise WebSocketDisconnect
-        if self.handle is not None and self.handle.failed is not None:
-            raise Over(BROKEN, self.handle.failed)
+        self._check()
         if message is DRAIN:
             await self._end(RESTART, "the server is shutting down")
         elif isinstance(message, bytes):
@@ -133,10 +144,10 @@ class VoskSession:
         handle.feed(data)
         if handle.fed > self.limits.duration:
             await self._end(POLICY, f"a stream may last {self.limits.duration:g} s")
-        while handle.failed is None and handle.backlog > (self.limits.backlog if self.push else HOLD):
+        most = self.limits.backlog if self.push else HOLD
+        while handle.backlog > most:
             await self._change(handle)
-        if handle.failed is not None:
-            raise Over(BROKEN, handle.failed)
+            self._check()
         if not self.push:
             await self._send(self._result([handle.finals.popleft()]) if handle.finals else self._partial(handle))
 
@@ -192,10 +203,9 @@ class VoskSession:
             if last:
                 await self.pusher
             return
-        while handle.failed is None and not handle.ends:
+        while not handle.ends:
             await self._change(handle)
-        if handle.failed is not None:
-            raise Over(BROKEN, handle.failed)
+            self._check()
         handle.ends.popleft()
         finals = list(handle.finals)
         handle.finals.clear()
@@ -249,6 +259,11 @@ class VoskSession:
         if over.code not in (NORMAL, RESTART):
             await self._send({"error": over.reason})
         await self.websocket.close(over.code, over.reason[:120])
+
+
+def _size(message: Any) -> int:
+    """How much of the room a message takes in the inbox."""
+    return len(message) if isinstance(message, bytes | str) else 0
 
 
 def _word(word: Word) -> dict[str, Any]:

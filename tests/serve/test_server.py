@@ -185,6 +185,26 @@ def test_ping_and_health_are_answered_while_the_model_stands_still(server: Runni
     speak(server.live, conversation)
 
 
+@pytest.mark.parametrize("message", [bytes(100_000), "x" * 100_000], ids=["sound", "text"])
+def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
+    server: RunningServer, message: bytes | str
+) -> None:
+    [worker] = server.workers()
+
+    async def conversation(socket: ClientConnection) -> None:
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            with contextlib.suppress(websockets.ConnectionClosed):
+                await socket.send(bytes(50_000))  # 3 s: the reply waits for the model
+                for _ in range(40):
+                    await socket.send(message)
+            assert (await close_code(socket))[0] == 1008
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    speak(server.live, conversation)
+
+
 def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
     start: Start, spoken: dict[str, np.ndarray]
 ) -> None:
