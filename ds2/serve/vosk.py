@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
+from collections.abc import Awaitable
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -29,7 +30,11 @@ from ds2.transcript import Transcript, Word
 HOLD = 1.0  # seconds of sound that may wait before replies to a faster client wait too
 MESSAGES = 20_000  # that may wait; of a byte each they would be cheap in bytes alone
 NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
-EOF, DRAIN, FAILED = object(), object(), object()  # in the inbox: client gone; server going down; stream failed
+EOF, DRAIN, FAILED = (
+    object(),
+    object(),
+    object(),
+)  # in the inbox: client gone; server going down; stream or pusher ended
 
 
 class Over(Exception):
@@ -60,13 +65,14 @@ class VoskSession:
         try:
             over = await self._serve()
         except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sending to a client that is gone
-            over = Over(NORMAL, "the client went away")
+            return Over(NORMAL, "the client went away")
         finally:
-            reader.cancel()
-            if self.pusher is not None:
-                self.pusher.cancel()
             if self.handle is not None:
                 self.handle.close()
+            tasks = [task for task in (reader, self.pusher) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await self._close(over)
         return over
@@ -132,7 +138,9 @@ class VoskSession:
         if message is EOF:
             raise WebSocketDisconnect
         self._check()
-        if message is DRAIN:
+        if message is FAILED and self.pusher is not None:
+            await self.pusher  # raises what it met
+        elif message is DRAIN:
             await self._end(RESTART, "the server is shutting down")
         elif isinstance(message, bytes):
             await self._sound(message)
@@ -186,6 +194,7 @@ class VoskSession:
             self.handle.on_failure = lambda: self._put(FAILED)
             if self.push:
                 self.pusher = asyncio.create_task(self._push(self.handle))
+                self.pusher.add_done_callback(lambda _: self._put(FAILED))
         return self.handle
 
     async def _end(self, code: int, reason: str = "") -> None:
@@ -251,14 +260,22 @@ class VoskSession:
         return {"result": words, "text": transcript.text} if words else {"text": transcript.text}
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await self.websocket.send_text(json.dumps(message, ensure_ascii=False))
+        await self._within_idle(self.websocket.send_text(json.dumps(message, ensure_ascii=False)))
 
     async def _close(self, over: Over) -> None:
         if self.websocket.application_state != WebSocketState.CONNECTED:
             return
         if over.code not in (NORMAL, RESTART):
             await self._send({"error": over.reason})
-        await self.websocket.close(over.code, over.reason[:120])
+        await self._within_idle(self.websocket.close(over.code, over.reason[:120]))
+
+    async def _within_idle(self, sending: Awaitable[None]) -> None:
+        """A client that takes nothing for as long as it may send nothing is as good as gone."""
+        try:
+            async with asyncio.timeout(self.limits.idle):
+                await sending
+        except TimeoutError as error:
+            raise WebSocketDisconnect from error
 
 
 def _size(message: Any) -> int:
