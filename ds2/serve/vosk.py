@@ -211,6 +211,7 @@ class VoskSession:
         if self.pusher is not None:
             if last:
                 await self.pusher
+                self._check()
             return
         while not handle.ends:
             await self._change(handle)
@@ -221,20 +222,23 @@ class VoskSession:
         await self._send(self._result(finals))
 
     async def _push(self, handle: Handle) -> None:
-        """A task: sends results as they come, until the last."""
+        """A task: sends results as they come, until the last. More may come while one is being sent: it waits for a
+        change only where nothing is left to send."""
         shown = handle.partial
         while True:
-            await self._change(handle)
-            if handle.failed is not None:  # the session's own loop hears of it
-                return
-            while handle.finals:
+            if handle.finals:
                 await self._send(self._result([handle.finals.popleft()]))
-            if handle.partial != shown and handle.partial.text:
-                await self._send({**self._partial(handle), "stable": handle.partial.stable})
-            shown = handle.partial
-            while handle.ends:
+            elif handle.ends:
                 if handle.ends.popleft().last:
                     return
+            elif handle.failed is not None:  # the session's own loop tells
+                return
+            elif handle.partial != shown:
+                shown = handle.partial
+                if shown.text:
+                    await self._send({**self._partial(handle), "stable": shown.stable})
+            else:
+                await self._change(handle)
 
     @staticmethod
     async def _change(handle: Handle) -> None:

@@ -97,3 +97,28 @@ def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict
         await stage.over()
 
     asyncio.run(scene())
+
+
+def test_a_push_client_hears_of_a_model_process_that_dies_before_the_last_result() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.hears(PUSH, SOUND, {"eof": 1})
+        await stage.comes(Failed("the model process stopped"))
+        assert (await stage.over()).code == 1011
+        assert stage.client.got == [{"error": "the model process stopped"}]
+
+    asyncio.run(scene())
+
+
+def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.hears(PUSH, SOUND, {"eof": 1})
+        stage.client.reads.clear()
+        await stage.comes(Partial("on"))
+        await stage.comes(final("one"), SpanEnd(last=True))
+        stage.client.reads.set()
+        assert (await stage.over()).code == 1000
+        assert [message.get("text") for message in stage.client.got] == [None, "one"]
+
+    asyncio.run(scene())
