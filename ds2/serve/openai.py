@@ -95,7 +95,7 @@ class Transcriptions:
             handle.close()
 
     def _limited(self, request: Request) -> Request:
-        """The request, cut off where it grows beyond what is allowed."""
+        """The request, cut off where it grows beyond what is allowed, or stops coming."""
         most = self.limits.upload + 100_000  # the other fields and the multipart headers
         refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes")
         promised = request.headers.get("content-length", "")
@@ -105,7 +105,10 @@ class Transcriptions:
 
         async def receive() -> Message:
             nonlocal seen
-            message = await request.receive()
+            try:
+                message = await asyncio.wait_for(request.receive(), self.limits.idle)
+            except TimeoutError as error:
+                raise Refused(408, "idle", f"nothing came for {self.limits.idle:g} s") from error
             seen += len(message.get("body", b""))
             if seen > most:
                 raise refusal

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -156,6 +157,16 @@ def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
 
     headers = {"content-type": "multipart/form-data; boundary=x", **KEY}
     assert httpx.post(url, content=endless(), headers=headers).status_code == 413
+
+
+def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer) -> None:
+    head = (
+        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nAuthorization: Bearer first\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", int(strict.url.rpartition(":")[2])), 10) as client:
+        client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY).text
 
 
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
