@@ -125,17 +125,22 @@ class Application:
         model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
         return JSONResponse({"object": "list", "data": [model]})
 
-    async def transcribe(self, request: Request) -> Response:
+    async def transcribe(self, request: Request) -> ASGIApp:
+        """The answer holds its place until it has been sent: events come while the model still works."""
         self.gate.check(request)
-        assert self.transcriptions is not None
-        began = time.monotonic()
-        with self.gate.enter("upload"):
-            try:
-                response = await self.transcriptions.answer(request)
-            except (HTTPException, ClientDisconnect) as error:
-                raise refusal_of(error) from error
-        log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
-        return response
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            assert self.transcriptions is not None
+            began = time.monotonic()
+            with self.gate.enter("upload"):
+                try:
+                    response = await self.transcriptions.answer(request)
+                except (HTTPException, ClientDisconnect) as error:
+                    raise refusal_of(error) from error
+                await response(scope, receive, send)
+            log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
+
+        return answer
 
     async def live(self, websocket: WebSocket) -> None:
         try:

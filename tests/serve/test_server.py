@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import soundfile
 import websockets
 from serve.conftest import RunningServer
 from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
@@ -167,6 +169,34 @@ def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer
         client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
         assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
     assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY).text
+
+
+@contextlib.contextmanager
+def standing_still(server: RunningServer) -> Iterator[None]:
+    """While the model process does nothing."""
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
+def upload_of(samples: np.ndarray) -> dict[str, tuple[str, bytes]]:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 8000, format="WAV")
+    return {"file": ("said.wav", file.getvalue())}
+
+
+def test_a_streamed_transcript_holds_its_place_to_its_end(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+    url = f"{server.url}/v1/audio/transcriptions"
+    with contextlib.ExitStack() as stack:
+        with standing_still(server):
+            streaming = httpx.stream("POST", url, files=upload_of(samples), data={"stream": "true"}, timeout=30)
+            answer = stack.enter_context(streaming)
+            assert server.metric("ds2_streams_open") == 1
+        assert text in answer.read().decode()
 
 
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
