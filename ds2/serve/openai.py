@@ -3,9 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -26,6 +26,7 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}
 PIECE = 5.0  # seconds of sound given to the model at a time, so that no upload holds back the live streams
 AHEAD = 10.0  # seconds that may wait
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Transcriptions:
         if asked.stream:
             return StreamingResponse(_events(finals, duration), media_type="text/event-stream")
         try:
-            return respond(asked, [final async for final in finals], duration)
+            return respond(asked, await _while_there(request, _all(finals)), duration)
         except InputError as error:
             raise Refused(500, "failed", str(error)) from error
 
@@ -183,6 +184,27 @@ def _segment(number: int, final: Final) -> dict[str, Any]:
         "compression_ratio": 1.0,
         "no_speech_prob": 0.0,
     }
+
+
+async def _all(finals: AsyncIterator[Final]) -> list[Final]:
+    return [final async for final in finals]
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """What comes of the work, which is given up where the client goes away meanwhile.
+
+    Raises:
+        ClientDisconnect: it did.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
+            raise ClientDisconnect
+        return await working
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 async def _events(finals: AsyncIterator[Final], duration: float) -> AsyncIterator[str]:

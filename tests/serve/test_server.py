@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,20 @@ def test_a_streamed_transcript_holds_its_place_to_its_end(server: RunningServer,
             answer = stack.enter_context(streaming)
             assert server.metric("ds2_streams_open") == 1
         assert text in answer.read().decode()
+
+
+def test_an_upload_whose_client_goes_away_gives_its_place_back(
+    server: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
+    url = f"{server.url}/v1/audio/transcriptions"
+    with standing_still(server):
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, files=upload_of(next(iter(spoken.values()))), timeout=httpx.Timeout(10, read=0.5))
+        for _ in range(500):
+            if server.metric("ds2_streams_open") == 0:
+                return
+            time.sleep(0.01)
+        pytest.fail("its place is still taken")
 
 
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
