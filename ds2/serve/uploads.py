@@ -9,6 +9,7 @@ import soundfile
 from ds2.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
+RATES = (1_000, 768_000)  # Hz; what resampling takes grows with the rate that a header names
 CONTAINERS = {  # where in the file, what stands there: FFmpeg's name. Named, for a playlist would open other files
     (0, b"\x1a\x45\xdf\xa3"): "matroska",
     (4, b"ftyp"): "mp4",
@@ -27,7 +28,7 @@ def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.n
 
     Raises:
         TooLong: it is longer.
-        InputError: it is empty, no sound, or cut off.
+        InputError: it is empty, no sound, of no rate that sound has, or cut off.
     """
     from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
 
@@ -38,6 +39,8 @@ def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.n
         info = soundfile.info(io.BytesIO(data))
     except soundfile.LibsndfileError:
         return _by_ffmpeg(data, name, sample_rate, most)
+    if not RATES[0] <= info.samplerate <= RATES[1]:
+        raise InputError(f"{name}: {info.samplerate} Hz; sound has {RATES[0]} to {RATES[1]} Hz")
     if info.frames > most * info.samplerate or info.frames * info.channels > most * WIDEST:
         raise TooLong(f"{name}: longer than the {most:g} s that are allowed")
     return read_audio_bytes(data, sample_rate, name)[0].numpy()

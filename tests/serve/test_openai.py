@@ -119,6 +119,15 @@ def test_what_is_no_sound_is_refused(client: openai.OpenAI, data: bytes, words: 
     assert "x-evil" not in refused.value.response.headers
 
 
+@pytest.mark.parametrize("rate", [1, 999, 800_000, 2**31 - 1])
+def test_a_rate_that_no_sound_has_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray], rate: int) -> None:
+    """A filter for it would take gigabytes."""
+    name, data = wav(said[1][:1000])
+    data = data[:24] + rate.to_bytes(4, "little") + (2 * rate % 2**32).to_bytes(4, "little") + data[32:]
+    with pytest.raises(openai.BadRequestError, match="Hz; sound has 1000 to 768000 Hz"):
+        client.audio.transcriptions.create(model="x", file=(name, data))
+
+
 def test_a_cut_off_recording_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     name, data = wav(said[1])
     with pytest.raises(openai.BadRequestError, match="cut off"):
