@@ -30,6 +30,16 @@ def test_a_rate_is_of_each_client() -> None:
     gate.check(visitor("1.2.3.5"))
 
 
+def test_a_rate_is_of_a_key_only_where_keys_are_checked() -> None:
+    open_to_all = Gate(ServeConfig(limits=Limits(rate=1)), Metrics())
+    open_to_all.check(visitor(authorization="Bearer one"))
+    assert refused(open_to_all, visitor(authorization="Bearer two")).status == 429
+    locked = Gate(ServeConfig(keys=("one", "two"), limits=Limits(rate=1)), Metrics())
+    locked.check(visitor(authorization="Bearer one"))
+    locked.check(visitor(authorization="Bearer two"))
+    assert refused(locked, visitor("1.2.3.5", authorization="Bearer one")).status == 429
+
+
 def test_the_clients_remembered_are_bounded() -> None:
     gate = Gate(ServeConfig(), Metrics())
     for number in range(CLIENTS + 10):
