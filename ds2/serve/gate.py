@@ -1,5 +1,6 @@
 """Who may come in, and how many: keys, origins, rates, places. What is refused is refused at once, with the reason."""
 
+import contextlib
 import hmac
 import math
 import time
@@ -66,8 +67,10 @@ class Gate:
         origin = connection.headers.get("origin")
         if origin is None or origin in self.config.origins:
             return
-        if urlsplit(origin).netloc != connection.headers.get("host"):
-            raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
+        with contextlib.suppress(ValueError):  # "http://[", which is no address
+            if urlsplit(origin).netloc == connection.headers.get("host"):
+                return
+        raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
 
     def _check_rate(self, connection: HTTPConnection) -> None:
         most, now = self.config.limits.rate, time.monotonic()

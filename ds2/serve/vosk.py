@@ -15,6 +15,7 @@ come when they come, not as replies, and partial results say how many characters
 import asyncio
 import contextlib
 import json
+import math
 from collections import deque
 from collections.abc import Awaitable
 from typing import Any
@@ -29,6 +30,7 @@ from ds2.transcript import Transcript, Word
 
 HOLD = 1.0  # seconds of sound that may wait before replies to a faster client wait too
 MESSAGES = 20_000  # that may wait; of a byte each they would be cheap in bytes alone
+QUOTED = 40  # characters of what a client sent that an error repeats at most
 NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
 EOF, DRAIN, FAILED = (
     object(),
@@ -178,12 +180,12 @@ class VoskSession:
     def _configure(self, values: dict[str, Any]) -> None:
         if self.handle is not None:
             raise Over(BAD_DATA, "config comes before the first sound")
-        rate = values.get("sample_rate", self.config.sample_rate)
-        if not isinstance(rate, int | float):
-            raise Over(BAD_DATA, f"sample_rate must be a number of Hz, got {rate!r}"[:100])
         self.push = bool(values.get("push", False))
+        rate = _number(values, "sample_rate", self.config.sample_rate)
         encoding = values.get("encoding", self.config.encoding)
-        self.config = StreamConfig(float(rate), encoding, stable=self.push)
+        if encoding not in list(SAMPLE_BYTES):  # a list, for what was sent may have no hash
+            raise Over(BAD_DATA, f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {_quoted(encoding)}")
+        self.config = StreamConfig(rate, encoding, stable=self.push)
         self.words = bool(values.get("words", True))
         count = values.get("max_alternatives", 0)
         self.alternatives = count if isinstance(count, int) else 0
@@ -271,7 +273,7 @@ class VoskSession:
             return
         if over.code not in (NORMAL, RESTART):
             await self._send({"error": over.reason})
-        await self._within_idle(self.websocket.close(over.code, over.reason[:120]))
+        await self._within_idle(self.websocket.close(over.code, _cut(over.reason)))
 
     async def _within_idle(self, sending: Awaitable[None]) -> None:
         """A client that takes nothing for as long as it may send nothing is as good as gone."""
@@ -285,6 +287,25 @@ class VoskSession:
 def _size(message: Any) -> int:
     """How much of the room a message takes in the inbox."""
     return len(message) if isinstance(message, bytes | str) else 0
+
+
+def _number(values: dict[str, Any], name: str, default: float) -> float:
+    value = values.get(name, default)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if math.isfinite(number := float(value)):
+            return number
+    raise Over(BAD_DATA, f"{name} must be a number, got {_quoted(value)}")
+
+
+def _quoted(value: Any) -> str:
+    """What a client sent, short and printable, for an error and the log."""
+    text = repr(value)
+    return text if len(text) <= QUOTED else text[:QUOTED] + "..."
+
+
+def _cut(reason: str) -> str:
+    """As much of it as a close frame holds: 123 bytes."""
+    return reason.encode()[:123].decode(errors="ignore")
 
 
 def _word(word: Word) -> dict[str, Any]:

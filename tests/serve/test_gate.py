@@ -59,7 +59,7 @@ def test_an_allowed_origin() -> None:
     gate = Gate(ServeConfig(origins=("https://example.org",)), Metrics())
     gate.check(visitor(origin="https://example.org", host="localhost"))
     gate.check(visitor(origin="http://localhost:2700", host="localhost:2700"))
-    for origin in ("https://example.org.evil.com", "null", "http://localhost:2701"):
+    for origin in ("https://example.org.evil.com", "null", "http://localhost:2701", "http://[evil"):
         assert refused(gate, visitor(origin=origin, host="localhost:2700")).status == 403
 
 

@@ -191,7 +191,14 @@ def test_half_samples_and_single_bytes(server: RunningServer, spoken: dict[str, 
         (["[" * 50000], 1007, "JSON"),
         (['{"what": 1}'], 1007, "config, reset or eof"),
         (['{"config": {"sample_rate": 3}}', b"\0\0"], 1007, "sample_rate"),
-        (['{"config": {"sample_rate": "8000"}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": "fast"}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": null}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": %s}}' % ("9" * 400)], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": NaN}}'], 1007, "sample_rate"),
+        (['{"config": {"encoding": []}}'], 1007, "encoding"),
+        (['{"config": {"encoding": "\\ud800"}}'], 1007, "encoding"),
+        (['{"config": {"encoding": "%s"}}' % ("é" * 200)], 1007, "encoding"),
+        (['{"config": {"encoding": "%s"}}' % ("x" * 500_000)], 1007, "encoding"),
         (['{"config": {"encoding": "mp3"}}'], 1007, "encoding"),
         ([b"\0\0", '{"config": {"sample_rate": 8000}}'], 1007, "before the first sound"),
         (['{"config": {"encoding": "float32"}}', b"\0\0\xc0\x7f" * 10], 1011, "NaN"),
@@ -208,6 +215,7 @@ def test_garbage_is_told_and_closes_the_connection(
         found, last = await close_code(socket)
         assert found == code
         assert words in (json.loads(last)["error"] if last else "")
+        assert len(last) < 200
 
     speak(server.live, conversation)
     assert server.get("/readyz") == "ready\n"
