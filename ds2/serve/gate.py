@@ -5,7 +5,7 @@ import hmac
 import math
 import time
 from collections import OrderedDict
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -13,7 +13,9 @@ from ds2.serve.config import ServeConfig
 from ds2.serve.metrics import Metrics
 
 CLIENTS = 10_000  # whose rates are remembered
-KEY_PROTOCOL = "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol
+KEY_PROTOCOL = (
+    "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded
+)
 
 
 class Refused(Exception):
@@ -91,7 +93,7 @@ def _key(connection: HTTPConnection) -> str:
     if scheme.lower() == "bearer":
         return key.strip()
     offered = (name.strip() for name in connection.headers.get("sec-websocket-protocol", "").split(","))
-    return next((name.removeprefix(KEY_PROTOCOL) for name in offered if name.startswith(KEY_PROTOCOL)), "")
+    return next((unquote(name.removeprefix(KEY_PROTOCOL)) for name in offered if name.startswith(KEY_PROTOCOL)), "")
 
 
 def _same(given: str, key: str) -> bool:

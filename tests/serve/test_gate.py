@@ -68,3 +68,8 @@ def test_wrong_keys(given: str) -> None:
     gate = Gate(ServeConfig(keys=("good",)), Metrics())
     assert refused(gate, visitor(authorization=given)).status == 401
     gate.check(visitor(authorization="bearer good"))
+
+
+def test_a_key_of_any_letters_as_a_subprotocol() -> None:
+    gate = Gate(ServeConfig(keys=("a/b==, ü",)), Metrics())
+    gate.check(visitor(sec_websocket_protocol="ds2, ds2.key.a%2Fb%3D%3D%2C%20%C3%BC"))

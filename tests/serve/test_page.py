@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -140,5 +140,35 @@ def test_a_file_is_heard_as_it_plays(server: RunningServer, spoken: dict[str, np
             heard = await tab.run("document.getElementById('final').textContent")
             assert heard.split() == text.split()
             assert tab.complaints == []
+
+    asyncio.run(visit())
+
+
+ASKED_LATER = """
+const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (wanted) => {
+  await new Promise((grant) => (window.grant = grant));
+  return (window.media = await real(wanted));
+};
+0"""
+
+
+def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
+    start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """With a key that a subprotocol cannot hold as it is."""
+    server = start("--set", 'keys=["a/b=="]')
+    microphone = written(tmp_path / "said.wav", next(iter(spoken.values())))
+
+    async def visit() -> None:
+        async with browse(server.url, microphone, tmp_path / "profile") as tab:
+            await tab.run(ASKED_LATER)
+            await tab.run("document.getElementById('key').value = 'a/b=='")
+            await tab.run("document.getElementById('microphone').click()")
+            await tab.until("window.grant")
+            await tab.run("document.getElementById('stop').click()")
+            await tab.until("document.getElementById('state').textContent === 'done'")
+            await tab.run("window.grant()")
+            await tab.until("window.media?.getTracks().every((track) => track.readyState === 'ended')")
 
     asyncio.run(visit())

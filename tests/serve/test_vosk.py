@@ -89,6 +89,16 @@ def test_8000_hz_is_the_default_and_eof_may_have_blanks(server: RunningServer, s
     speak(server.live, conversation)
 
 
+def test_sound_of_a_studios_card(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+
+    async def conversation(socket: ClientConnection) -> None:
+        await tell(socket, {"config": {"sample_rate": 192_000}})
+        assert text_of(await lock_step(socket, samples.repeat(24), 38_400)) == text
+
+    speak(server.live, conversation)
+
+
 def test_an_utterance_ends_at_a_pause_and_the_stream_goes_on(
     server: RunningServer, spoken: dict[str, np.ndarray]
 ) -> None:

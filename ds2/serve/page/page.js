@@ -47,6 +47,7 @@ async function listen(open) {
     socket = await connect(context.sampleRate, stop);
     await context.audioWorklet.addModule("worklet.js");
     source = await open(context, stop);
+    if (stopNow !== stop) return source.end(); // stopped while the visitor was asked for the microphone
     const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
     blocks.port.onmessage = ({ data }) => {
       draw(data);
@@ -59,6 +60,7 @@ async function listen(open) {
     state("listening");
   } catch (error) {
     stop();
+    source?.end();
     socket?.close();
     state(error.message, true);
   }
@@ -66,7 +68,7 @@ async function listen(open) {
 
 function connect(rate, stop) {
   const key = $("key").value.trim();
-  const socket = new WebSocket(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), key ? ["ds2", `ds2.key.${key}`] : []);
+  const socket = new WebSocket(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), key ? ["ds2", `ds2.key.${encodeURIComponent(key)}`] : []);
   socket.onmessage = ({ data }) => show(JSON.parse(data), socket);
   return new Promise((resolve, reject) => {
     socket.onopen = () => {
