@@ -262,9 +262,7 @@ async def _serve(application: Application) -> None:
         await application.start()
         server = Server(settings)
         server.application = application
-        host, port = listening.getsockname()[:2]
-        scheme = "http" if config.certificate is None else "https"
-        log.info("ready", extra={"facts": {"url": f"{scheme}://{host}:{port}", "model": application.model.name}})
+        log.info("ready", extra={"facts": {"url": _url(listening, config), "model": application.model.name}})
         await server.serve([listening])
     finally:
         listening.close()
@@ -279,10 +277,17 @@ def _load(settings: uvicorn.Config) -> None:
 
 
 def _listen(config: ServeConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server((config.host, config.port), backlog=1024)
+        return socket.create_server((config.host, config.port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
+
+
+def _url(listening: socket.socket, config: ServeConfig) -> str:
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if config.certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _since(began: float) -> dict[str, float]:
