@@ -9,7 +9,9 @@
 
 Exactly one reply to each message but the first, sent without waiting for the model, unless the client is so far ahead
 that it must be held back. Beyond Vosk's own, `config` takes `encoding` (pcm16, float32, mulaw) and `push`: results then
-come when they come, not as replies, and partial results say how many characters are `stable`.
+come when they come, not as replies, and partial results say how many characters are `stable`. A later `config` changes
+what it names; once there was sound, only `words` and `max_alternatives`. `phrase_list` and `model` change nothing: the
+server's `decoder.hot` names words to listen for.
 """
 
 import asyncio
@@ -178,17 +180,17 @@ class VoskSession:
             raise Over(BAD_DATA, "a text message holds config, reset or eof")
 
     def _configure(self, values: dict[str, Any]) -> None:
+        """What is not named stays as it is, and so does the sound of a stream that has begun."""
+        self.words = bool(values.get("words", self.words))
+        self.alternatives = int(_number(values, "max_alternatives", self.alternatives))
         if self.handle is not None:
-            raise Over(BAD_DATA, "config comes before the first sound")
-        self.push = bool(values.get("push", False))
+            return
+        self.push = bool(values.get("push", self.push))
         rate = _number(values, "sample_rate", self.config.sample_rate)
         encoding = values.get("encoding", self.config.encoding)
         if encoding not in list(SAMPLE_BYTES):  # a list, for what was sent may have no hash
             raise Over(BAD_DATA, f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {_quoted(encoding)}")
         self.config = StreamConfig(rate, encoding, stable=self.push)
-        self.words = bool(values.get("words", True))
-        count = values.get("max_alternatives", 0)
-        self.alternatives = count if isinstance(count, int) else 0
 
     def _stream(self) -> Handle:
         if self.handle is None:
@@ -207,7 +209,7 @@ class VoskSession:
         """Ends the span and replies with all that was said and not yet sent."""
         handle = self.handle
         if handle is None:  # there was no sound
-            await self._send({"text": ""})
+            await self._send(self._result([]))
             return
         handle.end(last)
         if self.pusher is not None:
