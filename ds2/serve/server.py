@@ -32,10 +32,11 @@ from ds2.serve.messages import WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.openai import Transcriptions, problem, refusal_of
 from ds2.serve.pool import Pool
-from ds2.serve.vosk import VoskSession
+from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
+REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count, as they count refused uploads
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -160,6 +161,8 @@ class Application:
                 over = await session.run()
             finally:
                 self.sessions.discard(session)
+        if over.code in REFUSALS:
+            self.metrics.rejected.labels(REFUSALS[over.code]).inc()
         sound = session.handle.fed if session.handle is not None else 0.0
         facts = {"code": over.code, "reason": over.reason, "sound": round(sound, 2), **_since(began)}
         log.info("stream", extra={"facts": facts})

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import json
 import math
+import time
 from collections import deque
 from collections.abc import Awaitable
 from typing import Any
@@ -26,7 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ds2.errors import InputError
 from ds2.serve.config import Limits
-from ds2.serve.messages import SAMPLE_BYTES, Final, StreamConfig
+from ds2.serve.messages import SAMPLE_BYTES, Final, SpanEnd, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
 from ds2.transcript import Transcript, Word
 
@@ -220,7 +221,7 @@ class VoskSession:
         while not handle.ends:
             await self._change(handle)
             self._check()
-        handle.ends.popleft()
+        _ended(handle)
         finals = list(handle.finals)
         handle.finals.clear()
         await self._send(self._result(finals))
@@ -233,7 +234,7 @@ class VoskSession:
             if handle.finals:
                 await self._send(self._result([handle.finals.popleft()]))
             elif handle.ends:
-                if handle.ends.popleft().last:
+                if _ended(handle).last:
                     return
             elif handle.failed is not None:  # the session's own loop tells
                 return
@@ -284,6 +285,12 @@ class VoskSession:
                 await sending
         except TimeoutError as error:
             raise WebSocketDisconnect from error
+
+
+def _ended(handle: Handle) -> SpanEnd:
+    """The next end of a span; how long the client waited for it is counted."""
+    handle.process.metrics.latency.observe(time.monotonic() - handle.ending.popleft())
+    return handle.ends.popleft()
 
 
 def _size(message: Any) -> int:

@@ -172,3 +172,30 @@ def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
             await tab.until("window.media?.getTracks().every((track) => track.readyState === 'ended')")
 
     asyncio.run(visit())
+
+
+def test_a_page_without_its_key_asks_for_figures_once(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+    """And again with another key; the browser complains of each refusal, and the server logs it."""
+    server = start("--set", 'keys=["good"]')
+    silence = written(tmp_path / "a.wav", np.zeros(1, np.int16))
+
+    async def visit() -> None:
+        async with browse(server.url, silence, tmp_path / "profile") as tab:
+
+            async def refused(times: int) -> None:
+                while len(tab.complaints) < times:
+                    await tab.run("0")
+
+            async def enter(key: str) -> None:
+                field = "document.getElementById('key')"
+                await tab.run(f"{field}.value = '{key}'; {field}.dispatchEvent(new Event('change'))")
+
+            await refused(1)
+            await tab.run("new Promise((done) => setTimeout(done, 1500))")  # it asks each second where it may
+            assert len(tab.complaints) == 1
+            await enter("bad")
+            await refused(2)
+            await enter("good")
+            await tab.until("document.getElementById('streams').textContent === '0'")
+
+    asyncio.run(asyncio.wait_for(visit(), 60))

@@ -47,6 +47,16 @@ def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]
     assert server.metric("ds2_busy_seconds_total") > 0
 
 
+def test_uploads_are_not_among_the_latencies_of_live_clients(
+    server: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
+    before = server.metric("ds2_final_latency_seconds_count")
+    samples = next(iter(spoken.values()))
+    assert httpx.post(f"{server.url}/v1/audio/transcriptions", files=upload_of(samples)).status_code == 200
+    assert server.metric("ds2_upload_seconds_count") > 0
+    assert server.metric("ds2_final_latency_seconds_count") == before
+
+
 def test_the_page_can_do_nothing_but_what_it_needs(server: RunningServer) -> None:
     for path in ("/", "/page.js", "/page.css", "/worklet.js"):
         headers = httpx.get(server.url + path).headers
@@ -132,7 +142,17 @@ def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer,
         assert code == 1008
         assert "nothing came" in json.loads(last)["error"]
 
+    def refusals() -> str:
+        text = httpx.get(f"{strict.url}/metrics", headers=KEY).text
+        return text.partition('ds2_rejections_total{reason="limits"} ')[2].split("\n")[0]
+
+    before = refusals()
     speak(strict.live, conversation, additional_headers=KEY)
+    for _ in range(500):
+        if refusals() != before:
+            return
+        time.sleep(0.01)
+    pytest.fail("it was not counted")
 
 
 def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) -> None:

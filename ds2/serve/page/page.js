@@ -141,7 +141,7 @@ function clear() {
 async function measure() {
   const key = $("key").value.trim();
   const answer = await fetch("metrics", { headers: key ? { authorization: `Bearer ${key}` } : {} });
-  if (!answer.ok) return;
+  if (!answer.ok) return answer.status;
   const values = new Map();
   for (const line of (await answer.text()).split("\n")) {
     const space = line.lastIndexOf(" ");
@@ -176,5 +176,10 @@ function bars(chart, values, name, label) {
   }));
 }
 
-const watch = () => measure().catch(() => {}).finally(() => setTimeout(watch, 1000));
+// Each refusal is counted and logged: after one it asks again only with another key.
+async function watch() {
+  const refused = (await measure().catch(() => {})) === 401;
+  if (refused) $("key").addEventListener("change", watch, { once: true });
+  else setTimeout(watch, 1000);
+}
 watch();
