@@ -19,10 +19,12 @@ KEY_PROTOCOL = (
 
 
 class Refused(Exception):
-    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait."""
+    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait, the field of the
+    request that is wrong."""
 
-    def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None):
+    def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None, field: str | None = None):
         super().__init__(message)
+        self.field = field
         self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
 
 

@@ -59,9 +59,9 @@ class Transcriptions:
             samples = await asyncio.to_thread(decode_upload, data, name, self.sample_rate, self.limits.upload_duration)
             handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
         except TooLong as error:
-            raise Refused(413, "duration", str(error)) from error
+            raise Refused(413, "duration", str(error), field="file") from error
         except InputError as error:
-            raise Refused(400, "file", str(error)) from error
+            raise Refused(400, "file", str(error), field="file") from error
         except Busy as error:
             raise Refused(503, "busy", str(error), 5) from error
         duration = len(samples) / self.sample_rate
@@ -98,7 +98,7 @@ class Transcriptions:
     def _limited(self, request: Request) -> Request:
         """The request, cut off where it grows beyond what is allowed, or stops coming."""
         most = self.limits.upload + 100_000  # the other fields and the multipart headers
-        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes")
+        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes", field="file")
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
             raise refusal
@@ -124,14 +124,14 @@ def parse(form: FormData) -> Asked:
     """
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        raise Refused(400, "request", "file: the recording is missing; send multipart/form-data")
+        raise Refused(400, "request", "the recording is missing; send multipart/form-data", field="file")
     format = str(form.get("response_format", "json"))
     if format not in FORMATS:
-        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}")
+        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}", field="response_format")
     wanted = [*form.getlist("timestamp_granularities[]"), *form.getlist("timestamp_granularities")]
     granularities = frozenset(map(str, wanted))
     if granularities - GRANULARITIES:
-        raise Refused(400, "request", "timestamp_granularities: word or segment")
+        raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
     return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
 
@@ -227,13 +227,11 @@ def _usage(duration: float) -> dict[str, Any]:
     return {"type": "duration", "seconds": -(-duration // 1)}
 
 
-def problem(status: int, message: str) -> dict[str, Any]:
-    """OpenAI's form of an error."""
-    field, colon, _ = message.partition(":")
+def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+    """OpenAI's form of an error; `field` of the request is what is wrong."""
     kinds = {401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    param = field if colon and field.isidentifier() else None
-    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+    return {"error": {"message": message, "type": kind, "param": field, "code": None}}
 
 
 def refusal_of(error: HTTPException | ClientDisconnect) -> Refused:

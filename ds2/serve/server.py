@@ -97,6 +97,7 @@ class Application:
             *(Route(f"/{name}", self.page) for name in PAGE),
             Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
             Route("/v1/models", self.models),
+            Route("/v1/models/{name}", self.models),
             Route("/healthz", self.healthy),
             Route("/readyz", self.ready),
             Route("/metrics", self.measure),
@@ -122,9 +123,15 @@ class Application:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def models(self, request: Request) -> Response:
+        """The one that is served: in a list, or by its name."""
         self.gate.check_key(request)
         model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
-        return JSONResponse({"object": "list", "data": [model]})
+        name = request.path_params.get("name")
+        if name is None:
+            return JSONResponse({"object": "list", "data": [model]})
+        if name != self.model.stem:
+            raise HTTPException(404, f"the model here is {self.model.stem}")
+        return JSONResponse(model)
 
     async def transcribe(self, request: Request) -> ASGIApp:
         """The answer holds its place until it has been sent: events come while the model still works."""
@@ -173,7 +180,7 @@ class Application:
         self.metrics.rejected.labels(error.kind).inc()
         log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
         headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        return JSONResponse(problem(error.status, error.message), error.status, headers)
+        return JSONResponse(problem(error.status, error.message, error.field), error.status, headers)
 
 
 class SafeHeaders:
@@ -199,7 +206,14 @@ def make_app(application: Application) -> ASGIApp:
     async def refused(request: Request, error: Exception) -> Response:
         return application.refused(request, error)
 
-    handlers: dict[Any, Any] = {Refused: refused}
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse(problem(error.status_code, error.detail), error.status_code, error.headers)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return JSONResponse(problem(500, "the server failed on this request"), 500)
+
+    handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
     return SafeHeaders(Starlette(routes=application.routes(), exception_handlers=handlers))
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,22 @@ def written(path: Path, samples: np.ndarray) -> Path:
 def pictures(name: str, tmp_path: Path) -> Path:
     """Where a screenshot goes: for a person to look at, the folder in DS2_PICTURES."""
     return Path(os.environ.get("DS2_PICTURES", tmp_path)) / f"{name}.png"
+
+
+def test_soft_writing_can_be_read() -> None:
+    """4.5 : 1 at least, by WCAG's measure, in the light and in the dark."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    css = (resources.files("ds2.serve") / "page" / "page.css").read_text()
+    pairs = re.findall(r"--paper: #(\w+); --soft: #(\w+)", css)
+    assert len(pairs) == 2
+    for pair in pairs:
+        dark, light = sorted(map(luminance, pair))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_what_is_said_into_the_microphone_stands_on_the_page(

@@ -24,6 +24,9 @@ from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
 
+from ds2.serve.config import ServeConfig
+from ds2.serve.server import Application, make_app
+
 Start = Callable[..., RunningServer]
 
 
@@ -232,6 +235,21 @@ def test_an_upload_whose_client_goes_away_gives_its_place_back(
                 return
             time.sleep(0.01)
         pytest.fail("its place is still taken")
+
+
+def test_a_fault_of_ours_is_told_in_openais_form() -> None:
+    """An application that was never started has nothing to answer with."""
+    app = make_app(Application(ServeConfig(), Path("model.safetensors")))
+
+    async def visit() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/audio/transcriptions")
+
+    answer = asyncio.run(visit())
+    assert answer.status_code == 500
+    assert answer.json()["error"]["type"] == "server_error"
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
