@@ -38,6 +38,17 @@ async def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], websoc
     return response.status_code, json.loads(response.body or b"{}").get("error", {}), response.headers
 
 
+@contextlib.contextmanager
+def standing_still(server: RunningServer) -> Iterator[None]:
+    """While the model process does nothing."""
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
 def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     assert server.get("/healthz") == "ok\n"
     assert server.get("/readyz") == "ready\n"
@@ -195,17 +206,6 @@ def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer
     assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY).text
 
 
-@contextlib.contextmanager
-def standing_still(server: RunningServer) -> Iterator[None]:
-    """While the model process does nothing."""
-    [worker] = server.workers()
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(worker, signal.SIGCONT)
-
-
 def upload_of(samples: np.ndarray) -> dict[str, tuple[str, bytes]]:
     file = io.BytesIO()
     soundfile.write(file, samples, 8000, format="WAV")
@@ -262,17 +262,13 @@ def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
 
 def test_ping_and_health_are_answered_while_the_model_stands_still(server: RunningServer) -> None:
     """Nothing of the model runs where the sockets are; nothing is lost."""
-    [worker] = server.workers()
 
     async def conversation(socket: ClientConnection) -> None:
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with standing_still(server):
             for _ in range(30):
                 await socket.send(bytes(16000))
             assert await asyncio.wait_for(await socket.ping(), 5) < 5
             assert server.get("/healthz") == "ok\n"
-        finally:
-            os.kill(worker, signal.SIGCONT)
         await tell(socket, {"eof": 1})
         assert len([message async for message in socket]) == 31
 
@@ -283,18 +279,13 @@ def test_ping_and_health_are_answered_while_the_model_stands_still(server: Runni
 def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
     server: RunningServer, message: bytes | str
 ) -> None:
-    [worker] = server.workers()
-
     async def conversation(socket: ClientConnection) -> None:
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with standing_still(server):
             with contextlib.suppress(websockets.ConnectionClosed):
                 await socket.send(bytes(50_000))  # 3 s: the reply waits for the model
                 for _ in range(40):
                     await socket.send(message)
             assert (await close_code(socket))[0] == 1008
-        finally:
-            os.kill(worker, signal.SIGCONT)
 
     speak(server.live, conversation)
 
