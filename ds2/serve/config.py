@@ -1,17 +1,19 @@
 """What `ds2 serve` can be told, by a TOML file, by environment variables (DS2_SERVE_PORT=80, sections by two
 underscores: DS2_SERVE_LIMITS__STREAMS=50) and by flags, the later ones going before."""
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from ds2.config import load_config
+from ds2.bundle import locate
+from ds2.config import from_dict, load_config, override
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig, Precision
 
 PREFIX = "DS2_SERVE_"
+MAY_BE_NOTHING = {"partial_every", "timeout", "drain"}  # keys; all other numbers of a section are above 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class ServeConfig:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        for section in ("live", "dispatch", "limits"):
+            for name, value in vars(getattr(self, section)).items():
+                enough = isinstance(value, str) or value > 0 or (value == 0 and name in MAY_BE_NOTHING)
+                if not enough:
+                    raise ValueError(f"{section}.{name} must be above 0, got {value:g}")
         if self.workers < 1 or not 0 <= self.port < 65536:
             raise ValueError(f"workers {self.workers} must be at least 1 and port {self.port} 0 to 65535")
         if (self.certificate is None) != (self.certificate_key is None):
@@ -61,6 +68,8 @@ class ServeConfig:
 def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: Mapping[str, str]) -> ServeConfig:
     """The configuration of a TOML file, overridden by the environment, overridden by `flags` ("limits.streams": "50").
 
+    Relative paths are relative to the file's folder, or, without a file, to the current one.
+
     Raises:
         InputError: an unknown key, or a value that does not fit; the message names it.
     """
@@ -71,5 +80,16 @@ def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: 
     ]
     overrides += [f"{key}={value}" for key, value in flags.items()]
     if path is not None:
-        return load_config(ServeConfig, path, overrides)
-    return load_config(ServeConfig, Path(os.devnull), overrides)
+        return _located(load_config(ServeConfig, path, overrides), path.parent)
+    values: dict[str, Any] = {}
+    for setting in overrides:
+        override(values, setting)
+    return _located(from_dict(ServeConfig, values, "ds2 serve"), Path())
+
+
+def _located(config: ServeConfig, folder: Path) -> ServeConfig:
+    """With the path of the model, where it was named as one of the package."""
+    model = config.model
+    if model is None or model.parent != folder or model.suffix or model.exists():
+        return config
+    return replace(config, model=locate(model.name))

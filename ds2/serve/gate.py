@@ -1,10 +1,11 @@
 """Who may come in, and how many: keys, origins, rates, places. What is refused is refused at once, with the reason."""
 
+import contextlib
 import hmac
 import math
 import time
 from collections import OrderedDict
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -12,14 +13,18 @@ from ds2.serve.config import ServeConfig
 from ds2.serve.metrics import Metrics
 
 CLIENTS = 10_000  # whose rates are remembered
-KEY_PROTOCOL = "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol
+KEY_PROTOCOL = (
+    "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded
+)
 
 
 class Refused(Exception):
-    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait."""
+    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait, the field of the
+    request that is wrong."""
 
-    def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None):
+    def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None, field: str | None = None):
         super().__init__(message)
+        self.field = field
         self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
 
 
@@ -66,12 +71,15 @@ class Gate:
         origin = connection.headers.get("origin")
         if origin is None or origin in self.config.origins:
             return
-        if urlsplit(origin).netloc != connection.headers.get("host"):
-            raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
+        with contextlib.suppress(ValueError):  # "http://[", which is no address
+            if urlsplit(origin).netloc == connection.headers.get("host"):
+                return
+        raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
 
     def _check_rate(self, connection: HTTPConnection) -> None:
         most, now = self.config.limits.rate, time.monotonic()
-        client = _key(connection) or (connection.client.host if connection.client else "")
+        host = connection.client.host if connection.client else ""
+        client = _key(connection) if self.config.keys else host  # a key that nobody checks is any name
         tokens, then = self.tokens.pop(client, (float(most), now))
         tokens = min(most, tokens + (now - then) * most / 60)
         allowed = tokens >= 1
@@ -87,7 +95,7 @@ def _key(connection: HTTPConnection) -> str:
     if scheme.lower() == "bearer":
         return key.strip()
     offered = (name.strip() for name in connection.headers.get("sec-websocket-protocol", "").split(","))
-    return next((name.removeprefix(KEY_PROTOCOL) for name in offered if name.startswith(KEY_PROTOCOL)), "")
+    return next((unquote(name.removeprefix(KEY_PROTOCOL)) for name in offered if name.startswith(KEY_PROTOCOL)), "")
 
 
 def _same(given: str, key: str) -> bool:

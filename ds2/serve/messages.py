@@ -10,7 +10,7 @@ from ds2.transcript import Transcript
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]
-LOWEST_RATE, HIGHEST_RATE = 8000, 48000  # Hz
+LOWEST_RATE, HIGHEST_RATE = 8000, 192_000  # Hz; a browser sends its sound card's rate
 SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
 
 

@@ -21,7 +21,7 @@ class Metrics:
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"ds2_{name}", text, labels, registry=registry)
 
-        self.latency = histogram("final_latency_seconds", "From the end of an utterance to its final result")
+        self.latency = histogram("final_latency_seconds", "From a live client's eof or reset to the final result")
         self.upload_latency = histogram("upload_seconds", "From the end of an upload to its transcript")
         self.batch_size = histogram("batch_size", "Streams in a step of the model", SIZES)
         self.step_seconds = histogram("step_seconds", "Time of a step, decoding included")

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -26,6 +26,7 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}
 PIECE = 5.0  # seconds of sound given to the model at a time, so that no upload holds back the live streams
 AHEAD = 10.0  # seconds that may wait
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class Transcriptions:
             samples = await asyncio.to_thread(decode_upload, data, name, self.sample_rate, self.limits.upload_duration)
             handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
         except TooLong as error:
-            raise Refused(413, "duration", str(error)) from error
+            raise Refused(413, "duration", str(error), field="file") from error
         except InputError as error:
-            raise Refused(400, "file", str(error)) from error
+            raise Refused(400, "file", str(error), field="file") from error
         except Busy as error:
             raise Refused(503, "busy", str(error), 5) from error
         duration = len(samples) / self.sample_rate
@@ -68,7 +69,7 @@ class Transcriptions:
         if asked.stream:
             return StreamingResponse(_events(finals, duration), media_type="text/event-stream")
         try:
-            return respond(asked, [final async for final in finals], duration)
+            return respond(asked, await _while_there(request, _all(finals)), duration)
         except InputError as error:
             raise Refused(500, "failed", str(error)) from error
 
@@ -95,9 +96,9 @@ class Transcriptions:
             handle.close()
 
     def _limited(self, request: Request) -> Request:
-        """The request, cut off where it grows beyond what is allowed."""
+        """The request, cut off where it grows beyond what is allowed, or stops coming."""
         most = self.limits.upload + 100_000  # the other fields and the multipart headers
-        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes")
+        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes", field="file")
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
             raise refusal
@@ -105,7 +106,10 @@ class Transcriptions:
 
         async def receive() -> Message:
             nonlocal seen
-            message = await request.receive()
+            try:
+                message = await asyncio.wait_for(request.receive(), self.limits.idle)
+            except TimeoutError as error:
+                raise Refused(408, "idle", f"nothing came for {self.limits.idle:g} s") from error
             seen += len(message.get("body", b""))
             if seen > most:
                 raise refusal
@@ -120,14 +124,14 @@ def parse(form: FormData) -> Asked:
     """
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        raise Refused(400, "request", "file: the recording is missing; send multipart/form-data")
+        raise Refused(400, "request", "the recording is missing; send multipart/form-data", field="file")
     format = str(form.get("response_format", "json"))
     if format not in FORMATS:
-        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}")
+        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}", field="response_format")
     wanted = [*form.getlist("timestamp_granularities[]"), *form.getlist("timestamp_granularities")]
     granularities = frozenset(map(str, wanted))
     if granularities - GRANULARITIES:
-        raise Refused(400, "request", "timestamp_granularities: word or segment")
+        raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
     return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
 
@@ -182,6 +186,27 @@ def _segment(number: int, final: Final) -> dict[str, Any]:
     }
 
 
+async def _all(finals: AsyncIterator[Final]) -> list[Final]:
+    return [final async for final in finals]
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """What comes of the work, which is given up where the client goes away meanwhile.
+
+    Raises:
+        ClientDisconnect: it did.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
+            raise ClientDisconnect
+        return await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
 async def _events(finals: AsyncIterator[Final], duration: float) -> AsyncIterator[str]:
     text = ""
     try:
@@ -202,13 +227,11 @@ def _usage(duration: float) -> dict[str, Any]:
     return {"type": "duration", "seconds": -(-duration // 1)}
 
 
-def problem(status: int, message: str) -> dict[str, Any]:
-    """OpenAI's form of an error."""
-    field, colon, _ = message.partition(":")
+def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+    """OpenAI's form of an error; `field` of the request is what is wrong."""
     kinds = {401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    param = field if colon and field.isidentifier() else None
-    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+    return {"error": {"message": message, "type": kind, "param": field, "code": None}}
 
 
 def refusal_of(error: HTTPException | ClientDisconnect) -> Refused:

@@ -66,7 +66,7 @@ class Handle:
         self.changed = asyncio.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self.fed = self.heard = 0.0  # seconds of sound given, and that the model has heard
-        self.ending: deque[float] = deque()  # when each span was ended by the client
+        self.ending: deque[float] = deque()  # when the client ended each span whose end was not taken yet
 
     @property
     def backlog(self) -> float:
@@ -94,7 +94,6 @@ class Handle:
         elif isinstance(event, SpanEnd):
             self.ends.append(event)
             self.partial = Partial("")
-            self.process.metrics.latency.observe(time.monotonic() - self.ending.popleft())
         elif self.failed is None:
             self.failed = event.reason
             self.on_failure()

@@ -32,10 +32,11 @@ from ds2.serve.messages import WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.openai import Transcriptions, problem, refusal_of
 from ds2.serve.pool import Pool
-from ds2.serve.vosk import VoskSession
+from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
+REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count, as they count refused uploads
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -96,6 +97,7 @@ class Application:
             *(Route(f"/{name}", self.page) for name in PAGE),
             Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
             Route("/v1/models", self.models),
+            Route("/v1/models/{name}", self.models),
             Route("/healthz", self.healthy),
             Route("/readyz", self.ready),
             Route("/metrics", self.measure),
@@ -121,21 +123,32 @@ class Application:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def models(self, request: Request) -> Response:
+        """The one that is served: in a list, or by its name."""
         self.gate.check_key(request)
         model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
-        return JSONResponse({"object": "list", "data": [model]})
+        name = request.path_params.get("name")
+        if name is None:
+            return JSONResponse({"object": "list", "data": [model]})
+        if name != self.model.stem:
+            raise HTTPException(404, f"the model here is {self.model.stem}")
+        return JSONResponse(model)
 
-    async def transcribe(self, request: Request) -> Response:
+    async def transcribe(self, request: Request) -> ASGIApp:
+        """The answer holds its place until it has been sent: events come while the model still works."""
         self.gate.check(request)
-        assert self.transcriptions is not None
-        began = time.monotonic()
-        with self.gate.enter("upload"):
-            try:
-                response = await self.transcriptions.answer(request)
-            except (HTTPException, ClientDisconnect) as error:
-                raise refusal_of(error) from error
-        log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
-        return response
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            assert self.transcriptions is not None
+            began = time.monotonic()
+            with self.gate.enter("upload"):
+                try:
+                    response = await self.transcriptions.answer(request)
+                except (HTTPException, ClientDisconnect) as error:
+                    raise refusal_of(error) from error
+                await response(scope, receive, send)
+            log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
+
+        return answer
 
     async def live(self, websocket: WebSocket) -> None:
         try:
@@ -155,6 +168,8 @@ class Application:
                 over = await session.run()
             finally:
                 self.sessions.discard(session)
+        if over.code in REFUSALS:
+            self.metrics.rejected.labels(REFUSALS[over.code]).inc()
         sound = session.handle.fed if session.handle is not None else 0.0
         facts = {"code": over.code, "reason": over.reason, "sound": round(sound, 2), **_since(began)}
         log.info("stream", extra={"facts": facts})
@@ -165,7 +180,7 @@ class Application:
         self.metrics.rejected.labels(error.kind).inc()
         log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
         headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        return JSONResponse(problem(error.status, error.message), error.status, headers)
+        return JSONResponse(problem(error.status, error.message, error.field), error.status, headers)
 
 
 class SafeHeaders:
@@ -191,7 +206,14 @@ def make_app(application: Application) -> ASGIApp:
     async def refused(request: Request, error: Exception) -> Response:
         return application.refused(request, error)
 
-    handlers: dict[Any, Any] = {Refused: refused}
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse(problem(error.status_code, error.detail), error.status_code, error.headers)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return JSONResponse(problem(500, "the server failed on this request"), 500)
+
+    handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
     return SafeHeaders(Starlette(routes=application.routes(), exception_handlers=handlers))
 
 
@@ -257,9 +279,7 @@ async def _serve(application: Application) -> None:
         await application.start()
         server = Server(settings)
         server.application = application
-        host, port = listening.getsockname()[:2]
-        scheme = "http" if config.certificate is None else "https"
-        log.info("ready", extra={"facts": {"url": f"{scheme}://{host}:{port}", "model": application.model.name}})
+        log.info("ready", extra={"facts": {"url": _url(listening, config), "model": application.model.name}})
         await server.serve([listening])
     finally:
         listening.close()
@@ -274,10 +294,17 @@ def _load(settings: uvicorn.Config) -> None:
 
 
 def _listen(config: ServeConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server((config.host, config.port), backlog=1024)
+        return socket.create_server((config.host, config.port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
+
+
+def _url(listening: socket.socket, config: ServeConfig) -> str:
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if config.certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _since(began: float) -> dict[str, float]:

@@ -9,6 +9,8 @@ import soundfile
 from ds2.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
+LOUDEST = 2.0**31  # full scale is 1; some write integers as float
+RATES = (1_000, 768_000)  # Hz; what resampling takes grows with the rate that a header names
 CONTAINERS = {  # where in the file, what stands there: FFmpeg's name. Named, for a playlist would open other files
     (0, b"\x1a\x45\xdf\xa3"): "matroska",
     (4, b"ftyp"): "mp4",
@@ -27,17 +29,26 @@ def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.n
 
     Raises:
         TooLong: it is longer.
-        InputError: it is empty, no sound, or cut off.
+        InputError: it is empty, no sound, of no rate or loudness that sound has, or cut off.
     """
-    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
-
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if not data:
         raise InputError(f"{name}: empty file (0 bytes)")
+    samples = _decode(data, name, sample_rate, most)
+    if not np.abs(samples).max(initial=0.0) <= LOUDEST:
+        raise InputError(f"{name}: samples far beyond full scale, which is 1.0; convert or record it again")
+    return samples
+
+
+def _decode(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray:
+    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
+
     try:
         info = soundfile.info(io.BytesIO(data))
     except soundfile.LibsndfileError:
         return _by_ffmpeg(data, name, sample_rate, most)
+    if not RATES[0] <= info.samplerate <= RATES[1]:
+        raise InputError(f"{name}: {info.samplerate} Hz; sound has {RATES[0]} to {RATES[1]} Hz")
     if info.frames > most * info.samplerate or info.frames * info.channels > most * WIDEST:
         raise TooLong(f"{name}: longer than the {most:g} s that are allowed")
     return read_audio_bytes(data, sample_rate, name)[0].numpy()

@@ -1,10 +1,13 @@
 """How `ds2 serve` is told things, and how it refuses."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from serve.conftest import RunningServer
 
+from ds2.bundle import locate
 from ds2.cli import main
 from ds2.errors import InputError
 from ds2.serve.config import read_serve_config
@@ -28,11 +31,47 @@ def test_a_file_then_the_environment_then_flags(tmp_path: Path) -> None:
         ({"port": "70000"}, {}, "70000"),
         ({"dispatch.policy": "lazy"}, {}, "eager"),
         ({"certificate": "cert.pem"}, {}, "certificate_key"),
+        ({"limits.rate": "0"}, {}, r"limits\.rate"),
+        ({"limits.streams": "-3"}, {}, r"limits\.streams"),
+        ({"limits.idle": "nan"}, {}, r"limits\.idle"),
+        ({"limits.drain": "-1.0"}, {}, r"limits\.drain"),
+        ({"dispatch.batch": "0"}, {}, r"dispatch\.batch"),
+        ({"live.chunk_frames": "0"}, {}, r"live\.chunk_frames"),
+        ({"model": "digits-screaming"}, {}, "digits-screaming"),
     ],
 )
 def test_what_is_wrong_is_named(flags: dict[str, str], environment: dict[str, str], word: str) -> None:
     with pytest.raises(InputError, match=word):
         read_serve_config(None, flags, environment)
+
+
+def test_relative_paths_start_at_the_file_or_else_here(tmp_path: Path) -> None:
+    (tmp_path / "serve.toml").write_text('model = "best.safetensors"\n')
+    environment = {"DS2_SERVE_CERTIFICATE": "cert.pem", "DS2_SERVE_CERTIFICATE_KEY": "keys/key.pem"}
+    without = read_serve_config(None, {"model": "runs/best.safetensors"}, environment)
+    assert without.model == Path("runs/best.safetensors")
+    assert (without.certificate, without.certificate_key) == (Path("cert.pem"), Path("keys/key.pem"))
+    assert read_serve_config(tmp_path / "serve.toml", {}, {}).model == tmp_path / "best.safetensors"
+
+
+def test_a_model_of_the_package_goes_by_its_name_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "serve.toml").write_text('model = "digits-streaming"\n')
+    for path, environment in ((None, {"DS2_SERVE_MODEL": "digits-streaming"}), (tmp_path / "serve.toml", {})):
+        assert read_serve_config(path, {}, environment).model == locate("digits-streaming")
+
+
+def test_nothing_where_nothing_makes_sense() -> None:
+    assert read_serve_config(None, {"limits.drain": "0", "live.partial_every": "0.0"}, {}).limits.drain == 0
+
+
+def test_an_address_of_the_sixth_version(start: Callable[..., RunningServer]) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no such addresses on this machine")
+    server = start("--host", "::1")
+    assert server.url.startswith("http://[::1]:")
+    assert server.get("/healthz") == "ok\n"
 
 
 @pytest.mark.parametrize("model", ["missing.safetensors", "bidirectional"])

@@ -30,6 +30,16 @@ def test_a_rate_is_of_each_client() -> None:
     gate.check(visitor("1.2.3.5"))
 
 
+def test_a_rate_is_of_a_key_only_where_keys_are_checked() -> None:
+    open_to_all = Gate(ServeConfig(limits=Limits(rate=1)), Metrics())
+    open_to_all.check(visitor(authorization="Bearer one"))
+    assert refused(open_to_all, visitor(authorization="Bearer two")).status == 429
+    locked = Gate(ServeConfig(keys=("one", "two"), limits=Limits(rate=1)), Metrics())
+    locked.check(visitor(authorization="Bearer one"))
+    locked.check(visitor(authorization="Bearer two"))
+    assert refused(locked, visitor("1.2.3.5", authorization="Bearer one")).status == 429
+
+
 def test_the_clients_remembered_are_bounded() -> None:
     gate = Gate(ServeConfig(), Metrics())
     for number in range(CLIENTS + 10):
@@ -49,7 +59,7 @@ def test_an_allowed_origin() -> None:
     gate = Gate(ServeConfig(origins=("https://example.org",)), Metrics())
     gate.check(visitor(origin="https://example.org", host="localhost"))
     gate.check(visitor(origin="http://localhost:2700", host="localhost:2700"))
-    for origin in ("https://example.org.evil.com", "null", "http://localhost:2701"):
+    for origin in ("https://example.org.evil.com", "null", "http://localhost:2701", "http://[evil"):
         assert refused(gate, visitor(origin=origin, host="localhost:2700")).status == 403
 
 
@@ -58,3 +68,8 @@ def test_wrong_keys(given: str) -> None:
     gate = Gate(ServeConfig(keys=("good",)), Metrics())
     assert refused(gate, visitor(authorization=given)).status == 401
     gate.check(visitor(authorization="bearer good"))
+
+
+def test_a_key_of_any_letters_as_a_subprotocol() -> None:
+    gate = Gate(ServeConfig(keys=("a/b==, ü",)), Metrics())
+    gate.check(visitor(sec_websocket_protocol="ds2, ds2.key.a%2Fb%3D%3D%2C%20%C3%BC"))

@@ -101,6 +101,25 @@ def test_models(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["digits-streaming"]
 
 
+def test_a_model_by_its_name(client: openai.OpenAI) -> None:
+    assert client.models.retrieve("digits-streaming").id == "digits-streaming"
+    with pytest.raises(openai.NotFoundError, match="digits-streaming"):
+        client.models.retrieve("whisper-1")
+
+
+def test_paths_and_methods_that_there_are_not(client: openai.OpenAI) -> None:
+    for path, status in (("/nothing", 404), ("/audio/transcriptions", 405)):
+        with pytest.raises(openai.APIStatusError) as refused:
+            client.get(path, cast_to=object)
+        assert refused.value.status_code == status
+        assert refused.value.type == "invalid_request_error"
+
+
+def test_samples_far_beyond_full_scale(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="full scale"):
+        client.audio.transcriptions.create(model="x", file=wav(np.full(8000, 1e30, np.float32), subtype="FLOAT"))
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -119,6 +138,15 @@ def test_what_is_no_sound_is_refused(client: openai.OpenAI, data: bytes, words: 
     assert "x-evil" not in refused.value.response.headers
 
 
+@pytest.mark.parametrize("rate", [1, 999, 800_000, 2**31 - 1])
+def test_a_rate_that_no_sound_has_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray], rate: int) -> None:
+    """A filter for it would take gigabytes."""
+    name, data = wav(said[1][:1000])
+    data = data[:24] + rate.to_bytes(4, "little") + (2 * rate % 2**32).to_bytes(4, "little") + data[32:]
+    with pytest.raises(openai.BadRequestError, match="Hz; sound has 1000 to 768000 Hz"):
+        client.audio.transcriptions.create(model="x", file=(name, data))
+
+
 def test_a_cut_off_recording_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     name, data = wav(said[1])
     with pytest.raises(openai.BadRequestError, match="cut off"):
@@ -129,6 +157,9 @@ def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarr
     with pytest.raises(openai.BadRequestError, match="response_format") as refused:
         client.audio.transcriptions.create(model="x", file=wav(said[1]), response_format="docx")  # type: ignore
     assert refused.value.param == "response_format"
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.audio.transcriptions.create(model="x", file=("said", b"no sound"))
+    assert refused.value.param == "file"
     assert refused.value.type == "invalid_request_error"
 
 

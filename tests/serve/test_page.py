@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,22 @@ def pictures(name: str, tmp_path: Path) -> Path:
     return Path(os.environ.get("DS2_PICTURES", tmp_path)) / f"{name}.png"
 
 
+def test_soft_writing_can_be_read() -> None:
+    """4.5 : 1 at least, by WCAG's measure, in the light and in the dark."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    css = (resources.files("ds2.serve") / "page" / "page.css").read_text()
+    pairs = re.findall(r"--paper: #(\w+); --soft: #(\w+)", css)
+    assert len(pairs) == 2
+    for pair in pairs:
+        dark, light = sorted(map(luminance, pair))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
 def test_what_is_said_into_the_microphone_stands_on_the_page(
     server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
@@ -142,3 +159,60 @@ def test_a_file_is_heard_as_it_plays(server: RunningServer, spoken: dict[str, np
             assert tab.complaints == []
 
     asyncio.run(visit())
+
+
+ASKED_LATER = """
+const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (wanted) => {
+  await new Promise((grant) => (window.grant = grant));
+  return (window.media = await real(wanted));
+};
+0"""
+
+
+def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
+    start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """With a key that a subprotocol cannot hold as it is."""
+    server = start("--set", 'keys=["a/b=="]')
+    microphone = written(tmp_path / "said.wav", next(iter(spoken.values())))
+
+    async def visit() -> None:
+        async with browse(server.url, microphone, tmp_path / "profile") as tab:
+            await tab.run(ASKED_LATER)
+            await tab.run("document.getElementById('key').value = 'a/b=='")
+            await tab.run("document.getElementById('microphone').click()")
+            await tab.until("window.grant")
+            await tab.run("document.getElementById('stop').click()")
+            await tab.until("document.getElementById('state').textContent === 'done'")
+            await tab.run("window.grant()")
+            await tab.until("window.media?.getTracks().every((track) => track.readyState === 'ended')")
+
+    asyncio.run(visit())
+
+
+def test_a_page_without_its_key_asks_for_figures_once(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+    """And again with another key; the browser complains of each refusal, and the server logs it."""
+    server = start("--set", 'keys=["good"]')
+    silence = written(tmp_path / "a.wav", np.zeros(1, np.int16))
+
+    async def visit() -> None:
+        async with browse(server.url, silence, tmp_path / "profile") as tab:
+
+            async def refused(times: int) -> None:
+                while len(tab.complaints) < times:
+                    await tab.run("0")
+
+            async def enter(key: str) -> None:
+                field = "document.getElementById('key')"
+                await tab.run(f"{field}.value = '{key}'; {field}.dispatchEvent(new Event('change'))")
+
+            await refused(1)
+            await tab.run("new Promise((done) => setTimeout(done, 1500))")  # it asks each second where it may
+            assert len(tab.complaints) == 1
+            await enter("bad")
+            await refused(2)
+            await enter("good")
+            await tab.until("document.getElementById('streams').textContent === '0'")
+
+    asyncio.run(asyncio.wait_for(visit(), 60))

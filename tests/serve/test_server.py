@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,15 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import soundfile
 import websockets
 from serve.conftest import RunningServer
 from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
+
+from ds2.serve.config import ServeConfig
+from ds2.serve.server import Application, make_app
 
 Start = Callable[..., RunningServer]
 
@@ -31,6 +38,17 @@ async def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], websoc
     return response.status_code, json.loads(response.body or b"{}").get("error", {}), response.headers
 
 
+@contextlib.contextmanager
+def standing_still(server: RunningServer) -> Iterator[None]:
+    """While the model process does nothing."""
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
 def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     assert server.get("/healthz") == "ok\n"
     assert server.get("/readyz") == "ready\n"
@@ -41,6 +59,16 @@ def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]
     assert server.metric("ds2_batch_size_count") > 0
     assert server.metric("ds2_sound_seconds_total") > len(samples) / 8000 - 0.2
     assert server.metric("ds2_busy_seconds_total") > 0
+
+
+def test_uploads_are_not_among_the_latencies_of_live_clients(
+    server: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
+    before = server.metric("ds2_final_latency_seconds_count")
+    samples = next(iter(spoken.values()))
+    assert httpx.post(f"{server.url}/v1/audio/transcriptions", files=upload_of(samples)).status_code == 200
+    assert server.metric("ds2_upload_seconds_count") > 0
+    assert server.metric("ds2_final_latency_seconds_count") == before
 
 
 def test_the_page_can_do_nothing_but_what_it_needs(server: RunningServer) -> None:
@@ -141,7 +169,17 @@ def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer,
         assert code == 1008
         assert "nothing came" in json.loads(last)["error"]
 
+    def refusals() -> str:
+        text = httpx.get(f"{strict.url}/metrics", headers=KEY).text
+        return text.partition('ds2_rejections_total{reason="limits"} ')[2].split("\n")[0]
+
+    before = refusals()
     speak(strict.live, conversation, additional_headers=KEY)
+    for _ in range(500):
+        if refusals() != before:
+            return
+        time.sleep(0.01)
+    pytest.fail("it was not counted")
 
 
 def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) -> None:
@@ -171,6 +209,62 @@ def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
     assert httpx.post(url, content=endless(), headers=headers).status_code == 413
 
 
+def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer) -> None:
+    head = (
+        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nAuthorization: Bearer first\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", int(strict.url.rpartition(":")[2])), 10) as client:
+        client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY).text
+
+
+def upload_of(samples: np.ndarray) -> dict[str, tuple[str, bytes]]:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 8000, format="WAV")
+    return {"file": ("said.wav", file.getvalue())}
+
+
+def test_a_streamed_transcript_holds_its_place_to_its_end(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+    url = f"{server.url}/v1/audio/transcriptions"
+    with contextlib.ExitStack() as stack:
+        with standing_still(server):
+            streaming = httpx.stream("POST", url, files=upload_of(samples), data={"stream": "true"}, timeout=30)
+            answer = stack.enter_context(streaming)
+            assert server.metric("ds2_streams_open") == 1
+        assert text in answer.read().decode()
+
+
+def test_an_upload_whose_client_goes_away_gives_its_place_back(
+    server: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
+    url = f"{server.url}/v1/audio/transcriptions"
+    with standing_still(server):
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, files=upload_of(next(iter(spoken.values()))), timeout=httpx.Timeout(10, read=0.5))
+        for _ in range(500):
+            if server.metric("ds2_streams_open") == 0:
+                return
+            time.sleep(0.01)
+        pytest.fail("its place is still taken")
+
+
+def test_a_fault_of_ours_is_told_in_openais_form() -> None:
+    """An application that was never started has nothing to answer with."""
+    app = make_app(Application(ServeConfig(), Path("model.safetensors")))
+
+    async def visit() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/audio/transcriptions")
+
+    answer = asyncio.run(visit())
+    assert answer.status_code == 500
+    assert answer.json()["error"]["type"] == "server_error"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
     url = f"{strict.url}/v1/audio/transcriptions"
     for body, kind in ((b"{", "application/json"), (b"junk", "multipart/form-data"), (b"", "text/plain")):
@@ -181,19 +275,30 @@ def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
 
 def test_ping_and_health_are_answered_while_the_model_stands_still(server: RunningServer) -> None:
     """Nothing of the model runs where the sockets are; nothing is lost."""
-    [worker] = server.workers()
 
     async def conversation(socket: ClientConnection) -> None:
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with standing_still(server):
             for _ in range(30):
                 await socket.send(bytes(16000))
             assert await asyncio.wait_for(await socket.ping(), 5) < 5
             assert server.get("/healthz") == "ok\n"
-        finally:
-            os.kill(worker, signal.SIGCONT)
         await tell(socket, {"eof": 1})
         assert len([message async for message in socket]) == 31
+
+    speak(server.live, conversation)
+
+
+@pytest.mark.parametrize("message", [bytes(100_000), "x" * 100_000], ids=["sound", "text"])
+def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
+    server: RunningServer, message: bytes | str
+) -> None:
+    async def conversation(socket: ClientConnection) -> None:
+        with standing_still(server):
+            with contextlib.suppress(websockets.ConnectionClosed):
+                await socket.send(bytes(50_000))  # 3 s: the reply waits for the model
+                for _ in range(40):
+                    await socket.send(message)
+            assert (await close_code(socket))[0] == 1008
 
     speak(server.live, conversation)
 

@@ -89,6 +89,16 @@ def test_8000_hz_is_the_default_and_eof_may_have_blanks(server: RunningServer, s
     speak(server.live, conversation)
 
 
+def test_sound_of_a_studios_card(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+
+    async def conversation(socket: ClientConnection) -> None:
+        await tell(socket, {"config": {"sample_rate": 192_000}})
+        assert text_of(await lock_step(socket, samples.repeat(24), 38_400)) == text
+
+    speak(server.live, conversation)
+
+
 def test_an_utterance_ends_at_a_pause_and_the_stream_goes_on(
     server: RunningServer, spoken: dict[str, np.ndarray]
 ) -> None:
@@ -125,6 +135,44 @@ def test_alternatives_and_no_words(server: RunningServer, spoken: dict[str, np.n
         last = (await lock_step(socket, samples))[-1]
         assert last["alternatives"][0]["text"] == text
         assert last["alternatives"][0].keys() == {"text", "confidence"}
+
+    speak(server.live, conversation)
+
+
+def test_numbers_as_strings_and_what_a_second_config_does_not_name(
+    server: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
+    text, samples = next(iter(spoken.items()))
+
+    async def conversation(socket: ClientConnection) -> None:
+        await tell(socket, {"config": {"sample_rate": "16000", "max_alternatives": "3"}})
+        await tell(socket, {"config": {"words": 0}})
+        last = (await lock_step(socket, samples.repeat(2)))[-1]
+        assert last["alternatives"][0].keys() == {"text", "confidence"}
+        assert last["alternatives"][0]["text"] == text
+
+    speak(server.live, conversation)
+
+
+def test_a_config_after_sound_leaves_the_sound_as_it_is(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+
+    async def conversation(socket: ClientConnection) -> None:
+        await tell(socket, samples[:4000].tobytes())
+        replies = [await hear(socket)]
+        await tell(socket, {"config": {"sample_rate": 16000, "words": 0, "push": 1}})
+        replies += await lock_step(socket, samples[4000:])
+        assert text_of(replies) == text
+        assert not any("result" in reply for reply in replies)
+
+    speak(server.live, conversation)
+
+
+def test_nothing_but_eof_in_the_form_of_alternatives(server: RunningServer) -> None:
+    async def conversation(socket: ClientConnection) -> None:
+        await tell(socket, {"config": {"max_alternatives": 2}})
+        await tell(socket, {"eof": 1})
+        assert await hear(socket) == {"alternatives": [{"confidence": 0.0, "text": ""}]}
 
     speak(server.live, conversation)
 
@@ -191,9 +239,15 @@ def test_half_samples_and_single_bytes(server: RunningServer, spoken: dict[str, 
         (["[" * 50000], 1007, "JSON"),
         (['{"what": 1}'], 1007, "config, reset or eof"),
         (['{"config": {"sample_rate": 3}}', b"\0\0"], 1007, "sample_rate"),
-        (['{"config": {"sample_rate": "8000"}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": "fast"}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": null}}'], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": %s}}' % ("9" * 400)], 1007, "sample_rate"),
+        (['{"config": {"sample_rate": NaN}}'], 1007, "sample_rate"),
+        (['{"config": {"encoding": []}}'], 1007, "encoding"),
+        (['{"config": {"encoding": "\\ud800"}}'], 1007, "encoding"),
+        (['{"config": {"encoding": "%s"}}' % ("é" * 200)], 1007, "encoding"),
+        (['{"config": {"encoding": "%s"}}' % ("x" * 500_000)], 1007, "encoding"),
         (['{"config": {"encoding": "mp3"}}'], 1007, "encoding"),
-        ([b"\0\0", '{"config": {"sample_rate": 8000}}'], 1007, "before the first sound"),
         (['{"config": {"encoding": "float32"}}', b"\0\0\xc0\x7f" * 10], 1011, "NaN"),
         ([bytes(10 << 20)], 1009, ""),
     ],
@@ -208,6 +262,7 @@ def test_garbage_is_told_and_closes_the_connection(
         found, last = await close_code(socket)
         assert found == code
         assert words in (json.loads(last)["error"] if last else "")
+        assert len(last) < 200
 
     speak(server.live, conversation)
     assert server.get("/readyz") == "ready\n"

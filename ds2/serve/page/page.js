@@ -47,6 +47,7 @@ async function listen(open) {
     socket = await connect(context.sampleRate, stop);
     await context.audioWorklet.addModule("worklet.js");
     source = await open(context, stop);
+    if (stopNow !== stop) return source.end(); // stopped while the visitor was asked for the microphone
     const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
     blocks.port.onmessage = ({ data }) => {
       draw(data);
@@ -59,6 +60,7 @@ async function listen(open) {
     state("listening");
   } catch (error) {
     stop();
+    source?.end();
     socket?.close();
     state(error.message, true);
   }
@@ -66,7 +68,7 @@ async function listen(open) {
 
 function connect(rate, stop) {
   const key = $("key").value.trim();
-  const socket = new WebSocket(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), key ? ["ds2", `ds2.key.${key}`] : []);
+  const socket = new WebSocket(location.href.replace(/^http/, "ws").replace(/[?#].*/, ""), key ? ["ds2", `ds2.key.${encodeURIComponent(key)}`] : []);
   socket.onmessage = ({ data }) => show(JSON.parse(data), socket);
   return new Promise((resolve, reject) => {
     socket.onopen = () => {
@@ -139,7 +141,7 @@ function clear() {
 async function measure() {
   const key = $("key").value.trim();
   const answer = await fetch("metrics", { headers: key ? { authorization: `Bearer ${key}` } : {} });
-  if (!answer.ok) return;
+  if (!answer.ok) return answer.status;
   const values = new Map();
   for (const line of (await answer.text()).split("\n")) {
     const space = line.lastIndexOf(" ");
@@ -174,5 +176,10 @@ function bars(chart, values, name, label) {
   }));
 }
 
-const watch = () => measure().catch(() => {}).finally(() => setTimeout(watch, 1000));
+// Each refusal is counted and logged: after one it asks again only with another key.
+async function watch() {
+  const refused = (await measure().catch(() => {})) === 401;
+  if (refused) $("key").addEventListener("change", watch, { once: true });
+  else setTimeout(watch, 1000);
+}
 watch();

@@ -1,0 +1,124 @@
+"""A live session by itself: its client and its stream are stood in for, so that each moment can be chosen."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.websockets import WebSocketState
+
+from ds2.serve.config import Limits
+from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.metrics import Metrics
+from ds2.serve.pool import Handle
+from ds2.serve.vosk import Over, VoskSession
+from ds2.transcript import Transcript, Word
+
+
+class Client:
+    """A WebSocket whose client reads while `reads` is set."""
+
+    application_state = WebSocketState.CONNECTED
+
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.got: list[dict[str, Any]] = []
+        self.closed: int | None = None
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    def tell(self, message: bytes | dict[str, Any]) -> None:
+        kind, text = ("bytes", message) if isinstance(message, bytes) else ("text", json.dumps(message))
+        self.sent.put_nowait({"type": "websocket.receive", kind: text})
+
+    async def receive(self) -> dict[str, Any]:
+        return await self.sent.get()
+
+    async def send_text(self, text: str) -> None:
+        await self.reads.wait()
+        self.got.append(json.loads(text))
+
+    async def close(self, code: int, reason: str) -> None:
+        await self.reads.wait()
+        self.closed = code
+
+
+class Stage:
+    """A session, its client, and a stream of which we say what comes."""
+
+    def __init__(self, limits: Limits | None = None):
+        process = SimpleNamespace(send=lambda command: None, release=lambda number: None, metrics=Metrics())
+        self.handle = Handle(process, 0, StreamConfig())  # type: ignore[arg-type]
+        self.client = Client()
+        pool = SimpleNamespace(open=lambda config: self.handle)
+        self.session = VoskSession(self.client, pool, limits or Limits())  # type: ignore[arg-type]
+        self.running = asyncio.create_task(self.session.run())
+
+    async def hears(self, *messages: bytes | dict[str, Any]) -> None:
+        for message in messages:
+            self.client.tell(message)
+        await settle()
+
+    async def comes(self, *events: Partial | Final | SpanEnd | Failed) -> None:
+        for event in events:
+            self.handle.take(event)
+        self.handle.changed.set()
+        await settle()
+
+    async def over(self) -> Over:
+        return await asyncio.wait_for(self.running, 5)
+
+
+async def settle() -> None:
+    """Until every task waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def final(text: str) -> Final:
+    transcript = Transcript(text, (Word(text, 0.0, 1.0, 1.0),), 1.0)
+    return Final(transcript, ((transcript, 0.0),), 0.0)
+
+
+PUSH = {"config": {"push": 1}}
+SOUND = bytes(100)
+
+
+@pytest.mark.parametrize("messages", [[PUSH, SOUND], [SOUND], [{"reset": 1}], [{"what": 1}]])
+def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict[str, Any]]) -> None:
+    """Whether it is owed a result, a reply, or an error and the close."""
+
+    async def scene() -> None:
+        stage = Stage(Limits(idle=0.05))
+        stage.client.reads.clear()
+        await stage.hears(*messages)
+        await stage.comes(final("one"))
+        await stage.over()
+
+    asyncio.run(scene())
+
+
+def test_a_push_client_hears_of_a_model_process_that_dies_before_the_last_result() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.hears(PUSH, SOUND, {"eof": 1})
+        await stage.comes(Failed("the model process stopped"))
+        assert (await stage.over()).code == 1011
+        assert stage.client.got == [{"error": "the model process stopped"}]
+
+    asyncio.run(scene())
+
+
+def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.hears(PUSH, SOUND, {"eof": 1})
+        stage.client.reads.clear()
+        await stage.comes(Partial("on"))
+        await stage.comes(final("one"), SpanEnd(last=True))
+        stage.client.reads.set()
+        assert (await stage.over()).code == 1000
+        assert [message.get("text") for message in stage.client.got] == [None, "one"]
+
+    asyncio.run(scene())
