@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -138,6 +139,23 @@ def test_unreadable_and_impossible_utterances_are_listed_and_training_goes_on(
     assert "gone.wav" in skipped
     assert f"{manifest}:3: 200 characters" in skipped
     assert weights(tmp_path / "run")["output.weight"].isfinite().all()
+
+
+@pytest.mark.parametrize("power", ["utterance", "adaptive"])
+def test_statistics_leave_out_batches_that_cannot_be_read(
+    spoken_digits: Manifests, tmp_path: Path, power: Literal["utterance", "adaptive"]
+) -> None:
+    """The shortest utterances come together, in a batch of their own."""
+    manifest = spoken_digits(6)
+    rows = [{"audio_filepath": f"gone{number}.wav", "duration": 0.01, "text": "zero"} for number in range(4)]
+    gone = "".join(json.dumps(row) + "\n" for row in rows)
+    model = dataclasses.replace(TINY, frontend=FrontendConfig(8000, power=power))
+    config = configuration(manifest, model=model)
+    manifest.write_text(gone + manifest.read_text())
+    assert Trainer(config, tmp_path / "some").model.frontend.mean.isfinite().all()
+    manifest.write_text(gone)
+    with pytest.raises(InputError, match="none of the utterances tried can be read"):
+        Trainer(config, tmp_path / "none")
 
 
 def test_checkpoint_of_another_configuration_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
