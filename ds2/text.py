@@ -97,11 +97,11 @@ def normalize(text: str, language: str = "") -> str:
         language: "en" also writes numbers as words, "zh" as characters, and leaves no spaces between ideographs; any
             other leaves numbers as they are.
     """
+    text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
         text = _english_numbers(text)
     elif language == "zh":
         text = _mandarin_numbers(text)
-    text = _visible(text).translate(APOSTROPHES)  # before NFKC, which makes a space and an accent of ´
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
