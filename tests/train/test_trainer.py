@@ -210,6 +210,14 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
     assert "vocabulary" in Bundle.load(again.run()).metadata
 
 
+def test_a_start_keeps_its_feature_statistics_whatever_else_changes(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(8), epochs=1)
+    start = Trainer(config, tmp_path / "start").run()
+    model = dataclasses.replace(config.model, dropout=0.3)
+    again = Trainer(configuration(spoken_digits(4), model=model, start_from=start), tmp_path / "again")
+    assert torch.equal(again.model.frontend.mean, Bundle.load(start).weights["frontend.mean"])
+
+
 def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
     manifest = spoken_digits(8)
     config = configuration(manifest, epochs=1)
