@@ -13,6 +13,7 @@ BLANK = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
+NAMED_DIGITS = 306  # of the longest number that num2words has a name for
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 ZERO_WIDTH_SPACE = "\u200b"
 
@@ -116,23 +117,38 @@ def split_words(text: str) -> list[str]:
 
 
 def _english_numbers(text: str) -> str:
-    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.5% -> two point five percent."""
+    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.50% -> two point five zero percent."""
     from num2words import num2words
 
     def words(match: re.Match[str]) -> str:
-        number, ordinal = match["number"].replace(",", ""), match["ordinal"]
-        if ordinal and "." in number:
-            return f" {num2words(float(number))} {ordinal} "
-        if ordinal:
-            return f" {num2words(int(number), to='ordinal')} "
-        year = len(number) == 4 and number.isdigit() and "1100" <= number <= "2099" and "," not in match["number"]
-        spoken = (
-            num2words(int(number), to="year") if year else num2words(float(number) if "." in number else int(number))
-        )
-        return f" {spoken} " + ("percent " if match["percent"] else "")
+        whole, point, decimals = match["number"].replace(",", "").partition(".")
+        ordinal = match["ordinal"] or ""
+        if ordinal and not point and len(whole) <= NAMED_DIGITS:
+            return f" {num2words(int(whole), to='ordinal')} "
+        spoken = num2words(int(whole), to="year") if _is_year(match["number"]) else _cardinal(whole)
+        if point:
+            spoken += f" point {_digits(decimals)}"
+        return f" {spoken} {'percent' if match['percent'] else ordinal} "
 
     text = unicodedata.normalize("NFKC", text)
-    return re.sub(r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?", words, text)
+    pattern = r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?"
+    return re.sub(pattern, words, text, flags=re.IGNORECASE)
+
+
+def _is_year(number: str) -> bool:
+    return len(number) == 4 and number.isdigit() and "1100" <= number <= "2099"
+
+
+def _cardinal(number: str) -> str:
+    """123 -> one hundred and twenty-three; digit by digit where there is no name for it."""
+    from num2words import num2words
+
+    return str(num2words(int(number))) if len(number) <= NAMED_DIGITS else _digits(number)
+
+
+def _digits(number: str) -> str:
+    """50 -> five zero."""
+    return " ".join(_cardinal(digit) for digit in number)
 
 
 def _mandarin_numbers(text: str) -> str:
