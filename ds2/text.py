@@ -13,7 +13,9 @@ BLANK = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
+NAMED_DIGITS = 306  # of the longest number that num2words has a name for
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
+DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
 ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -97,11 +99,11 @@ def normalize(text: str, language: str = "") -> str:
         language: "en" also writes numbers as words, "zh" as characters, and leaves no spaces between ideographs; any
             other leaves numbers as they are.
     """
+    text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
         text = _english_numbers(text)
     elif language == "zh":
         text = _mandarin_numbers(text)
-    text = _visible(text).translate(APOSTROPHES)  # before NFKC, which makes a space and an accent of ´
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
@@ -116,30 +118,47 @@ def split_words(text: str) -> list[str]:
 
 
 def _english_numbers(text: str) -> str:
-    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.5% -> two point five percent."""
+    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.50% -> two point five zero percent."""
     from num2words import num2words
 
     def words(match: re.Match[str]) -> str:
-        number, ordinal = match["number"].replace(",", ""), match["ordinal"]
-        if ordinal and "." in number:
-            return f" {num2words(float(number))} {ordinal} "
-        if ordinal:
-            return f" {num2words(int(number), to='ordinal')} "
-        year = len(number) == 4 and number.isdigit() and "1100" <= number <= "2099" and "," not in match["number"]
-        spoken = (
-            num2words(int(number), to="year") if year else num2words(float(number) if "." in number else int(number))
-        )
-        return f" {spoken} " + ("percent " if match["percent"] else "")
+        whole, point, decimals = match["number"].replace(",", "").partition(".")
+        ordinal = match["ordinal"] or ""
+        if ordinal and not point and len(whole) <= NAMED_DIGITS:
+            return f" {num2words(int(whole), to='ordinal')} "
+        spoken = num2words(int(whole), to="year") if _is_year(match["number"]) else _cardinal(whole)
+        if point:
+            spoken += f" point {_digits(decimals)}"
+        return f" {spoken} {'percent' if match['percent'] else ordinal} "
 
     text = unicodedata.normalize("NFKC", text)
-    return re.sub(r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?", words, text)
+    pattern = r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?"
+    return re.sub(pattern, words, text, flags=re.IGNORECASE)
+
+
+def _is_year(number: str) -> bool:
+    return len(number) == 4 and number.isdigit() and "1100" <= number <= "2099"
+
+
+def _cardinal(number: str) -> str:
+    """123 -> one hundred and twenty-three; digit by digit where there is no name for it."""
+    from num2words import num2words
+
+    return str(num2words(int(number))) if len(number) <= NAMED_DIGITS else _digits(number)
+
+
+def _digits(number: str) -> str:
+    """50 -> five zero."""
+    return " ".join(_cardinal(digit) for digit in number)
 
 
 def _mandarin_numbers(text: str) -> str:
-    """123 -> 一百二十三; 3.5% -> 百分之三点五."""
+    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 2021-05-03 -> 二零二一年五月三日."""
     import cn2an
 
     text = unicodedata.normalize("NFKC", text)
+    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
     text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
     return str(cn2an.transform(text, "an2cn"))
 

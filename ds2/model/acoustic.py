@@ -64,8 +64,8 @@ class ModelConfig:
 
     @property
     def frame_seconds(self) -> float:
-        """Seconds of audio per output frame: the hop times the time strides."""
-        return self.frontend.hop * self.stride
+        """Seconds of audio per output frame: the hop, in whole samples, times the time strides."""
+        return self.frontend.hop_samples / self.frontend.sample_rate * self.stride
 
 
 class Output(NamedTuple):

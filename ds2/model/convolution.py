@@ -28,6 +28,8 @@ class ConvolutionConfig:
             raise ValueError(f"kernel {self.kernel} must be odd in frequency (or 0: all bins) and time")
         if self.channels < 1 or min(self.stride) < 1:
             raise ValueError(f"channels {self.channels} and stride {self.stride} must be at least 1")
+        if self.kernel[1] < self.stride[1]:  # frames between two places of the kernel would never be heard
+            raise ValueError(f"kernel {self.kernel} must be as long in time as stride {self.stride} at least")
         if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
             raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
 

@@ -20,6 +20,18 @@ def clipped_relu(x: Tensor) -> Tensor:
     return nn.functional.hardtanh(x, 0.0, CLIP)
 
 
+@torch.no_grad()
+def move(running_mean: Tensor, running_variance: Tensor, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+    """Moves running averages towards a minibatch's; the `count` of its samples makes the variance unbiased.
+
+    A minibatch without samples is left out; and one with a value that is not finite, which would never leave them.
+    """
+    unbiased = variance * count / (count - 1).clamp(min=1)
+    good = (count > 0) & mean.isfinite().all() & unbiased.isfinite().all()
+    running_mean.lerp_(torch.where(good, mean, running_mean), MOMENTUM)
+    running_variance.lerp_(torch.where(good, unbiased, running_variance), MOMENTUM)
+
+
 class MinibatchStatistics(nn.Module):
     """A layer that takes statistics of the minibatch: of this process's part of it, or of all where `total` is set."""
 
@@ -39,12 +51,8 @@ class RunningStatistics(MinibatchStatistics):
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("variance", torch.ones(size))
 
-    @torch.no_grad()
     def update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Moves the running averages towards a minibatch's; `count` samples, if any, give the unbiased variance."""
-        unbiased = variance * count / (count - 1).clamp(min=1)
-        self.mean.lerp_(torch.where(count > 0, mean, self.mean), MOMENTUM)
-        self.variance.lerp_(torch.where(count > 0, unbiased, self.variance), MOMENTUM)
+        move(self.mean, self.variance, mean, variance, count)
 
     def scale_and_shift(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """(a, b) such that gamma * (z - mean) / sqrt(variance + epsilon) + beta = a * z + b."""
@@ -130,9 +138,9 @@ class FoldedBatchNorm(RunningStatistics):
     """
 
     def forward(self, weight: Tensor, moments: Moments | None) -> tuple[Tensor, Tensor]:
-        """(H, D) weight, `input_moments` of x (None in deployment: running statistics) -> (H, D) W', (H,) b'."""
+        """(H, D) weight, `input_moments` of x -> (H, D) W', (H,) b'; by running statistics if deployed or frozen."""
         mean, variance = self.mean, self.variance
-        if moments is not None:
+        if self.training and moments is not None:  # a frozen direction may share a layer with one that learns
             input_mean, covariance, count = moments
             with torch.autocast(weight.device.type, enabled=False):
                 mean = weight @ input_mean
@@ -171,13 +179,11 @@ class StepBatchNorm(nn.Module):
         if not self.training:
             return self.gamma * (x - self.means[steps]) * torch.rsqrt(self.variances[steps] + EPSILON)
         weight = valid.to(x.dtype).unsqueeze(1)
-        count = weight.sum().clamp(min=1)
-        mean = (x * weight).sum(0) / count
-        variance = ((x - mean).square() * weight).sum(0) / count
-        with torch.no_grad():
-            step = int(steps[0])
-            self.means[step].lerp_(mean, MOMENTUM)
-            self.variances[step].lerp_(variance * count / (count - 1).clamp(min=1), MOMENTUM)
+        count = weight.sum()
+        mean = (x * weight).sum(0) / count.clamp(min=1)
+        variance = ((x - mean).square() * weight).sum(0) / count.clamp(min=1)
+        step = int(steps[0])
+        move(self.means[step], self.variances[step], mean, variance, count)
         return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
 
 

@@ -138,7 +138,10 @@ class Asynchronous:
         self.fetched: Tensor = flat(buffers(self.model))  # statistics as the server last had them
 
     def begin_epoch(self) -> None:
-        pass
+        """What thaws here thaws in the server, before any rank sends a gradient of it."""
+        for served, own in zip(self.updater.model.parameters(), self.model.parameters(), strict=True):
+            served.requires_grad_(own.requires_grad)
+        self.ranks.barrier()
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         """Nobody is asked: the server, in the first rank, calls the meeting."""

@@ -96,17 +96,21 @@ class Corpus:
         return collate([dataset[0, index] for index in range(len(few))])
 
     def measure(self, frontend: Frontend) -> None:
-        """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end."""
+        """Mean and deviation of every frequency bin over evenly spaced training utterances, into the front end.
+
+        Raises:
+            InputError: none of these utterances can be read.
+        """
         every = max(1, len(self.train) // STATISTICS_UTTERANCES)
-        frames, batches = [], list(self.plain(self.train[::every]))
-        if frontend.config.power == "adaptive" and batches:
+        frames, batches = [], [batch for batch in self.plain(self.train[::every]) if batch.utterances]
+        if not batches:
+            raise InputError(f"{self.config.data.train[0]}: none of the utterances tried can be read")
+        if frontend.config.power == "adaptive":
             energy = sum(float(batch.samples.square().sum()) for batch in batches)
             frontend.set_prior(energy / sum(int(batch.sample_lengths.sum()) for batch in batches))
         for batch in batches:
             features, lengths = frontend.log_spectrogram(batch.samples, batch.sample_lengths)
             frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
-        if not frames:
-            raise InputError(f"{self.config.data.train[0]}: none of the first utterances tried can be read")
         joined = torch.cat(frames, dim=1)
         frontend.set_statistics(joined.mean(1), joined.std(1))
 

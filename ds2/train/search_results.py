@@ -1,5 +1,6 @@
 """What a search found: the table of its trials, the best configuration, which keys mattered."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,9 @@ def results(study: optuna.Study, folder: Path) -> str:
     rows = ["| trial | state | epochs | best dev WER | changes |", "|---|---|---|---|---|"]
     for trial in trials:
         changes = ", ".join(settings(trial.params)) or "none: the configuration as it is"
-        rows.append(
-            f"| {trial.number} | {trial.state.name.lower()} | {len(trial.intermediate_values)} | "
-            f"{best_wer(trial):.2%} | {changes} |"
-        )
+        epochs = len(trial.intermediate_values)
+        wer = f"{best_wer(trial):.2%}" if epochs else "-"
+        rows.append(f"| {trial.number} | {trial.state.name.lower()} | {epochs} | {wer} | {changes} |")
     default = next((trial for trial in finished if trial.number == 0), None)
     return "\n".join([*rows, "", verdict(finished[0], default)])
 
@@ -62,7 +62,8 @@ def _draw_importance(study: optuna.Study, folder: Path) -> None:
 
 
 def best_wer(trial: optuna.trial.FrozenTrial) -> float:
-    return min(trial.intermediate_values.values(), default=float("nan"))
+    """Infinite for a trial without epochs: the last of all, where NaN has no place in an order."""
+    return min(trial.intermediate_values.values(), default=math.inf)
 
 
 def verdict(best: optuna.trial.FrozenTrial, default: optuna.trial.FrozenTrial | None) -> str:

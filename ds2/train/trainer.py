@@ -39,7 +39,7 @@ from ds2.train.ranks import Ranks
 from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
 from ds2.train.strategies import Mixed, Strategy, Synchronous
 from ds2.train.timeline import profiling
-from ds2.train.transfer import fit_weights, freeze
+from ds2.train.transfer import fit_weights, freeze, same_frontend
 from ds2.train.update import Updater
 from ds2.train.validation import validate
 
@@ -74,7 +74,7 @@ class Trainer:
         resuming = self.checkpoint.exists()
         if start is not None and not resuming:
             fit_weights(self.model, self.corpus.tokenizer, start, config)
-        if not resuming and self.ranks.first and (start is None or start.metadata["config"] != to_dict(config.model)):
+        if not resuming and self.ranks.first and (start is None or not same_frontend(start, config)):
             self.corpus.measure(self.model.frontend)
         self.ranks.broadcast(self.model)
         if self.ranks.number > 0:

@@ -37,6 +37,11 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
         ) from error
 
 
+def same_frontend(start: Bundle, config: TrainConfig) -> bool:
+    """Whether the bundle's feature statistics, which its weights have learnt with, hold in the new model."""
+    return from_dict(ModelConfig, start.metadata["config"], str(config.start_from)).frontend == config.model.frontend
+
+
 def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: ModelConfig, ours: ModelConfig) -> None:
     """Cuts or pads, in `weights`, what depends on the number of bins."""
     weights["frontend.mean"], weights["frontend.std"] = state["frontend.mean"], state["frontend.std"]

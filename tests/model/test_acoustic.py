@@ -54,6 +54,7 @@ def test_training_step_reaches_every_parameter() -> None:
 def test_seconds_per_output_frame() -> None:
     assert SMALL.frame_seconds == pytest.approx(0.02)
     assert ModelConfig().frame_seconds == pytest.approx(0.02)
+    assert ModelConfig(FrontendConfig(11025)).frame_seconds == pytest.approx(220 / 11025)  # a hop of 110.25 samples
 
 
 def test_configuration_without_layers_is_refused() -> None:

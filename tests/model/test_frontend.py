@@ -83,5 +83,16 @@ def test_statistics_standardise() -> None:
     assert torch.allclose(features.std(2), torch.ones(1, 81), atol=1e-3)
 
 
+def test_noise_in_bins_that_training_never_filled_stays_small() -> None:
+    """As of 8 kHz recordings in a model of 16 kHz, to which augmentation adds noise of all frequencies."""
+    frontend, samples, length = Frontend(FrontendConfig(16000)), torch.randn(1, 16000), torch.tensor([16000])
+    spectrum = torch.fft.rfft(samples)
+    spectrum[:, 4000:] = 0
+    low = torch.fft.irfft(spectrum, 16000)
+    raw = frontend.log_spectrogram(low, length)[0][0]
+    frontend.set_statistics(raw.mean(1), raw.std(1))
+    assert frontend(low + 0.1 * samples, length)[0].abs().max() < 20
+
+
 def test_valid_mask_by_hand() -> None:
     assert valid_mask(torch.tensor([0, 2]), 3).tolist() == [[False] * 3, [True, True, False]]

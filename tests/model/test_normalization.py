@@ -75,6 +75,15 @@ def test_running_statistics_move_by_the_momentum_with_unbiased_variance() -> Non
     assert torch.allclose(norm.variance, (1 - MOMENTUM) + MOMENTUM * x[valid].var(0))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_minibatch_that_is_not_finite_leaves_running_statistics_alone(value: float) -> None:
+    norm, x = ChannelBatchNorm(2), torch.randn(1, 2, 3, 4)
+    x[0, 1, 0, 0] = value
+    norm(x, torch.ones(1, 4, dtype=torch.bool))
+    assert torch.equal(norm.mean, torch.zeros(2))
+    assert torch.equal(norm.variance, torch.ones(2))
+
+
 def test_deployment_uses_running_statistics() -> None:
     norm = FoldedBatchNorm(2)
     norm.mean.copy_(torch.tensor([1.0, 2.0]))

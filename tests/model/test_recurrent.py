@@ -210,7 +210,7 @@ def test_bn_lstm_survives_constant_starts() -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_step_statistics_are_of_their_step_and_last_beyond_the_end() -> None:
+def test_step_statistics_are_of_their_step_and_its_utterances_and_last_beyond_the_end() -> None:
     norm = StepBatchNorm(2).double()
     x = torch.randn(4, 2, dtype=torch.float64)
     everyone = torch.ones(4, dtype=torch.bool)
@@ -218,8 +218,21 @@ def test_step_statistics_are_of_their_step_and_last_beyond_the_end() -> None:
     assert torch.allclose(norm.means[3], MOMENTUM * x.mean(0))
     assert torch.allclose(norm.variances[3], (1 - MOMENTUM) + MOMENTUM * x.var(0))
     assert norm.means[2].abs().sum() == 0
+    before = norm.means.clone(), norm.variances.clone()
+    norm(x, ~everyone, torch.full((4,), 3))
+    assert torch.equal(norm.means, before[0])
+    assert torch.equal(norm.variances, before[1])
     norm(x + 5.0, everyone, torch.full((4,), STEPS + 20))
     norm.eval()
     late = norm(x, everyone, torch.full((4,), STEPS + 500))
     assert torch.equal(late, norm(x, everyone, torch.full((4,), STEPS - 1)))
     assert not torch.allclose(late, norm(x, everyone, torch.full((4,), 3)))
+
+
+def test_a_frozen_direction_takes_no_statistics() -> None:
+    """Its sister still does, and both get the moments of their input."""
+    layer = RecurrentLayer("gru", 4, 3, batch_norm=True, bidirectional=True).train()
+    layer.forwards.eval()
+    layer(torch.randn(2, 5, 4), torch.tensor([5, 3]))
+    assert layer.forwards.norm.mean.abs().sum() == 0
+    assert layer.backwards.norm.mean.abs().sum() > 0

@@ -18,12 +18,14 @@ from ds2.bundle import Bundle
 from ds2.config import load_config
 from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel
-from ds2.train.asynchronous import HEAD, TICK, UPDATE, ParameterServer, message_size
+from ds2.train.asynchronous import HEAD, TICK, UPDATE, Asynchronous, ParameterServer, message_size
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
+from ds2.train.config import DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
+from ds2.train.objective import Objective
 from ds2.train.ranks import Ranks
 from ds2.train.strategies import synchronize_statistics
 from ds2.train.trainer import Trainer
+from ds2.train.transfer import freeze
 from ds2.train.update import Updater
 
 UTTERANCES = 21  # in minibatches of 4: the last holds one, of which the second rank has nothing
@@ -159,6 +161,24 @@ def test_a_rank_that_is_too_far_ahead_waits_for_the_slowest() -> None:
         twin.update(0)
     for expected, found in zip(twin.model.parameters(), updater.model.parameters(), strict=True):
         assert torch.equal(expected, found)
+
+
+def test_parts_thaw_in_the_server_too() -> None:
+    start = StartConfig(freeze=("convolutions",), freeze_epochs=1)
+    config = TrainConfig(DataConfig((Path("a"),), Path("b")), TINY, start=start, optimizer=OptimizerConfig("sgd", 1e-3))
+    model = AcousticModel(TINY, 5)
+    freeze(model, start, 0)
+    updater = Updater(copy.deepcopy(model), config, 100)
+    strategy = Asynchronous(Objective(model, config), updater, Ranks(), ParallelConfig("asynchronous"))
+    weight = updater.model.get_parameter("convolutions.0.kernel.weight")
+    for epoch, learns in ((0, False), (1, True)):
+        freeze(model, start, epoch)
+        strategy.begin_epoch()
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
+        before = weight.detach().clone()
+        strategy.update(epoch)
+        assert torch.equal(weight, before) != learns
 
 
 def test_ranks_that_meet_have_all_heard_of_it() -> None:

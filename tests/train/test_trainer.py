@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -140,6 +141,23 @@ def test_unreadable_and_impossible_utterances_are_listed_and_training_goes_on(
     assert weights(tmp_path / "run")["output.weight"].isfinite().all()
 
 
+@pytest.mark.parametrize("power", ["utterance", "adaptive"])
+def test_statistics_leave_out_batches_that_cannot_be_read(
+    spoken_digits: Manifests, tmp_path: Path, power: Literal["utterance", "adaptive"]
+) -> None:
+    """The shortest utterances come together, in a batch of their own."""
+    manifest = spoken_digits(6)
+    rows = [{"audio_filepath": f"gone{number}.wav", "duration": 0.01, "text": "zero"} for number in range(4)]
+    gone = "".join(json.dumps(row) + "\n" for row in rows)
+    model = dataclasses.replace(TINY, frontend=FrontendConfig(8000, power=power))
+    config = configuration(manifest, model=model)
+    manifest.write_text(gone + manifest.read_text())
+    assert Trainer(config, tmp_path / "some").model.frontend.mean.isfinite().all()
+    manifest.write_text(gone)
+    with pytest.raises(InputError, match="none of the utterances tried can be read"):
+        Trainer(config, tmp_path / "none")
+
+
 def test_checkpoint_of_another_configuration_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
     config = configuration(spoken_digits(4), epochs=1)
     Trainer(config, tmp_path / "run").run()
@@ -190,6 +208,14 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
         assert torch.equal(tensor, bundle.weights[name])
     assert list(again.corpus.tokenizer.tokens) == bundle.metadata["tokens"]
     assert "vocabulary" in Bundle.load(again.run()).metadata
+
+
+def test_a_start_keeps_its_feature_statistics_whatever_else_changes(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = configuration(spoken_digits(8), epochs=1)
+    start = Trainer(config, tmp_path / "start").run()
+    model = dataclasses.replace(config.model, dropout=0.3)
+    again = Trainer(configuration(spoken_digits(4), model=model, start_from=start), tmp_path / "again")
+    assert torch.equal(again.model.frontend.mean, Bundle.load(start).weights["frontend.mean"])
 
 
 def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:

@@ -74,6 +74,18 @@ def test_results_name_the_best_or_say_that_nothing_was_better(tmp_path: Path) ->
         results(optuna.create_study(), tmp_path)
 
 
+def test_trials_without_epochs_come_last(tmp_path: Path) -> None:
+    study = optuna.create_study()
+    for value in (0.5, None, 0.2):
+        state = optuna.trial.TrialState.COMPLETE if value else optuna.trial.TrialState.FAIL
+        epochs = {1: value} if value else {}
+        study.add_trial(optuna.trial.create_trial(state=state, value=value, intermediate_values=epochs))
+    text = results(study, tmp_path)
+    assert "Best: trial 2, dev WER 20.00%" in text
+    assert [line[:3] for line in text.splitlines()[2:5]] == ["| 2", "| 0", "| 1"]
+    assert "| 1 | fail | 0 | - |" in text
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
