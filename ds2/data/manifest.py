@@ -172,4 +172,5 @@ def _line(utterance: Utterance, folder: Path) -> dict[str, Any]:
         "speaker": utterance.speaker,
         "lang": utterance.lang,
     }
-    return {key: value for key, value in values.items() if value is not None} | utterance.extra
+    others = {key: value for key, value in utterance.extra.items() if key not in KINDS}
+    return {key: value for key, value in values.items() if value is not None} | others

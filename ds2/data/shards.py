@@ -19,7 +19,7 @@ from typing import IO, Any
 from ds2.data.audio import SUFFIXES
 from ds2.data.corpus import Row
 from ds2.data.encode import Coding, encoded
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import KINDS, Utterance, write_manifest
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
@@ -178,8 +178,9 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _values(utterance: Utterance) -> dict[str, Any]:
-    values = {"text": utterance.text, "duration": utterance.duration}
-    values |= {"speaker": utterance.speaker, "lang": utterance.lang, **utterance.extra}
+    values: dict[str, Any] = {"text": utterance.text, "duration": utterance.duration}
+    values |= {"speaker": utterance.speaker, "lang": utterance.lang}
+    values |= {key: value for key, value in utterance.extra.items() if key not in KINDS}
     return {key: value for key, value in values.items() if value is not None}
 
 
