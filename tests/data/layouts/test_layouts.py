@@ -148,3 +148,19 @@ def test_hugging_face_columns_of_other_names(tmp_path: Path, digits: list[Uttera
     [utterance] = converted(tmp_path, tmp_path / "m.jsonl")
     assert (utterance.text, utterance.speaker, utterance.extra) == ("hello", "7", {"accent": "x"})
     assert utterance.audio_path.parent == tmp_path / "m_audio"
+
+
+def test_a_table_that_has_changed_is_read_anew(tmp_path: Path, digits: list[Utterance]) -> None:
+    for utterance in digits[:2]:
+        rows = [{"audio": {"bytes": utterance.audio_path.read_bytes(), "path": "a.wav"}, "text": utterance.text}]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+        [back] = converted(tmp_path / "t.parquet", tmp_path / "m.jsonl")
+        assert back.audio_path.read_bytes() == utterance.audio_path.read_bytes()
+
+
+def test_a_row_without_audio_is_named(tmp_path: Path, digits: list[Utterance]) -> None:
+    audio = {"bytes": digits[0].audio_path.read_bytes(), "path": "a.wav"}
+    rows = [{"audio": audio, "text": "zero"}, {"audio": None, "text": "one"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet: row 1: holds neither audio nor its path"):
+        convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
