@@ -3,8 +3,10 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -164,3 +166,45 @@ def test_a_row_without_audio_is_named(tmp_path: Path, digits: list[Utterance]) -
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"t\.parquet: row 1: holds neither audio nor its path"):
         convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def stereo(path: Path, utterance: Utterance) -> Utterance:
+    samples, rate = soundfile.read(utterance.audio_path)
+    soundfile.write(path, np.column_stack([samples, samples / 2]), rate)
+    return replace(utterance, audio_path=path)
+
+
+def test_all_channels_of_a_recording_are_one_cut(tmp_path: Path, digits: list[Utterance]) -> None:
+    functional()
+    import lhotse
+
+    write_manifest(tmp_path / "in.jsonl", [stereo(tmp_path / "a.wav", digits[0])])
+    convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl", "", "lhotse", None)
+    [cut] = lhotse.CutSet.from_jsonl_lazy(tmp_path / "cuts.jsonl")
+    assert cut.load_audio().shape[0] == 2
+    assert cut.supervisions[0].channel == [0, 1]
+    assert [u.text for u in converted(tmp_path / "cuts.jsonl", tmp_path / "m.jsonl")] == ["zero"]
+
+
+def test_a_cut_of_one_of_several_channels_is_refused(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_manifest(tmp_path / "in.jsonl", [stereo(tmp_path / "a.wav", digits[0])])
+    convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl", "", "lhotse", None)
+    cut = json.loads((tmp_path / "cuts.jsonl").read_text())
+    (tmp_path / "cuts.jsonl").write_text(json.dumps({**cut, "type": "MonoCut", "channel": 1}))
+    with pytest.raises(InputError, match=r"cuts\.jsonl:1: no cut .*1 of 2 channels"):
+        convert(tmp_path / "cuts.jsonl", tmp_path / "m.jsonl", "", "nemo", None)
+
+
+@pytest.mark.parametrize("command", ["sph2pipe -f wav -p -c 2 a.sph |", "sox a.wav -t wav - remix 1 |"])
+def test_commands_that_pick_a_channel_are_refused(tmp_path: Path, command: str) -> None:
+    (tmp_path / "wav.scp").write_text(f"u1 {command}\n")
+    (tmp_path / "text").write_text("u1 zero\n")
+    with pytest.raises(InputError, match=r"wav\.scp: u1: picks a channel"):
+        convert(tmp_path, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_a_command_that_mixes_all_channels_is_read_as_its_file(tmp_path: Path, digits: list[Utterance]) -> None:
+    copy_audio(digits[0], tmp_path / "a.wav")
+    (tmp_path / "wav.scp").write_text("u1 sox a.wav -r 16k -c 1 -t wav - |\n")
+    (tmp_path / "text").write_text("u1 zero\n")
+    assert len(converted(tmp_path, tmp_path / "m.jsonl")) == 1
