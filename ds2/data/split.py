@@ -54,9 +54,7 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """
     merged: dict[tuple[object, ...], Utterance] = {}
     for utterance in (utterance for manifest in manifests for utterance in manifest):
-        part = utterance.offset is not None
-        key = (utterance.audio_path, utterance.offset, utterance.duration if part else None)
-        other = merged.setdefault(key, utterance)
+        other = merged.setdefault(utterance.stretch, utterance)
         if other.text != utterance.text:
             raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
     return list(merged.values())

@@ -49,7 +49,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     for key, utterance in pairs:
         speakers.setdefault(utterance.speaker or key, []).append(key)
     tables = {
-        "text": {key: utterance.text for key, utterance in pairs},
+        "text": {key: " ".join(utterance.text.split()) for key, utterance in pairs},
         "utt2spk": {key: utterance.speaker or key for key, utterance in pairs},
         "spk2utt": {speaker: " ".join(own) for speaker, own in speakers.items()},
         "utt2dur": {key: f"{utterance.duration:.4f}" for key, utterance in pairs},

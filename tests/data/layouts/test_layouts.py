@@ -106,7 +106,8 @@ def test_commands_in_wav_scp_are_read_as_their_file_and_never_run(tmp_path: Path
 
 
 def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path: Path, digits: list[Utterance]) -> None:
-    source = {"type": "file", "channels": [0], "source": str(digits[0].audio_path)}
+    soundfile.write(tmp_path / "r.wav", np.resize(soundfile.read(digits[0].audio_path)[0], 80000), 8000)
+    source = {"type": "file", "channels": [0], "source": str(tmp_path / "r.wav")}
     recording = {"id": "r", "sources": [source], "sampling_rate": 8000, "num_samples": 80000, "duration": 10.0}
     supervisions = [
         {"id": f"s{at}", "recording_id": "r", "start": at, "duration": 0.5, "channel": 0, "text": f"word{at}"}
@@ -208,3 +209,43 @@ def test_a_command_that_mixes_all_channels_is_read_as_its_file(tmp_path: Path, d
     (tmp_path / "wav.scp").write_text("u1 sox a.wav -r 16k -c 1 -t wav - |\n")
     (tmp_path / "text").write_text("u1 zero\n")
     assert len(converted(tmp_path, tmp_path / "m.jsonl")) == 1
+
+
+def nemo(folder: Path, *rows: dict) -> Path:
+    path = folder / "in.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_parts_that_their_file_does_not_hold_are_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    here = {"audio_filepath": str(digits[0].audio_path), "duration": 0.1, "text": "zero", "offset": 0.05}
+    source = nemo(tmp_path, here, {**here, "offset": 5.0}, {**here, "audio_filepath": "gone.wav"})
+    count, skipped = convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+    assert count == 1
+    assert "holds no samples from 5.00 s on" in skipped[0]
+    assert "gone.wav: cannot be read" in skipped[1]
+
+
+def test_the_same_audio_again_is_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    row = {"audio_filepath": str(digits[0].audio_path), "duration": 0.5, "text": "zero", "lang": 7}
+    source = nemo(tmp_path, row, {**row, "text": "one"})
+    _, skipped = convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+    assert [line.replace(str(source), "m") for line in skipped] == ["m:2: duplicate of m:1, the same audio again"]
+    assert [(u.text, u.lang) for u in read_manifest(tmp_path / "m.jsonl")] == [("zero", "7")]
+
+
+@pytest.mark.parametrize(("key", "value"), [("offset", -1.0), ("offset", "x"), ("duration", "abc"), ("duration", -1)])
+def test_impossible_parts_are_named_by_line(tmp_path: Path, key: str, value: object) -> None:
+    source = nemo(tmp_path, {"audio_filepath": "a.wav", "offset": 0.0, "duration": 1.0, "text": "a", key: value})
+    with pytest.raises(InputError, match=rf"in\.jsonl:1: {key} must be 0 or more seconds"):
+        convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_line_separators_within_a_text_end_no_line(tmp_path: Path, digits: list[Utterance]) -> None:
+    source = nemo(
+        tmp_path, {"audio_filepath": str(digits[0].audio_path), "duration": 0.5, "text": "one\u2028two\nthree"}
+    )
+    assert [u.text for u in converted(source, tmp_path / "m.jsonl")] == ["one\u2028two\nthree"]
+    convert(source, tmp_path / "k", "", "kaldi", None)
+    assert (tmp_path / "k" / "text").read_text().count("\n") == 1
+    assert [u.text for u in converted(tmp_path / "k", tmp_path / "back.jsonl")] == ["one two three"]
