@@ -83,9 +83,13 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
 
 
 def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
-    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each."""
+    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each.
+
+    train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
+    """
     make_folder(folder)
-    for split, utterances in splits.items():
+    for split in sorted(splits, key="train".__eq__):
+        utterances = splits[split]
         if utterances:
             write_manifest(folder / f"{split}.jsonl", utterances)
         speakers = len({utterance.speaker for utterance in utterances} - {None})
