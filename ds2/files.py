@@ -57,3 +57,11 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: no UTF-8 text (byte {error.start}); convert it") from error
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file that are not blank, and their numbers, from 1.
+
+    str.splitlines would end lines at U+2028 and U+0085 too, which JSON and sentences hold as they are.
+    """
+    return ((number, line) for number, line in enumerate(read_text(path).split("\n"), 1) if line.strip())

@@ -7,7 +7,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.files import numbered_lines, whole_file
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 
 
@@ -56,3 +56,9 @@ def test_full_disk_keeps_the_earlier_bundle(small_disk: Path) -> None:
     with pytest.raises(InputError, match="No space left"):
         Bundle({"w": torch.zeros(100_000)}, metadata).save(path)
     assert len(Bundle.load(path).weights["w"]) == 10_000
+
+
+def test_lines_end_where_lines_end_alone(tmp_path: Path) -> None:
+    """U+2028 and U+0085 are characters of a text, as JSON has it."""
+    (tmp_path / "a.txt").write_bytes("one\u2028two\r\n\nthree\u0085four".encode())
+    assert list(numbered_lines(tmp_path / "a.txt")) == [(1, "one\u2028two"), (3, "three\u0085four")]

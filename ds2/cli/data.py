@@ -39,6 +39,8 @@ def validate(
 
     if not manifests:
         raise InputError("data validate: name at least one manifest")
+    if clean is not None and len({path.name for path in manifests}) < len(manifests):
+        raise InputError(f"--clean {clean}: two manifests have the same name, one would overwrite the other; rename it")
     splits = {str(path): read_manifest(path) for path in manifests}
     utterances = [utterance for split in splits.values() for utterance in split]
     with Progress("examining", len(utterances), "utterances") as progress:

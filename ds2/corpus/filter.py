@@ -14,7 +14,7 @@ from torch import Tensor
 from ds2.corpus.score import FEATURES, features, words
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
-from ds2.files import read_text
+from ds2.files import numbered_lines
 from ds2.metrics import align
 from ds2.text import normalize
 
@@ -239,9 +239,7 @@ def read_checked(path: Path) -> dict[str, str]:
         InputError: naming the line.
     """
     checked = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
             checked[str(row["id"])] = str(row["text"])

@@ -86,7 +86,7 @@ def make_corpus(folder: Path, output: Path, config: CorpusConfig) -> Corpus:
     Raises:
         InputError: no recordings; a bad model or checked subset; the output cannot be written.
     """
-    pairs, checked = find_pairs(folder), read_checked(config.checked) if config.checked is not None else None
+    pairs, checked = find_pairs(folder, output), read_checked(config.checked) if config.checked is not None else None
     make_folder(output)
     for partial in output.rglob(".*.partial"):  # of a run that was killed
         partial.unlink(missing_ok=True)

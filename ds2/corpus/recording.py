@@ -59,8 +59,11 @@ class Record:
     segments: list[dict[str, Any]] = field(default_factory=list)
 
 
-def find_pairs(folder: Path) -> list[Pair]:
+def find_pairs(folder: Path, output: Path | None = None) -> list[Pair]:
     """All recordings below a folder, sorted, each with the .txt of the same stem beside it, there or not.
+
+    Args:
+        output: of the corpus; the segments in it, of an earlier run, are no recordings.
 
     Raises:
         InputError: no folder, or no recording in it.
@@ -68,9 +71,16 @@ def find_pairs(folder: Path) -> list[Pair]:
     if not folder.is_dir():
         raise InputError(f"{folder}: no folder of recordings and their transcripts")
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if output is not None:
+        here, segments = folder.resolve(), segments_folder(output.resolve())
+        found = [path for path in found if not (here / path.relative_to(folder)).is_relative_to(segments)]
     if not found:
         raise InputError(f"{folder}: no audio file in this folder ({', '.join(SUFFIXES)})")
     return [Pair(str(path.relative_to(folder)), path, path.with_suffix(".txt")) for path in found]
+
+
+def segments_folder(output: Path) -> Path:
+    return output / "audio"
 
 
 def record_path(output: Path, name: str) -> Path:
@@ -100,7 +110,7 @@ def make_record(
 
     The record of a surprise (a full disk, a fault in a library) is not written: the next run tries again.
     """
-    folder = output / "audio" / pair.name
+    folder = segments_folder(output) / pair.name
     shutil.rmtree(folder, ignore_errors=True)
     try:
         record = _process(recognizer, pair, output, key, config, skip)
@@ -143,7 +153,7 @@ def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
     """The utterance in a file of its own, FLAC at the recording's rate, named after its milliseconds."""
     offset = utterance.offset or 0.0
     span = f"{round(offset * 1000):08}-{round((offset + utterance.duration) * 1000):08}"
-    path = output / "audio" / pair.name / f"{span}.flac"
+    path = segments_folder(output) / pair.name / f"{span}.flac"
     samples, rate = read_audio(pair.audio, None, offset, utterance.duration)
     make_folder(path.parent)
     soundfile.write(path, samples.numpy().clip(-1.0, 1.0), rate)

@@ -12,7 +12,7 @@ from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import Utterance, write_manifest
 from ds2.errors import InputError
-from ds2.files import make_folder, read_text, whole_file
+from ds2.files import make_folder, numbered_lines, whole_file
 from ds2.progress import Progress
 from ds2.text import normalize
 
@@ -59,8 +59,8 @@ def parse_arguments(
 def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:
     """Utterances with normalised texts and durations read from the audio, and a line for each row left out.
 
-    A row is left out when its audio cannot be read, its text is empty, or, where an alphabet is given, it holds other
-    characters.
+    A row is left out when its audio cannot be read or ends before it, a row before it has the same audio, its text is
+    empty, or, where an alphabet is given, it holds other characters.
 
     Args:
         language: as of `ds2.text.normalize`; None leaves the texts as they are.
@@ -72,14 +72,24 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
         for result in readers.map(lambda row: _measured(row, language, set(alphabet)), rows):
             results.append(result)
             progress.step()
-    utterances = [result for result in results if isinstance(result, Utterance)]
-    return utterances, [result for result in results if isinstance(result, str)]
+    first: dict[object, Utterance] = {}
+    skipped = []
+    for result in results:
+        if isinstance(result, str):
+            skipped.append(result)
+        elif (other := first.setdefault(result.stretch, result)) is not result:
+            skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
+    return list(first.values()), skipped
 
 
 def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
-    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each."""
+    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each.
+
+    train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
+    """
     make_folder(folder)
-    for split, utterances in splits.items():
+    for split in sorted(splits, key="train".__eq__):
+        utterances = splits[split]
         if utterances:
             write_manifest(folder / f"{split}.jsonl", utterances)
         speakers = len({utterance.speaker for utterance in utterances} - {None})
@@ -96,10 +106,10 @@ def manifest_rows(folder: Path) -> list[Row]:
     path = folder / "manifest.jsonl"
     if not path.exists():
         return []
-    lines = [json.loads(line) for line in read_text(path).splitlines()]
+    lines = [(at, json.loads(line)) for at, line in numbered_lines(path)]
     return [
         Row(folder / line["audio_filepath"], line["text"], line.get("speaker"), line.get("lang"), place=f"{path}:{at}")
-        for at, line in enumerate(lines, 1)
+        for at, line in lines
     ]
 
 
@@ -107,7 +117,7 @@ def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
     """The rows of metadata.csv, `name|text` lines, the layout that LJ Speech gave to voices."""
     path = folder / "metadata.csv"
     files = {file.stem: file for file in sorted(folder.glob("*/*")) if file.suffix in SUFFIXES}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in numbered_lines(path):
         name, bar, text = line.partition("|")
         if not bar:
             raise InputError(f"{path}:{number}: expected name|text, got {line!r:.60}")
@@ -117,7 +127,7 @@ def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
 
 def table(path: Path) -> dict[str, str]:
     """Kaldi's tables: a key, white space, and the rest of the line."""
-    pairs = (line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip())
+    pairs = (line.split(maxsplit=1) for _, line in numbered_lines(path))
     return {pair[0]: pair[1].strip() if len(pair) > 1 else "" for pair in pairs}
 
 
@@ -128,12 +138,12 @@ def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance |
         return f"{where}: no text"
     if alphabet and (others := set(text) - alphabet):
         return f"{where}: characters beyond the alphabet: {''.join(sorted(others))!r}"
+    offset = row.offset or 0.0
     try:
-        duration = probe(row.audio).duration if row.duration is None else row.duration
+        rest = round(probe(row.audio).duration - offset, 4)
     except InputError as error:
         return str(error)
-    if not duration > 0:
-        return f"{row.audio}: holds no samples"
-    return Utterance(
-        row.audio.absolute(), round(duration, 4), text, row.offset, row.speaker, row.lang, dict(row.extra), where
-    )
+    duration = rest if row.duration is None else round(row.duration, 4)
+    if not (rest > 0 and duration > 0 and offset >= 0):
+        return f"{row.audio}: holds no samples from {offset:.2f} s on, for {duration:.2f} s"
+    return Utterance(row.audio.absolute(), duration, text, row.offset, row.speaker, row.lang, dict(row.extra), where)

@@ -1,10 +1,14 @@
 """Archives of a corpus: fetched where they were left off, checked, unpacked once."""
 
 import hashlib
+import http.client
+import lzma
 import tarfile
 import urllib.error
+import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +19,7 @@ from ds2.progress import Progress
 
 BLOCK = 1 << 20  # bytes read at a time
 TIMEOUT = 60  # seconds without a byte
+DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class Archive:
 
     @property
     def name(self) -> str:
-        return self.url.rpartition("/")[2]
+        """Of the URL's whole path: the archives of many corpora are called master.tar.gz."""
+        return urllib.parse.urlsplit(self.url).path.strip("/").replace("/", "_")
 
 
 def fetch_all(archives: Iterable[Archive], folder: Path) -> None:
@@ -47,10 +53,9 @@ def fetch(archive: Archive, folder: Path) -> Path:
     if not path.exists():
         try:
             _download(archive, partial)
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise InputError(
-                f"{archive.url}: cannot be downloaded ({error}); run it again to go on, "
-                f"or fetch it by hand into {folder}"
+                f"{archive.url}: cannot be downloaded ({error}); run it again to go on, or fetch it by hand as {path}"
             ) from error
         partial.rename(path)
     if archive.checksum and _checksum(path, archive.checksum.partition(":")[0]) != archive.checksum:
@@ -80,7 +85,7 @@ def unpack(path: Path, folder: Path) -> None:
         else:
             with tarfile.open(path) as archive:
                 archive.extractall(folder, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: cannot be unpacked ({error}); remove it and download it again") from error
 
 

@@ -7,6 +7,7 @@ import soundfile
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
+from ds2.data.tar import archive_of, read_member
 from ds2.errors import InputError
 
 Coding = Literal["keep", "flac", "opus"]
@@ -36,7 +37,9 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
 
 
 def _file(utterance: Utterance) -> bytes:
+    path = utterance.audio_path
     try:
-        return utterance.audio_path.read_bytes()
+        archive = archive_of(path)
+        return read_member(path, archive) if archive else path.read_bytes()
     except OSError as error:
-        raise InputError(f"{utterance.audio_path}: cannot be read ({error.strerror})") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -37,6 +37,11 @@ class Utterance:
     extra: dict[str, Any] = field(default_factory=dict)  # other keys of the line, kept as they are
     place: str = field(default="", compare=False)  # "manifest:line", for messages
 
+    @property
+    def stretch(self) -> tuple[Path, float | None, float | None]:
+        """The audio it is of; in a manifest each has its own."""
+        return self.audio_path, self.offset, None if self.offset is None else self.duration
+
 
 @dataclass(frozen=True)
 class ManifestSummary:
@@ -70,11 +75,9 @@ def read_manifest(path: str | Path) -> list[Utterance]:
         if not line.strip():
             continue
         utterance = _parse(line, path, f"{path}:{number}")
-        part = utterance.offset is not None
-        key = (utterance.audio_path, utterance.offset, utterance.duration if part else None)
-        if key in seen:
-            raise InputError(f"{utterance.place}: duplicate of {seen[key]}, the same audio again; remove one")
-        seen[key] = utterance.place
+        other = seen.setdefault(utterance.stretch, utterance.place)
+        if other != utterance.place:
+            raise InputError(f"{utterance.place}: duplicate of {other}, the same audio again; remove one")
         utterances.append(utterance)
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
@@ -172,4 +175,5 @@ def _line(utterance: Utterance, folder: Path) -> dict[str, Any]:
         "speaker": utterance.speaker,
         "lang": utterance.lang,
     }
-    return {key: value for key, value in values.items() if value is not None} | utterance.extra
+    others = {key: value for key, value in utterance.extra.items() if key not in KINDS}
+    return {key: value for key, value in values.items() if value is not None} | others

@@ -19,7 +19,7 @@ from typing import IO, Any
 from ds2.data.audio import SUFFIXES
 from ds2.data.corpus import Row
 from ds2.data.encode import Coding, encoded
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import KINDS, Utterance, write_manifest
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
@@ -63,9 +63,10 @@ def write_shards(
         shard = folder / f"shard-{number:06}.tar"
         if not index_path(shard).exists():  # which is written behind the shard
             _write_shard(shard, group, first, config)
-        places = scan(shard)
+        # By number, not by suffix: files that are kept as they are have any, .WAV and .sph too.
+        names = {_key(name): name for name in scan(shard) if not name.endswith(".json")}
         for at, utterance in enumerate(group, first):
-            name = next((name for name in (f"{at:09}{suffix}" for suffix in SUFFIXES) if name in places), None)
+            name = names.get(f"{at:09}")
             if name is None:
                 skipped.append(f"{utterance.place or utterance.audio_path}: could not be read")
             else:
@@ -127,8 +128,8 @@ def shard_numbers(utterances: Sequence[Utterance]) -> list[int]:
 
 def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> None:
     """What a folder's shards are made of, so that a second run goes on with the same and nothing else."""
-    made_of = repr([(utterance.audio_path, utterance.offset, utterance.text) for utterance in order]) + repr(config)
-    plan = hashlib.sha256(made_of.encode(errors="surrogateescape")).hexdigest()
+    made_of = [(utterance.audio_path, utterance.offset, utterance.duration, utterance.text) for utterance in order]
+    plan = hashlib.sha256((repr(made_of) + repr(config)).encode(errors="surrogateescape")).hexdigest()
     if path.exists() and path.read_text() != plan:
         raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
     with whole_file(path) as partial:
@@ -177,8 +178,9 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _values(utterance: Utterance) -> dict[str, Any]:
-    values = {"text": utterance.text, "duration": utterance.duration}
-    values |= {"speaker": utterance.speaker, "lang": utterance.lang, **utterance.extra}
+    values: dict[str, Any] = {"text": utterance.text, "duration": utterance.duration}
+    values |= {"speaker": utterance.speaker, "lang": utterance.lang}
+    values |= {key: value for key, value in utterance.extra.items() if key not in KINDS}
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -37,8 +37,9 @@ def split(
     parts: dict[str, list[Utterance]] = {}
     for name, share in shares.items():
         parts[name] = []
+        kept = 1 + len(shares) - len(parts)  # a group for train and for each part that is still to come
         # A group is taken while more than half of it is still wanted: parts come out as near as groups allow.
-        while len(order) > 1 and (
+        while len(order) > kept and (
             not parts[name] or _seconds(parts[name]) + _seconds(groups[order[-1]]) / 2 < share * total
         ):
             parts[name] += groups[order.pop()]
@@ -53,9 +54,7 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """
     merged: dict[tuple[object, ...], Utterance] = {}
     for utterance in (utterance for manifest in manifests for utterance in manifest):
-        part = utterance.offset is not None
-        key = (utterance.audio_path, utterance.offset, utterance.duration if part else None)
-        other = merged.setdefault(key, utterance)
+        other = merged.setdefault(utterance.stretch, utterance)
         if other.text != utterance.text:
             raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
     return list(merged.values())

@@ -44,11 +44,13 @@ def main() -> None:
     words, skipped = measured(rows, "zh")
     words = of_common_characters(words, arguments.common)
     rng = random.Random(1)
-    splits = {}
+    strings = {}
     for split, own in hold_out(words, rng).items():
         count = STRINGS.get(split) or round(USES * len(own) / MEAN_WORDS)
-        strings = compose(read(own), count, STYLE[split], RATE, rng)
-        splits[split] = write_strings(arguments.output, split, strings, RATE)
+        strings[split] = compose(read(own), count, STYLE[split], RATE, rng)
+    splits = {}
+    for split in ("dev", "test", "train"):  # where train.jsonl is, the corpus counts as prepared
+        splits[split] = write_strings(arguments.output, split, strings[split], RATE)
     write_splits(arguments.output, splits, skipped)
 
 

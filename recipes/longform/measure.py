@@ -15,7 +15,7 @@ from pathlib import Path
 from ds2.align import align
 from ds2.corpus.score import words
 from ds2.errors import InputError
-from ds2.files import read_text
+from ds2.files import numbered_lines, read_text
 from ds2.recognizer import Recognizer
 from ds2.text import normalize
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     arguments = parser.parse_args()
     recognizer = Recognizer.load(arguments.model)
-    rows = [json.loads(line) for line in read_text(arguments.folder / "joins.jsonl").splitlines()]
+    rows = [json.loads(line) for _, line in numbered_lines(arguments.folder / "joins.jsonl")]
     everything: list[float] = []
     print("| recording | minutes | joins | within 0.1 s | within 0.5 s | worst, s |\n|---|---|---|---|---|---|")
     for name, group in itertools.groupby(rows, key=lambda row: row["name"]):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ds2.cli import main
-from ds2.data.manifest import read_manifest
+from ds2.data.manifest import read_manifest, write_manifest
 
 DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 
@@ -42,6 +42,25 @@ def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path
     code, _, errors = run("split", manifest, "--output", tmp_path / "t")
     assert code == 2
     assert "1 speakers cannot be cut into 3 parts" in errors
+
+
+def test_train_is_written_last(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    """Recipes take it as the sign that all parts are there."""
+    (tmp_path / "s" / "test.jsonl").mkdir(parents=True)  # in the way
+    assert run("split", spoken_digits(9), "--output", tmp_path / "s", "--by", "utterance")[0] == 2
+    assert (tmp_path / "s" / "dev.jsonl").exists()
+    assert not (tmp_path / "s" / "train.jsonl").exists()
+
+
+def test_validate_writes_no_clean_manifest_over_another(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    manifests = [tmp_path / part / "manifest.jsonl" for part in ("train", "dev")]
+    for manifest, utterance in zip(manifests, read_manifest(spoken_digits(2)), strict=True):
+        manifest.parent.mkdir()
+        write_manifest(manifest, [utterance])
+    code, _, errors = run("validate", *manifests, "--clean", tmp_path / "clean")
+    assert code == 2
+    assert "two manifests have the same name" in errors
+    assert not (tmp_path / "clean").exists()
 
 
 def test_convert_tells_what_it_left_out(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import random
 import tarfile
 import threading
 import zipfile
@@ -21,6 +22,7 @@ class Server(http.server.ThreadingHTTPServer):
     """Serves CONTENT, with ranges; breaks off the first answer when told to."""
 
     breaks = 0
+    chunked = False
     ranges: list[str | None]
 
 
@@ -31,6 +33,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers["Range"]
         self.server.ranges.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if self.server.chunked:  # without an end
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"8000\r\n" + CONTENT[:1000])
+            return
         self.send_response(206 if wanted else 200)
         self.send_header("Content-Length", str(len(CONTENT) - start))
         self.end_headers()
@@ -77,6 +85,17 @@ def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_archives_of_one_name_lie_side_by_side() -> None:
+    pages = [f"https://example.org/voice-{name}/archive/master.tar.gz" for name in ("a", "b")]
+    assert [Archive(page).name for page in pages] == ["voice-a_archive_master.tar.gz", "voice-b_archive_master.tar.gz"]
+
+
+def test_answer_in_pieces_that_breaks_off_is_told_in_one_line(tmp_path: Path, server: Server) -> None:
+    server.chunked = True
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        fetch(archive(server), tmp_path)
+
+
 def test_unreachable_server_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be downloaded"):
         fetch(Archive("http://127.0.0.1:9/x.tar"), tmp_path)
@@ -111,3 +130,15 @@ def test_archives_write_nothing_outside_their_folder(tmp_path: Path) -> None:
     (tmp_path / "b.tar").write_text("no tar")
     with pytest.raises(InputError, match="cannot be unpacked"):
         unpack(tmp_path / "b.tar", tmp_path / "in")
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz"])
+def test_archives_damaged_in_the_middle_are_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "x.bin").write_bytes(random.Random(0).randbytes(100_000))
+    with tarfile.open(tmp_path / "a.tar", f"w:{kind}") as archive:
+        archive.add(tmp_path / "x.bin", "x.bin")
+    data = bytearray((tmp_path / "a.tar").read_bytes())
+    data[40_000:80_000] = b"\xff" * 40_000
+    (tmp_path / "a.tar").write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.tar: cannot be unpacked"):
+        unpack(tmp_path / "a.tar", tmp_path / "in")

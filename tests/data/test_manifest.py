@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def test_survives_a_round_trip(tmp_path: Path, rows: list[dict]) -> None:
     written = [Utterance(tmp_path / f"{number}.wav", **row) for number, row in enumerate(rows)]
     write_manifest(tmp_path / "m.jsonl", written)
     assert read_manifest(tmp_path / "m.jsonl") == written
+
+
+def test_other_keys_never_stand_in_for_the_utterance_s_own(tmp_path: Path) -> None:
+    """As where a shard's .json names the audio and the offset that it was cut from."""
+    extra = {"audio_filepath": "old.wav", "duration": 9.0, "offset": 5.0, "lang": "xx", "take": 3}
+    utterance = Utterance(tmp_path / "a.wav", 1.5, "hello", extra=extra)
+    write_manifest(tmp_path / "m.jsonl", [utterance])
+    assert read_manifest(tmp_path / "m.jsonl") == [replace(utterance, extra={"take": 3})]
 
 
 def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:

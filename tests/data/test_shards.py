@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 
 from ds2.data.audio import probe, read_audio
 from ds2.data.convert import convert
+from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
 from ds2.data.tar import index_path, scan
@@ -124,6 +126,37 @@ def test_unreadable_utterances_are_told_and_left_out(tmp_path: Path, digits: lis
     _, skipped = write_shards([gone, *digits[:2]], tmp_path / "s", SMALL)
     assert len(skipped) == 1
     assert len(read_manifest(tmp_path / "s" / "manifest.jsonl")) == 2
+
+
+@pytest.mark.parametrize(("name", "form"), [("A.WAV", "WAV"), ("b.sph", "NIST")])
+def test_files_kept_as_they_are_may_have_any_suffix(
+    tmp_path: Path, digits: list[Utterance], name: str, form: str
+) -> None:
+    samples, rate = soundfile.read(digits[0].audio_path)
+    soundfile.write(tmp_path / name, samples, rate, format=form)
+    row = Utterance(tmp_path / name, digits[0].duration, "zero")
+    assert write_shards([row], tmp_path / "s", ShardConfig(coding="keep")) == (1, [])
+    [sharded] = read_manifest(tmp_path / "s" / "manifest.jsonl")
+    assert (soundfile.read(io.BytesIO(encoded(sharded)[0]))[0] == samples).all()
+
+
+def test_shards_can_be_made_of_shards(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards(digits, tmp_path / "once", SMALL)
+    sharded = read_manifest(tmp_path / "once" / "manifest.jsonl")
+    assert write_shards(sharded, tmp_path / "twice", ShardConfig(coding="keep")) == (1, [])
+    assert by_text_and_length(read_manifest(tmp_path / "twice" / "manifest.jsonl")) == by_text_and_length(digits)
+
+
+def test_other_keys_never_stand_in_for_the_utterance_s_own(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards([replace(digits[0], extra={"text": "old", "offset": 5.0, "take": 3})], tmp_path, SMALL)
+    [(values, _, _)] = stream(io.BytesIO((tmp_path / "shard-000000.tar").read_bytes()))
+    assert (values["text"], values["take"], "offset" in values) == ("zero", 3, False)
+
+
+def test_segments_of_another_length_are_another_plan(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards([replace(digits[0], offset=0.0, duration=0.2)], tmp_path, SMALL)
+    with pytest.raises(InputError, match="another manifest"):
+        write_shards([replace(digits[0], offset=0.0, duration=0.1)], tmp_path, SMALL)
 
 
 def test_damaged_archives_and_missing_members_are_named(tmp_path: Path, digits: list[Utterance]) -> None:

@@ -39,6 +39,10 @@ def test_every_part_gets_something(each: int, share: float) -> None:
     assert all(split(corpus(3, each), {"dev": share}).values())
 
 
+def test_large_shares_leave_a_group_for_every_part() -> None:
+    assert [len(part) for part in split(corpus(3), {"dev": 0.6, "test": 0.1}).values()] == [10, 10, 10]
+
+
 def test_impossible_splits_are_refused() -> None:
     with pytest.raises(InputError, match="1 speakers cannot be cut into 2 parts"):
         split(corpus(1), {"dev": 0.1})

@@ -176,6 +176,11 @@ def test_hsk(tmp_path: Path) -> None:
     small = "HELD_OUT = {'test': 20, 'dev': 10}; STRINGS = {'dev': 10, 'test': 20}"
     script = (RECIPES / "hsk" / "prepare.py").read_text().replace("\ndef main", f"\n{small}\n\n\ndef main", 1)
     command = ["-", "--source", str(tmp_path / "corpus"), "--output", str(tmp_path / "out")]
+    (tmp_path / "out" / "test.jsonl").mkdir(parents=True)  # in the way: it ends before its work is done
+    stopped = subprocess.run([sys.executable, *command], input=script, text=True, capture_output=True)
+    assert "test.jsonl: cannot be written" in stopped.stderr
+    assert not (tmp_path / "out" / "train.jsonl").exists()  # by which run.sh knows that all is there
+    (tmp_path / "out" / "test.jsonl").rmdir()
     subprocess.run([sys.executable, *command], input=script, text=True, check=True, capture_output=True)
     splits = {split: read_manifest(tmp_path / "out" / f"{split}.jsonl") for split in ("train", "dev", "test")}
     assert (len(splits["dev"]), len(splits["test"])) == (10, 20)

@@ -11,6 +11,7 @@ from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
+ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -19,7 +20,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     A command in wav.scp (`flac -dcs FILE |`) is taken for the one audio file that it names: nothing is executed.
 
     Raises:
-        InputError: a table is missing, or names what another does not have.
+        InputError: a table is missing, or names what another does not have; a command picks a channel.
     """
     recordings = {key: _audio(value, source, key) for key, value in table(source / "wav.scp").items()}
     texts, speakers = table(source / "text"), _optional(source / "utt2spk")
@@ -48,7 +49,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     for key, utterance in pairs:
         speakers.setdefault(utterance.speaker or key, []).append(key)
     tables = {
-        "text": {key: utterance.text for key, utterance in pairs},
+        "text": {key: " ".join(utterance.text.split()) for key, utterance in pairs},
         "utt2spk": {key: utterance.speaker or key for key, utterance in pairs},
         "spk2utt": {speaker: " ".join(own) for speaker, own in speakers.items()},
         "utt2dur": {key: f"{utterance.duration:.4f}" for key, utterance in pairs},
@@ -93,5 +94,7 @@ def _audio(value: str, source: Path, key: str) -> Path:
         raise InputError(
             f"{source / 'wav.scp'}: {key}: names {len(files)} audio files in {value!r:.80}; unpack it first"
         )
+    if value.endswith("|") and ONE_CHANNEL.search(value):
+        raise InputError(f"{source / 'wav.scp'}: {key}: picks a channel in {value!r:.80}; unpack it first")
     path = Path(files[0])
     return path if path.exists() else source / path

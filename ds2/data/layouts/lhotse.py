@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from ds2.data.audio import probe
 from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
@@ -17,7 +19,7 @@ WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and st
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file.
+    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and taken with all channels.
 
     Raises:
         InputError: naming the line that is no such cut.
@@ -32,7 +34,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
-    """A MonoCut with one supervision for each utterance; `target` ends in .jsonl or .jsonl.gz."""
+    """A cut with one supervision for each utterance, of all channels; `target` ends in .jsonl or .jsonl.gz."""
     with whole_file(target) as partial, _open(partial, "w", target.suffix == ".gz") as file:
         for number, utterance in enumerate(utterances):
             file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
@@ -50,6 +52,9 @@ def _open(path: Path, mode: str, gzipped: bool) -> IO[str]:
 def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
     recording = cut["recording"]
     [source] = recording["sources"]
+    taken, there = (np.size(each) for each in (cut.get("channel", 0), source.get("channels", 0)))
+    if taken < there:  # which our readers would average with the others
+        raise ValueError(f"{taken} of {there} channels; write them to files")
     for supervision in cut["supervisions"]:
         start, duration = cut["start"] + supervision["start"], supervision["duration"]
         whole = start < WHOLE and duration > recording["duration"] - WHOLE
@@ -69,10 +74,11 @@ def _cut(utterance: Utterance, name: str) -> dict[str, Any]:
     info = probe(utterance.audio_path)
     frames = round(info.duration * info.sample_rate)
     channels = list(range(info.channels))
+    channel, kind = (0, "MonoCut") if info.channels == 1 else (channels, "MultiCut")
     extra = dict(utterance.extra)
     name = str(extra.pop("id", name))
     duration = info.duration if utterance.offset is None else utterance.duration
-    supervision = {"id": name, "recording_id": name, "start": 0.0, "duration": duration, "channel": 0}
+    supervision = {"id": name, "recording_id": name, "start": 0.0, "duration": duration, "channel": channel}
     supervision |= {"text": utterance.text, "speaker": utterance.speaker, "language": utterance.lang, "custom": extra}
     source = {"type": "file", "channels": channels, "source": str(utterance.audio_path)}
     recording = {"id": name, "sources": [source], "sampling_rate": info.sample_rate, "num_samples": frames}
@@ -81,8 +87,8 @@ def _cut(utterance: Utterance, name: str) -> dict[str, Any]:
         "id": name,
         "start": utterance.offset or 0.0,
         "duration": duration,
-        "channel": 0,
+        "channel": channel,
         "supervisions": [{key: value for key, value in supervision.items() if value not in (None, {})}],
         "recording": recording,
-        "type": "MonoCut",
+        "type": kind,
     }

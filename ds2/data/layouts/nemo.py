@@ -1,13 +1,14 @@
 """NeMo's manifests: our own form, but that lines may lack text or name audio twice."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ds2.data.corpus import Row
 from ds2.errors import InputError
-from ds2.files import read_text
+from ds2.files import numbered_lines
 
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 
@@ -16,32 +17,48 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """A manifest in JSON Lines; paths are relative to it.
 
     Raises:
-        InputError: naming the line that is no object with an audio_filepath.
+        InputError: naming the line that is no object with an audio_filepath, or has an impossible offset or duration.
     """
-    for number, line in enumerate(read_text(source).splitlines(), 1):
-        if line.strip():
-            yield _row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
+    for number, line in numbered_lines(source):
+        yield _row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
 
 
 def _values(line: str, place: str) -> dict[str, Any]:
     try:
         values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place}: not valid JSON ({error.msg})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
     if not isinstance(values, dict) or not isinstance(values.get("audio_filepath"), str):
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {line!r:.60}')
     return values
 
 
 def _row(values: dict[str, Any], folder: Path, place: str) -> Row:
-    part = values.get("offset") is not None
+    offset = _seconds(values, "offset", place)
     return Row(
         folder / values["audio_filepath"],
         str(values.get("text") or ""),
-        None if values.get("speaker") is None else str(values["speaker"]),
-        values.get("lang"),
-        float(values["offset"]) if part else None,
-        float(values["duration"]) if part and values.get("duration") else None,
+        _name(values, "speaker"),
+        _name(values, "lang"),
+        offset,
+        None if offset is None else _seconds(values, "duration", place) or None,
         {key: value for key, value in values.items() if key not in OURS},
         place,
     )
+
+
+def _name(values: dict[str, Any], key: str) -> str | None:
+    return None if values.get(key) is None else str(values[key])
+
+
+def _seconds(values: dict[str, Any], key: str, place: str) -> float | None:
+    value = values.get(key)
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not 0 <= seconds <= sys.float_info.max:
+        raise InputError(f"{place}: {key} must be 0 or more seconds, got {value!r:.60}")
+    return seconds

@@ -90,15 +90,15 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
             number += 1
 
 
-def _extracted(audio: dict[str, Any], target: Path, place: str) -> Path:
+def _extracted(audio: dict[str, Any] | None, target: Path, place: str) -> Path:
     """The file of a row: the one that it names, or its bytes written down."""
+    audio = audio or {}
     name = audio.get("path") or ""
     if audio.get("bytes") is None:
         if not name:
             raise InputError(f"{place}: holds neither audio nor its path")
         return Path(name)
     target = target.with_name(target.name + (Path(name).suffix or ".wav"))
-    if not target.exists():
-        with whole_file(target) as partial:
-            partial.write_bytes(audio["bytes"])
+    with whole_file(target) as partial:  # always: what is there may be of an earlier state of the table
+        partial.write_bytes(audio["bytes"])
     return target

@@ -3,8 +3,10 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -104,7 +106,8 @@ def test_commands_in_wav_scp_are_read_as_their_file_and_never_run(tmp_path: Path
 
 
 def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path: Path, digits: list[Utterance]) -> None:
-    source = {"type": "file", "channels": [0], "source": str(digits[0].audio_path)}
+    soundfile.write(tmp_path / "r.wav", np.resize(soundfile.read(digits[0].audio_path)[0], 80000), 8000)
+    source = {"type": "file", "channels": [0], "source": str(tmp_path / "r.wav")}
     recording = {"id": "r", "sources": [source], "sampling_rate": 8000, "num_samples": 80000, "duration": 10.0}
     supervisions = [
         {"id": f"s{at}", "recording_id": "r", "start": at, "duration": 0.5, "channel": 0, "text": f"word{at}"}
@@ -148,3 +151,101 @@ def test_hugging_face_columns_of_other_names(tmp_path: Path, digits: list[Uttera
     [utterance] = converted(tmp_path, tmp_path / "m.jsonl")
     assert (utterance.text, utterance.speaker, utterance.extra) == ("hello", "7", {"accent": "x"})
     assert utterance.audio_path.parent == tmp_path / "m_audio"
+
+
+def test_a_table_that_has_changed_is_read_anew(tmp_path: Path, digits: list[Utterance]) -> None:
+    for utterance in digits[:2]:
+        rows = [{"audio": {"bytes": utterance.audio_path.read_bytes(), "path": "a.wav"}, "text": utterance.text}]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+        [back] = converted(tmp_path / "t.parquet", tmp_path / "m.jsonl")
+        assert back.audio_path.read_bytes() == utterance.audio_path.read_bytes()
+
+
+def test_a_row_without_audio_is_named(tmp_path: Path, digits: list[Utterance]) -> None:
+    audio = {"bytes": digits[0].audio_path.read_bytes(), "path": "a.wav"}
+    rows = [{"audio": audio, "text": "zero"}, {"audio": None, "text": "one"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet: row 1: holds neither audio nor its path"):
+        convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def stereo(path: Path, utterance: Utterance) -> Utterance:
+    samples, rate = soundfile.read(utterance.audio_path)
+    soundfile.write(path, np.column_stack([samples, samples / 2]), rate)
+    return replace(utterance, audio_path=path)
+
+
+def test_all_channels_of_a_recording_are_one_cut(tmp_path: Path, digits: list[Utterance]) -> None:
+    functional()
+    import lhotse
+
+    write_manifest(tmp_path / "in.jsonl", [stereo(tmp_path / "a.wav", digits[0])])
+    convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl", "", "lhotse", None)
+    [cut] = lhotse.CutSet.from_jsonl_lazy(tmp_path / "cuts.jsonl")
+    assert cut.load_audio().shape[0] == 2
+    assert cut.supervisions[0].channel == [0, 1]
+    assert [u.text for u in converted(tmp_path / "cuts.jsonl", tmp_path / "m.jsonl")] == ["zero"]
+
+
+def test_a_cut_of_one_of_several_channels_is_refused(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_manifest(tmp_path / "in.jsonl", [stereo(tmp_path / "a.wav", digits[0])])
+    convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl", "", "lhotse", None)
+    cut = json.loads((tmp_path / "cuts.jsonl").read_text())
+    (tmp_path / "cuts.jsonl").write_text(json.dumps({**cut, "type": "MonoCut", "channel": 1}))
+    with pytest.raises(InputError, match=r"cuts\.jsonl:1: no cut .*1 of 2 channels"):
+        convert(tmp_path / "cuts.jsonl", tmp_path / "m.jsonl", "", "nemo", None)
+
+
+@pytest.mark.parametrize("command", ["sph2pipe -f wav -p -c 2 a.sph |", "sox a.wav -t wav - remix 1 |"])
+def test_commands_that_pick_a_channel_are_refused(tmp_path: Path, command: str) -> None:
+    (tmp_path / "wav.scp").write_text(f"u1 {command}\n")
+    (tmp_path / "text").write_text("u1 zero\n")
+    with pytest.raises(InputError, match=r"wav\.scp: u1: picks a channel"):
+        convert(tmp_path, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_a_command_that_mixes_all_channels_is_read_as_its_file(tmp_path: Path, digits: list[Utterance]) -> None:
+    copy_audio(digits[0], tmp_path / "a.wav")
+    (tmp_path / "wav.scp").write_text("u1 sox a.wav -r 16k -c 1 -t wav - |\n")
+    (tmp_path / "text").write_text("u1 zero\n")
+    assert len(converted(tmp_path, tmp_path / "m.jsonl")) == 1
+
+
+def nemo(folder: Path, *rows: dict) -> Path:
+    path = folder / "in.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_parts_that_their_file_does_not_hold_are_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    here = {"audio_filepath": str(digits[0].audio_path), "duration": 0.1, "text": "zero", "offset": 0.05}
+    source = nemo(tmp_path, here, {**here, "offset": 5.0}, {**here, "audio_filepath": "gone.wav"})
+    count, skipped = convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+    assert count == 1
+    assert "holds no samples from 5.00 s on" in skipped[0]
+    assert "gone.wav: cannot be read" in skipped[1]
+
+
+def test_the_same_audio_again_is_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    row = {"audio_filepath": str(digits[0].audio_path), "duration": 0.5, "text": "zero", "lang": 7}
+    source = nemo(tmp_path, row, {**row, "text": "one"})
+    _, skipped = convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+    assert [line.replace(str(source), "m") for line in skipped] == ["m:2: duplicate of m:1, the same audio again"]
+    assert [(u.text, u.lang) for u in read_manifest(tmp_path / "m.jsonl")] == [("zero", "7")]
+
+
+@pytest.mark.parametrize(("key", "value"), [("offset", -1.0), ("offset", "x"), ("duration", "abc"), ("duration", -1)])
+def test_impossible_parts_are_named_by_line(tmp_path: Path, key: str, value: object) -> None:
+    source = nemo(tmp_path, {"audio_filepath": "a.wav", "offset": 0.0, "duration": 1.0, "text": "a", key: value})
+    with pytest.raises(InputError, match=rf"in\.jsonl:1: {key} must be 0 or more seconds"):
+        convert(source, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_line_separators_within_a_text_end_no_line(tmp_path: Path, digits: list[Utterance]) -> None:
+    source = nemo(
+        tmp_path, {"audio_filepath": str(digits[0].audio_path), "duration": 0.5, "text": "one\u2028two\nthree"}
+    )
+    assert [u.text for u in converted(source, tmp_path / "m.jsonl")] == ["one\u2028two\nthree"]
+    convert(source, tmp_path / "k", "", "kaldi", None)
+    assert (tmp_path / "k" / "text").read_text().count("\n") == 1
+    assert [u.text for u in converted(tmp_path / "k", tmp_path / "back.jsonl")] == ["one two three"]
