@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -65,7 +66,7 @@ class Transcriptions:
         except Busy as error:
             raise Refused(503, "busy", str(error), 5) from error
         duration = len(samples) / self.sample_rate
-        finals = self._transcribe(handle, samples.tobytes(), began)
+        finals = self._transcribe(handle, samples, began)
         if asked.stream:
             return StreamingResponse(_events(finals, duration), media_type="text/event-stream")
         try:
@@ -73,10 +74,10 @@ class Transcriptions:
         except InputError as error:
             raise Refused(500, "failed", str(error)) from error
 
-    async def _transcribe(self, handle: Handle, data: bytes, began: float) -> AsyncIterator[Final]:
-        """Feeds the model as fast as it goes, and gives utterances as they end."""
-        size = round(PIECE * self.sample_rate) * 4
-        pieces = iter([data[start : start + size] for start in range(0, len(data), size)])
+    async def _transcribe(self, handle: Handle, samples: np.ndarray, began: float) -> AsyncIterator[Final]:
+        """Feeds the model (N,) float32 samples as fast as it goes, and gives utterances as they end."""
+        size = round(PIECE * self.sample_rate)
+        pieces = (samples[start : start + size].tobytes() for start in range(0, len(samples), size))
         try:
             while not handle.ends:
                 while handle.backlog < AHEAD and not handle.ending:
