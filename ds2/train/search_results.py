@@ -102,9 +102,11 @@ def draw_importance(path: Path, importance: dict[str, float], trials: Sequence[o
     rows[0].set(title="importance", xlim=(0, 1))
     for axes, key in zip(rows[1:], importance, strict=True):
         values = [trial.params[key] for trial in trials]
-        numeric = all(isinstance(value, float) for value in values)
+        numeric = all(type(value) in (int, float) for value in values)
         axes.plot(values if numeric else [str(value) for value in values], [100 * (t.value or 0) for t in trials], "o")
-        axes.set(xlabel=key, ylabel="dev WER, %", xscale="log" if numeric and min(values) > 0 else "linear")
+        axes.set(xlabel=key, ylabel="dev WER, %")
+        if numeric and 0 < 10 * min(values) <= max(values):
+            axes.set_xscale("log")
         axes.grid(alpha=0.3)
     with whole_file(path) as partial:
         figure.savefig(partial, format="png", dpi=110)

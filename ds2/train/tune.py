@@ -41,18 +41,19 @@ class Tuner:
         self.study = optuna.create_study(
             study_name="ds2",
             storage=study.storage or f"sqlite:///{folder / 'study.db'}",
-            sampler=self._sampler(),
             pruner=optuna.pruners.MedianPruner(STARTUP, study.epochs_before_pruning),
             load_if_exists=True,
         )
+        self.study.sampler = self._sampler(study.seed + len(self.study.trials))
         self.lock = threading.Lock()
         self.processes: set[subprocess.Popen[bytes]] = set()
         self.stopping = False
 
-    def _sampler(self) -> optuna.samplers.BaseSampler:
+    def _sampler(self, seed: int) -> optuna.samplers.BaseSampler:
+        """Of another seed each time a search goes on: one seed would draw its first trials again."""
         if self.plan.method == "tpe":
-            return optuna.samplers.TPESampler(seed=self.plan.seed)
-        return optuna.samplers.RandomSampler(seed=self.plan.seed)
+            return optuna.samplers.TPESampler(seed=seed)
+        return optuna.samplers.RandomSampler(seed=seed)
 
     def _plan_trials(self) -> None:
         """A new study begins with the configuration as it is, which the others are compared with; a grid with all."""

@@ -18,6 +18,7 @@ from ds2.errors import InputError
 from ds2.train.config import TrainConfig
 from ds2.train.search_results import results
 from ds2.train.study import read_study, settings
+from ds2.train.tune import Tuner
 
 SPACE = '[space]\n"optimizer.learning_rate" = {choices = [1e-5, 1e-3]}\n'
 
@@ -51,6 +52,16 @@ def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable
     assert "resuming at epoch" in (output / "trial_000" / "log.txt").read_text()
     assert "Nothing did better" in printed or "Best: trial" in printed
     assert load_config(TrainConfig, output / "best.toml").batch_size == 4
+
+
+def test_a_search_that_goes_on_draws_other_trials(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    space = '[space]\n"optimizer.learning_rate" = {low = 1e-5, high = 1e-2, log = true}\n'
+    plan = read_study(write_study(tmp_path, spoken_digits(6), 'method = "random"\n' + space))
+    drawn = []
+    for _ in range(2):
+        tuner = Tuner(plan, tmp_path / "found")
+        drawn += [tuner.study.ask(plan.space).params["optimizer.learning_rate"] for _ in range(3)]
+    assert len(set(drawn)) == 6
 
 
 def open_study(folder: Path) -> optuna.Study:
