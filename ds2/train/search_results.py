@@ -107,6 +107,7 @@ def draw_importance(path: Path, importance: dict[str, float], trials: Sequence[o
         axes.set(xlabel=key, ylabel="dev WER, %")
         if numeric and 0 < 10 * min(values) <= max(values):
             axes.set_xscale("log")
+            axes.tick_params(axis="x", which="minor", labelbottom=False)  # they would write over each other
         axes.grid(alpha=0.3)
     with whole_file(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
