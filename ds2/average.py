@@ -37,4 +37,5 @@ def average(paths: Sequence[str | Path]) -> Bundle:
         {"name": Path(path).parent.name, **bundle.metadata["training"]}
         for path, bundle in zip(paths, bundles, strict=True)
     ]
-    return Bundle(weights, {**first.metadata, "training": {"version": of[0].get("version"), "average_of": of}})
+    metadata = {**first.metadata, "training": {"version": of[0].get("version"), "average_of": of}}
+    return Bundle(weights, metadata, first.language_model)

@@ -29,7 +29,7 @@ def draw_alignment(path: Path, aligned: "AlignedRecording", sample_rate: int, fr
     try:
         import matplotlib
     except ImportError as error:
-        raise InputError('pictures need matplotlib: pip install "ds2[train]"') from error
+        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[train]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -34,3 +34,10 @@ def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
             average([first, other])
     with pytest.raises(InputError, match="at least two"):
         average([first])
+
+
+def test_a_language_model_stays_with_the_average() -> None:
+    bundle = Bundle.load("english")
+    averaged = average(["english", "english"])
+    assert averaged.language_model.keys() == bundle.language_model.keys()
+    assert averaged.metadata["decoder"] == bundle.metadata["decoder"]

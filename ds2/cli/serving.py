@@ -39,7 +39,7 @@ def serve(
         from ds2.serve.logs import log_to_stderr
         from ds2.serve.server import run
     except ModuleNotFoundError as error:
-        raise InputError(f"serve: {error.name} is not installed; pip install 'ds2[serve]'") from error
+        raise InputError(f"serve: {error.name} is not installed; in ds2's checkout, pip install '.[serve]'") from error
 
     named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}

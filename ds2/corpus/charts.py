@@ -82,7 +82,7 @@ def _pyplot() -> Iterator[Any]:
     try:
         import matplotlib
     except ImportError as error:
-        raise InputError('pictures need matplotlib: pip install "ds2[corpus]"') from error
+        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[corpus]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

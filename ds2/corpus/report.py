@@ -69,7 +69,7 @@ class Pages:
         try:
             from jinja2 import Environment, PackageLoader, StrictUndefined
         except ImportError as error:
-            raise InputError('reports need jinja2: pip install "ds2[corpus]"') from error
+            raise InputError("reports need jinja2: in ds2's checkout, pip install '.[corpus]'") from error
         self.folder, self.output = folder, output
         loader = PackageLoader("ds2.corpus", "page")
         self.environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -53,7 +53,7 @@ def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, Power
     try:
         import matplotlib
     except ImportError as error:
-        raise InputError('pictures need matplotlib: pip install "ds2[train]"') from error
+        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[train]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -52,7 +52,7 @@ def _pyarrow() -> "ModuleType":
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise InputError('parquet needs pyarrow: pip install "ds2[data]"') from error
+        raise InputError("parquet needs pyarrow: in ds2's checkout, pip install '.[data]'") from error
     return pyarrow
 
 
