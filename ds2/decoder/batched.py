@@ -177,9 +177,8 @@ class BatchedDecoder(BeamDecoder):
         if not self._spells:
             return torch.zeros_like(beam.gains), beam.lm, beam.node
         node, hoped = self._words.step(beam.node, labels), self._words.hoped(beam.node)
-        unknown = torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score) + self._unknown_letter
-        if self.config.closed:
-            unknown = unknown.fill_(-math.inf)
+        paid = torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score) + self._unknown_letter
+        unknown = -math.inf if self.config.closed else paid
         gain = torch.where(node == OUTSIDE, unknown, self._words.hoped(node)) - hoped
         end_gain, end_lm = self._end_word(beam.lm[..., 0], beam.node[..., 0])
         space = labels == self._space

@@ -13,9 +13,8 @@ from ds2.serve.config import ServeConfig
 from ds2.serve.metrics import Metrics
 
 CLIENTS = 10_000  # whose rates are remembered
-KEY_PROTOCOL = (
-    "ds2.key."  # a browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded
-)
+# A browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded.
+KEY_PROTOCOL = "ds2.key."
 
 
 class Refused(Exception):
