@@ -68,11 +68,11 @@ class BatchedDecoder(BeamDecoder):
     ):
         super().__init__(config, lexicon, lm, lm_words)
         self._order = lm.order if lm is not None else 1
-        self._kind, self._space = int(self._whole[kernels.LM_KIND]), int(self._whole[kernels.SPACE])
-        self._bonus = float(self._real[kernels.BONUS])
-        self._unknown_score = float(self._real[kernels.UNKNOWN_SCORE])
-        self._unknown_letter = float(self._real[kernels.UNKNOWN_LETTER])
-        self._spells = len(self._lexicon[3]) > 1 and self._kind != kernels.TOKENS
+        self._kind, self._space = int(self._tables.whole[kernels.LM_KIND]), int(self._tables.whole[kernels.SPACE])
+        self._bonus = float(self._tables.real[kernels.BONUS])
+        self._unknown_score = float(self._tables.real[kernels.UNKNOWN_SCORE])
+        self._unknown_letter = float(self._tables.real[kernels.UNKNOWN_LETTER])
+        self._spells = len(self._tables.lexicon[3]) > 1 and self._kind != kernels.TOKENS
         self._device: torch.device | None = None  # where the tables are
 
     @torch.inference_mode()
@@ -98,8 +98,10 @@ class BatchedDecoder(BeamDecoder):
 
     def _move(self, device: torch.device) -> None:
         self._device = device
-        self._ngram: NGramTable = ngram_table(self._lm, self._order, device)
-        self._words: LexiconTable = lexicon_table(self._lexicon, self._boosts, self._numbers, device)
+        self._ngram: NGramTable = ngram_table(self._tables.lm, self._order, device)
+        self._words: LexiconTable = lexicon_table(
+            self._tables.lexicon, self._tables.boosts, self._tables.numbers, device
+        )
 
     def _begin(self, utterances: int) -> Beam:
         """The empty prefix alone."""

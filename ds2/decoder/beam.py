@@ -87,26 +87,26 @@ class BeamDecoder:
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
         kind = kernels.NO_LM if lm is None else kernels.TOKENS if lexicon is None else kernels.WORDS
-        self._lm = lm.arrays if lm is not None else NO_LM
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        self._numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
+        numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
         word_bonus, unknown, letter = 0.0, 0.0, 0.0
         if lm is not None:
             word_bonus, unknown, letter = config.word_bonus, config.unknown_score, config.unknown_letter_score
-        self._lexicon, self._boosts, most = NO_LEXICON, np.zeros(0), max(0.0, word_bonus)
+        arrays, boosts, space, most = NO_LEXICON, np.zeros(0), -1, max(0.0, word_bonus)
         if lexicon is not None:
-            gains = lexicon.boosts if lm is None else lexicon.boosts + config.lm_weight * lm.arrays[2][self._numbers]
+            boosts, space = lexicon.boosts, lexicon.space
+            gains = boosts if lm is None else boosts + config.lm_weight * lm.arrays[2][numbers]
             ahead = _look_ahead(lexicon.arrays, gains)
-            self._lexicon, self._boosts, most = (*lexicon.arrays, ahead), lexicon.boosts, max(0.0, ahead.max())
-        space = lexicon.space if lexicon is not None else -1
-        self._whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
+            arrays, most = (*lexicon.arrays, ahead), max(0.0, ahead.max())
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
-        at_end = max(0.0, word_bonus) + max(0.0, self._boosts.max(initial=0.0))
-        self._real = np.array([
+        at_end = max(0.0, word_bonus) + max(0.0, boosts.max(initial=0.0))
+        whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
+        real = np.array([
             config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown, letter,
             skip, most, at_end,
         ])  # fmt: skip
+        self._tables = kernels.Tables(whole, real, lm.arrays if lm is not None else NO_LM, arrays, boosts, numbers)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
@@ -127,10 +127,7 @@ class BeamDecoder:
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
         stream.ended = True
-        gains = kernels.final_gains(
-            stream.state, self._whole, self._real, self._lm, self._lexicon, self._boosts, self._numbers,
-            self._sentence_end,
-        )  # fmt: skip
+        gains = kernels.final_gains(stream.state, self._tables, self._sentence_end)
         return self._hypotheses(stream, gains, self.config.best) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
@@ -179,10 +176,7 @@ class BeamDecoder:
             counters = stream.state[5]
             if max(counters[kernels.NODES], counters[kernels.RUNS]) > TIDY:
                 stream.state = kernels.compact(stream.state)
-            stream.state = kernels.decode(
-                stream.state, frames[start : start + BLOCK], self._whole, self._real, self._lm, self._lexicon,
-                self._boosts, self._numbers,
-            )  # fmt: skip
+            stream.state = kernels.decode(stream.state, frames[start : start + BLOCK], self._tables)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int) -> list[Hypothesis]:
         _, reals, _, _, _, counters, scale = stream.state
@@ -199,27 +193,13 @@ class BeamDecoder:
         ]
 
     def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:
-        nodes, tokens = stream.state[2], []
-        node = stream.state[0][place, kernels.NODE]
-        while node:
-            tokens.append(int(nodes[node, kernels.SYMBOL]))
-            node = nodes[node, kernels.PARENT]
-        return tuple(reversed(tokens))
+        entries, _, nodes, *_ = stream.state
+        return tuple(kernels.tokens(nodes, entries[place, kernels.NODE]).tolist())
 
     def _hypothesis(self, stream: BeamStream, place: int, score: float, gains: float) -> Hypothesis:
-        entries, reals, _, runs, peaks, _, _ = stream.state
-        entry, found = entries[place], []
-        if reals[place, kernels.BEST_BLANK] >= reals[place, kernels.BEST_LABEL]:
-            run = entry[kernels.RUNS_BLANK]
-        else:
-            found = [(int(entry[kernels.START]), int(entry[kernels.END]), math.exp(reals[place, kernels.PEAK]))]
-            run = entry[kernels.RUNS_LABEL]
-        while run != kernels.NONE:
-            _, start, end = runs[run]
-            found.append((int(start), int(end), math.exp(peaks[run])))
-            run = runs[run, kernels.BEFORE]
-        starts, ends, confidences = zip(*reversed(found), strict=True) if found else ((), (), ())
-        return Hypothesis(self._tokens(stream, place), starts, ends, confidences, score, gains)
+        starts, ends, peaks = kernels.alignment(stream.state, place)
+        times = tuple(starts.tolist()), tuple(ends.tolist())
+        return Hypothesis(self._tokens(stream, place), *times, tuple(np.exp(peaks).tolist()), score, gains)
 
 
 NO_LM = (
