@@ -32,7 +32,7 @@ class BeamConfig:
     """How widely to search, and how what is found is weighed."""
 
     beam_width: int = 100  # prefixes kept after each frame
-    score_threshold: float = 10.0  # nats below the best at which a prefix is given up; inf: never
+    score_threshold: float = 8.0  # nats below the best at which a prefix is given up; inf: never
     cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until they reach this
     max_symbols: int = 40  # and no more than these; the blank and the space are always tried
     blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: look at every frame
