@@ -24,6 +24,8 @@ WINDOWS_AT_ONCE = 1 << 12  # of resampling
 LEAST_OUTPUTS = 64  # of a window
 SINC = {"lowpass_filter_width": 32, "rolloff": 0.92, "resampling_method": "sinc_interp_kaiser", "beta": 9.0}
 RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write that stream WAV and do not know its end
+OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest: header, table of its pieces, pieces
+LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64")
 
@@ -41,7 +43,7 @@ def probe(path: str | Path) -> AudioInfo:
     """Reads the header alone.
 
     Raises:
-        InputError: missing, empty, not audio, or a WAV that is cut off.
+        InputError: missing, empty, not audio, or a WAV or Ogg that is cut off.
     """
     with _open(_checked(path), path) as sound:
         return AudioInfo(sound.frames / sound.samplerate, sound.samplerate, sound.channels)
@@ -59,8 +61,8 @@ def read_audio(
         (N,) float32 samples, full scale 1.0, and their rate in Hz.
 
     Raises:
-        InputError: missing, empty, not audio, cut off, without samples, NaN or infinite, ends before `offset`, or
-            `offset` or `duration` (seconds) is no such number.
+        InputError: missing, empty, not audio, cut off, without samples, NaN, infinite or far beyond full scale, ends
+            before `offset`, or `offset` or `duration` (seconds) is no such number.
     """
     return _read(_checked(path), path, sample_rate, offset, duration)
 
@@ -69,7 +71,7 @@ def read_audio_bytes(data: bytes, sample_rate: int | None = None, name: str = "s
     """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_audio`."""
     if not data:
         raise InputError(f"{name}: empty, no audio received")
-    _refuse_cut_wav(io.BytesIO(data), name)
+    _refuse_cut(io.BytesIO(data), name)
     return _read(io.BytesIO(data), name, sample_rate, 0.0, None)
 
 
@@ -106,6 +108,14 @@ def _filter_bank(from_rate: int, to_rate: int, dtype: torch.dtype) -> tuple[Tens
     return bank, resampler.width, periods * from_rate
 
 
+def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
+    """Raises InputError for samples that no recording has: sums of their squares would be NaN."""
+    if not np.abs(samples).max(initial=0.0) <= LOUDEST:
+        raise InputError(
+            f"{name}: samples that are NaN, infinite or far beyond full scale, which is 1.0; convert or record it again"
+        )
+
+
 def _read(
     source: bytes | IO[bytes], name: str | Path, sample_rate: int | None, offset: float, duration: float | None
 ) -> tuple[Tensor, int]:
@@ -122,8 +132,7 @@ def _read(
         if wanted <= 0:
             raise InputError(f"{name}: ends at {total / rate:.2f} s, before the offset {offset:.2f} s")
         decoded = _decode(sound, name, start, wanted, total)
-    if not np.isfinite(decoded).all():
-        raise InputError(f"{name}: NaN or infinite samples; convert or record it again")
+    refuse_impossible(decoded, name)
     mono = decoded[:, 0] if decoded.shape[1] == 1 else decoded.mean(axis=1, dtype=np.float64)
     samples = torch.from_numpy(np.ascontiguousarray(mono, dtype=np.float32))
     if sample_rate is None or sample_rate == rate:
@@ -160,7 +169,7 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         raise InputError(f"{str(path)!r}: is no name that a file can have")
     if (archive := archive_of(path)) is not None:
         data = read_member(path, archive)
-        _refuse_cut_wav(io.BytesIO(data), path)
+        _refuse_cut(io.BytesIO(data), path)
         return io.BytesIO(data)
     try:
         size = path.stat().st_size
@@ -169,7 +178,7 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         if size == 0:
             raise InputError(f"{path}: empty file (0 bytes)")
         with path.open("rb") as file:
-            _refuse_cut_wav(file, path)
+            _refuse_cut(file, path)
         return os.fsencode(path)  # soundfile refuses a str whose bytes are not UTF-8
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
@@ -177,16 +186,30 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         raise InputError(f"{str(path)!r}: is no name that a file can have") from error
 
 
-def _refuse_cut_wav(file: IO[bytes], name: str | Path) -> None:
-    """Compares the bytes of sound that a WAV promises with those that are there: libsndfile shortens it silently.
-
-    The size in the RIFF header itself is not believed: many programs are off by a pad byte or by the header.
-    """
+def _refuse_cut(file: IO[bytes], name: str | Path) -> None:
+    """Compares the bytes that a WAV or Ogg promises with those that are there: libsndfile shortens both silently."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
-    header, byte_rate = file.read(12), 0
-    if header[:4] != b"RIFF" or header[8:] != b"WAVE":
-        return
+    header = file.read(12)
+    if header[:4] == b"RIFF" and header[8:] == b"WAVE":
+        _refuse_cut_wav(file, name, size)
+    elif header[:4] == b"OggS":
+        _refuse_cut_ogg(file, name, size)
+
+
+def _refuse_cut_ogg(file: IO[bytes], name: str | Path, size: int) -> None:
+    """A last page shorter than it says; a file that ends between two pages may be one that its writer did not end."""
+    file.seek(max(0, size - OGG_PAGE))
+    tail = file.read()
+    at = tail.rfind(b"OggS")
+    pieces = int.from_bytes(tail[at + 26 : at + 27])
+    if at >= 0 and at + 27 + pieces + sum(tail[at + 27 : at + 27 + pieces]) > len(tail):
+        raise InputError(f"{name}: cut off, its last page is not whole; copy it again")
+
+
+def _refuse_cut_wav(file: IO[bytes], name: str | Path, size: int) -> None:
+    """The size in the RIFF header itself is not believed: many programs are off by a pad byte or by the header."""
+    byte_rate = 0
     while len(header := file.read(8)) == 8:
         kind, length = struct.unpack("<4sI", header)
         start = file.tell()

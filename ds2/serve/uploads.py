@@ -9,7 +9,6 @@ import soundfile
 from ds2.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
-LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 RATES = (1_000, 768_000)  # Hz; what resampling takes grows with the rate that a header names
 CONTAINERS = {  # where in the file, what stands there: FFmpeg's name. Named, for a playlist would open other files
     (0, b"\x1a\x45\xdf\xa3"): "matroska",
@@ -31,18 +30,11 @@ def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.n
         TooLong: it is longer.
         InputError: it is empty, no sound, of no rate or loudness that sound has, or cut off.
     """
+    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
+
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if not data:
         raise InputError(f"{name}: empty file (0 bytes)")
-    samples = _decode(data, name, sample_rate, most)
-    if not np.abs(samples).max(initial=0.0) <= LOUDEST:
-        raise InputError(f"{name}: samples far beyond full scale, which is 1.0; convert or record it again")
-    return samples
-
-
-def _decode(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray:
-    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
-
     try:
         info = soundfile.info(io.BytesIO(data))
     except soundfile.LibsndfileError:
@@ -57,6 +49,8 @@ def _decode(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray
 def _by_ffmpeg(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray:
     """What libsndfile cannot read: WebM, M4A, AAC."""
     import av
+
+    from ds2.data.audio import refuse_impossible
 
     kinds = [kind for (place, magic), kind in CONTAINERS.items() if data[place:].startswith(magic)]
     if not kinds:
@@ -78,4 +72,6 @@ def _by_ffmpeg(data: bytes, name: str, sample_rate: int, most: float) -> np.ndar
         raise InputError(f"{name}: damaged, or without sound; convert or record it again") from error
     if not total:
         raise InputError(f"{name}: holds no samples; remove it or record it again")
-    return np.concatenate(pieces).astype(np.float32)
+    samples = np.concatenate(pieces).astype(np.float32)
+    refuse_impossible(samples, name)
+    return samples

@@ -72,9 +72,10 @@ def test_channels_are_averaged(tmp_path: Path, channels: int) -> None:
     assert probe(tmp_path / "a.wav").channels == channels
 
 
-def test_channels_at_full_scale_of_float_do_not_overflow(tmp_path: Path) -> None:
-    samples, _ = read_audio(write(tmp_path / "a.wav", np.full((10, 2), 3e38, np.float32), subtype="FLOAT"))
-    assert torch.equal(samples, torch.full((10,), 3e38))
+def test_integers_written_as_float_are_read_and_what_no_square_can_hold_is_refused(tmp_path: Path) -> None:
+    samples, _ = read_audio(write(tmp_path / "a.wav", np.full((10, 2), -(2.0**31), np.float32), subtype="FLOAT"))
+    assert torch.equal(samples, torch.full((10,), -(2.0**31)))
+    assert "full scale" in refused(write(tmp_path / "b.wav", np.full(10, -1e30, np.float32), subtype="FLOAT"))
 
 
 def spectrum_peak(samples: Tensor, rate: int) -> float:
@@ -192,6 +193,19 @@ def test_cut_off_files_are_refused(tmp_path: Path, name: str, share: float) -> N
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     assert "of 3.00 s" in refused(path)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 3000, 10_000])
+@pytest.mark.parametrize("name", ["cut.opus", "cut.ogg"])
+def test_cut_off_ogg_is_refused(tmp_path: Path, name: str, cut: int) -> None:
+    """libsndfile takes the last whole page for the end."""
+    noise = np.random.default_rng(0).normal(0, 0.1, 160_000).astype(np.float32)
+    path = write(tmp_path / name, noise, subtype="OPUS" if name == "cut.opus" else None)
+    assert len(read_audio(path)[0]) == 160_000
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert "cut off" in refused(path)
+    with pytest.raises(InputError, match=r"cut\.o.*: cut off"):
+        probe(path)
 
 
 def test_cut_off_says_how_much_is_there(tmp_path: Path) -> None:
