@@ -180,7 +180,7 @@ def utterances_of(record: Record, output: Path) -> list[Utterance]:
 
 
 def _extremes(audio: Path) -> tuple[float, bool]:
-    """Share of the samples at full scale, and whether all are 0; the recording is read piece by piece."""
+    """Share of the samples at full scale, and whether it is whole and all are 0; it is read piece by piece."""
     probe(audio)  # tells what is wrong with it in words
     clipped, loudest, count = 0, 0.0, 0
     with soundfile.SoundFile(os.fsencode(audio)) as sound:
@@ -192,7 +192,8 @@ def _extremes(audio: Path) -> tuple[float, bool]:
                 count += peaks.size
         except soundfile.LibsndfileError:
             pass  # the reader names the place
-    return clipped / max(1, count), loudest == 0.0
+        whole = count == sound.frames * sound.channels
+    return clipped / max(1, count), whole and loudest == 0.0
 
 
 def _stamp(path: Path) -> list[int]:

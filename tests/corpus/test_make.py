@@ -59,6 +59,8 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "not_utf8.txt").write_bytes("fünf".encode("latin-1"))
     (folder / "no_text.txt").unlink()
     (folder / "cut_off.wav").write_bytes(data[: len(data) // 2])
+    soundfile.write(folder / "cut_off.flac", samples, RATE)
+    (folder / "cut_off.flac").write_bytes((folder / "cut_off.flac").read_bytes()[:1000])
     (folder / "no_audio.wav").write_text("this is no audio")
     (folder / "no_audio.txt").write_text("one")
     return folder
@@ -75,6 +77,7 @@ def test_broken_inputs_are_reported_by_name_and_the_others_go_on(raw: Path, tmp_
         "not_utf8.wav": "no UTF-8",
         "no_text.wav": "no transcript no_text.txt",
         "cut_off.wav": "cut off",
+        "cut_off.flac": "cut off",
         "no_audio.wav": "not an audio file",
     }
     for name, message in expected.items():
