@@ -281,7 +281,7 @@ def shard(
         manifest: JSON Lines with audio_filepath, duration, text.
         output: Folder for shard-NUMBER.tar and manifest.jsonl, which is used as any other manifest.
         hours: Of audio in a shard.
-        coding: flac; opus; or keep, whole files as they are.
+        coding: flac; opus, at 48, 24, 16, 12 or 8 kHz; or keep, whole files as they are.
         sample_rate: Hz to resample to; by default that of each file.
         keep_order: Utterances are not shuffled over the shards.
         seed: Another seed shuffles otherwise.

@@ -5,13 +5,14 @@ from typing import Literal
 
 import soundfile
 
-from ds2.data.audio import read_audio
+from ds2.data.audio import read_audio, resample
 from ds2.data.manifest import Utterance
 from ds2.data.tar import archive_of, read_member
 from ds2.errors import InputError
 
 Coding = Literal["keep", "flac", "opus"]
 FORMATS = {"flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS")}
+OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)  # Hz: there are no others
 
 
 def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | None = None) -> tuple[bytes, str]:
@@ -19,10 +20,10 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
 
     Args:
         coding: "keep" passes whole files on as they are, and makes FLAC of parts.
-        sample_rate: Hz to resample to; None keeps that of the file.
+        sample_rate: Hz to resample to; None keeps that of the file. Opus takes the next rate up that it knows.
 
     Raises:
-        InputError: the audio cannot be read.
+        InputError: the audio cannot be read, or the coding has no such sample rate.
     """
     if coding == "keep":
         if utterance.offset is None and sample_rate is None:
@@ -30,9 +31,15 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
         coding = "flac"
     part = (0.0, None) if utterance.offset is None else (utterance.offset, utterance.duration)
     samples, rate = read_audio(utterance.audio_path, sample_rate, *part)
+    if coding == "opus":
+        known = next((known for known in OPUS_RATES if known >= rate), OPUS_RATES[-1])
+        samples, rate = resample(samples, rate, known), known
     buffer = io.BytesIO()
     container, subtype = FORMATS[coding]
-    soundfile.write(buffer, samples.numpy(), rate, format=container, subtype=subtype)
+    try:
+        soundfile.write(buffer, samples.numpy(), rate, format=container, subtype=subtype)
+    except soundfile.LibsndfileError as error:
+        raise InputError(f"{utterance.audio_path}: {coding} cannot hold {rate} Hz; choose another rate") from error
     return buffer.getvalue(), f".{coding}"
 
 

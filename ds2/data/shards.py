@@ -38,11 +38,19 @@ class ShardConfig:
     shuffle: bool = True  # utterances over the shards: a few open shards then look like the whole corpus
     seed: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.hours > 0:
+            raise InputError(f"hours must be above 0, got {self.hours}")
+        if self.sample_rate is not None and self.sample_rate <= 0:
+            raise InputError(f"sample_rate must be above 0 Hz, got {self.sample_rate}")
+
 
 def write_shards(
     utterances: Sequence[Utterance], folder: Path, config: ShardConfig, step: Callable[[int], None] = lambda _: None
 ) -> tuple[int, list[str]]:
-    """Writes shard-NUMBER.tar with indexes, and last of all manifest.jsonl; shards that are there are kept.
+    """Writes shard-NUMBER.tar with indexes, and last of all manifest.jsonl; whole shards that are there are kept.
+
+    A shard that lacks an utterance is made again: its file may have been mended.
 
     Args:
         step: called with the number of utterances of each shard that is done.
@@ -57,26 +65,22 @@ def write_shards(
     _check_plan(folder / "plan", order, config)
     written: list[Utterance] = []
     skipped: list[str] = []
-    groups = list(_groups(order, config.hours * 3600))
     first = 0
-    for number, group in enumerate(groups):
+    for number, group in enumerate(_groups(order, config.hours * 3600)):
         shard = folder / f"shard-{number:06}.tar"
-        if not index_path(shard).exists():  # which is written behind the shard
-            _write_shard(shard, group, first, config)
-        # By number, not by suffix: files that are kept as they are have any, .WAV and .sph too.
-        names = {_key(name): name for name in scan(shard) if not name.endswith(".json")}
+        names = _recordings(shard)
+        if len(names) < len(group):
+            skipped += _write_shard(shard, group, first, config)
+            names = _recordings(shard)
         for at, utterance in enumerate(group, first):
-            name = names.get(f"{at:09}")
-            if name is None:
-                skipped.append(f"{utterance.place or utterance.audio_path}: could not be read")
-            else:
+            if name := names.get(f"{at:09}"):
                 written.append(replace(utterance, audio_path=(shard / name).absolute(), offset=None))
         first += len(group)
         step(len(group))
     if not written:
-        raise InputError(f"{folder}: none of the {len(utterances)} utterances can be read")
+        raise InputError(f"{folder}: no utterance can be packed ({skipped[0] if skipped else 'there is none'})")
     write_manifest(folder / MANIFEST, written)
-    return len(groups), skipped
+    return len({utterance.audio_path.parent for utterance in written}), skipped
 
 
 def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
@@ -130,7 +134,7 @@ def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> 
     """What a folder's shards are made of, so that a second run goes on with the same and nothing else."""
     made_of = [(utterance.audio_path, utterance.offset, utterance.duration, utterance.text) for utterance in order]
     plan = hashlib.sha256((repr(made_of) + repr(config)).encode(errors="surrogateescape")).hexdigest()
-    if path.exists() and path.read_text() != plan:
+    if any(path.parent.glob("shard-*.tar")) and not (path.exists() and path.read_text() == plan):
         raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
     with whole_file(path) as partial:
         partial.write_text(plan)
@@ -149,7 +153,20 @@ def _groups(utterances: Iterable[Utterance], seconds: float) -> Iterator[list[Ut
         yield group
 
 
-def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: ShardConfig) -> None:
+def _recordings(shard: Path) -> dict[str, str]:
+    """Number of an utterance -> its file in a shard; nothing before its index is there, which is written behind it.
+
+    By number, not by suffix: files that are kept as they are have any, .WAV and .sph too.
+    """
+    if not index_path(shard).exists():
+        return {}
+    return {_key(name): name for name in scan(shard) if not name.endswith(".json")}
+
+
+def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: ShardConfig) -> list[str]:
+    """A line for each utterance that cannot be packed; where none can, there is no shard."""
+    index_path(shard).unlink(missing_ok=True)
+    failed = []
     with (
         whole_file(shard) as partial,
         tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
@@ -157,11 +174,17 @@ def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: Sh
     ):
         results = threads.map(lambda utterance: _encoded(utterance, config), group)
         for number, (utterance, result) in enumerate(zip(group, results, strict=True), first):
-            if isinstance(result, tuple):
-                data, suffix = result
-                _add(tar, f"{number:09}{suffix}", data)
-                _add(tar, f"{number:09}.json", json.dumps(_values(utterance), ensure_ascii=False).encode())
-    write_index(shard)
+            if isinstance(result, InputError):
+                failed.append(str(result))
+                continue
+            data, suffix = result
+            _add(tar, f"{number:09}{suffix}", data)
+            _add(tar, f"{number:09}.json", json.dumps(_values(utterance), ensure_ascii=False).encode())
+    if len(failed) < len(group):
+        write_index(shard)
+    else:
+        shard.unlink()
+    return failed
 
 
 def _encoded(utterance: Utterance, config: ShardConfig) -> tuple[bytes, str] | InputError:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import math
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 import torch
@@ -123,9 +126,42 @@ def test_second_run_goes_on_and_one_of_another_manifest_is_refused(tmp_path: Pat
 
 def test_unreadable_utterances_are_told_and_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
     gone = Utterance(tmp_path / "gone.wav", 1.0, "x", place="m:9")
-    _, skipped = write_shards([gone, *digits[:2]], tmp_path / "s", SMALL)
-    assert len(skipped) == 1
-    assert len(read_manifest(tmp_path / "s" / "manifest.jsonl")) == 2
+    for _ in range(2):  # the second run tells it again
+        _, [line] = write_shards([gone, *digits[:2]], tmp_path / "s", SMALL)
+        assert line == f"{tmp_path / 'gone.wav'}: cannot be read (No such file or directory)"
+        assert len(read_manifest(tmp_path / "s" / "manifest.jsonl")) == 2
+    shutil.copy(digits[3].audio_path, gone.audio_path)
+    assert write_shards([gone, *digits[:2]], tmp_path / "s", SMALL)[1] == []
+    assert len(read_manifest(tmp_path / "s" / "manifest.jsonl")) == 3
+
+
+def test_a_run_that_packed_nothing_is_not_in_the_way_of_the_next(tmp_path: Path, digits: list[Utterance]) -> None:
+    with pytest.raises(InputError, match=r"no utterance can be packed \(.*gone\.wav: cannot be read"):
+        write_shards([Utterance(tmp_path / "gone.wav", 1.0, "x")], tmp_path / "s", SMALL)
+    assert write_shards(digits, tmp_path / "s", SMALL)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "packed"), [(8000, 8000), (11025, 12000), (22050, 24000), (44100, 48000), (96000, 48000)]
+)
+def test_opus_takes_the_next_rate_that_it_knows(tmp_path: Path, rate: int, packed: int) -> None:
+    soundfile.write(tmp_path / "a.flac", 0.1 * np.sin(np.arange(rate // 2) * 2000 / rate), rate)
+    write_shards([Utterance(tmp_path / "a.flac", 0.5, "x")], tmp_path / "s", ShardConfig(coding="opus"))
+    [sharded] = read_manifest(tmp_path / "s" / "manifest.jsonl")
+    assert probe(sharded.audio_path).sample_rate == packed
+    assert probe(sharded.audio_path).duration == pytest.approx(sharded.duration, abs=1e-3)
+
+
+def test_a_rate_beyond_the_coding_s_is_told(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.zeros(1000), 768_000)
+    with pytest.raises(InputError, match=r"a\.wav: flac cannot hold 768000 Hz"):
+        write_shards([Utterance(tmp_path / "a.wav", 0.001, "x")], tmp_path / "s", ShardConfig())
+
+
+@pytest.mark.parametrize("values", [{"hours": 0.0}, {"hours": math.nan}, {"sample_rate": 0}, {"sample_rate": -8000}])
+def test_impossible_settings_are_refused(values: dict) -> None:
+    with pytest.raises(InputError, match="must be above 0"):
+        ShardConfig(**values)
 
 
 @pytest.mark.parametrize(("name", "form"), [("A.WAV", "WAV"), ("b.sph", "NIST")])
