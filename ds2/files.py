@@ -1,7 +1,9 @@
 """Files appear whole or not at all."""
 
 import contextlib
+import gzip
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +67,19 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     str.splitlines would end lines at U+2028 and U+0085 too, which JSON and sentences hold as they are.
     """
     return ((number, line) for number, line in enumerate(read_text(path).split("\n"), 1) if line.strip())
+
+
+def text_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file too large for memory, as `read_text` takes it, or gzipped where its name says so.
+
+    Raises:
+        InputError: it cannot be read, or is no UTF-8.
+    """
+    path = Path(path)
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+            yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: no UTF-8 text; convert it") from error

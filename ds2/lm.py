@@ -1,6 +1,5 @@
 """Language models for the command line: text in, an n-gram model out; what a model thinks of text; what is in one."""
 
-import gzip
 import math
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import Level, NGram
 from ds2.decoder.rescore import SentenceModel
 from ds2.errors import InputError
+from ds2.files import text_lines
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
 
@@ -21,18 +21,15 @@ def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
     """The words of each line of a text file, plain or gzipped; or its characters, without the spaces.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or has no sentence.
     """
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            for line in file:
-                words = line.split()
-                if words:
-                    yield list("".join(words)) if characters else words
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text") from error
+    empty = True
+    for line in text_lines(path):
+        if words := line.split():
+            empty = False
+            yield list("".join(words)) if characters else words
+    if empty:
+        raise InputError(f"{path}: no sentence in it")
 
 
 def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
@@ -41,7 +38,7 @@ def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: 
     KenLM's lmplz does it where it is installed: it gives the same model (a test), and sorts on disk.
 
     Raises:
-        InputError: a file cannot be read, or there is no sentence in any.
+        InputError: a file cannot be read, or has no sentence.
     """
     sentences = (line for path in corpus for line in read_sentences(path, characters))
     lmplz = shutil.which("lmplz") if config.vocabulary == 0 else None  # its own limit is a file of words
@@ -91,8 +88,6 @@ def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[floa
         total += model.score(sentence)
         count += len(sentence) + 1
         unknown += sum(not model.knows(word) for word in sentence)
-    if not count:
-        raise InputError(f"{path}: no sentence in it")
     return math.exp(-total / count), count, unknown
 
 

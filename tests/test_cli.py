@@ -347,6 +347,9 @@ def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome],
     assert len(values) == 1
     assert "0 unknown" in values.pop()
     assert_refused(run("lm", "build", tmp_path / "none.txt", "-o", tmp_path / "x.arpa"), "none.txt: cannot be read")
+    (tmp_path / "empty.txt").write_text("\n")
+    refused = run("lm", "build", corpus, tmp_path / "empty.txt", "-o", tmp_path / "x.arpa")
+    assert_refused(refused, "empty.txt: no sentence in it")
     assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--order", "0"), "order 0")
     assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--memory", "0"), "memory 0")
     assert_refused(run("lm", "info", corpus), "neither an ARPA file")

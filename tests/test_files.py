@@ -1,5 +1,6 @@
 """Files appear whole or not at all, also on a full disk."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.errors import InputError
-from ds2.files import numbered_lines, whole_file
+from ds2.files import numbered_lines, text_lines, whole_file
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 
 
@@ -62,3 +63,28 @@ def test_lines_end_where_lines_end_alone(tmp_path: Path) -> None:
     """U+2028 and U+0085 are characters of a text, as JSON has it."""
     (tmp_path / "a.txt").write_bytes("one\u2028two\r\n\nthree\u0085four".encode())
     assert list(numbered_lines(tmp_path / "a.txt")) == [(1, "one\u2028two"), (3, "three\u0085four")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_large_text_with_a_byte_order_mark_plain_and_zipped(tmp_path: Path, name: str) -> None:
+    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt", encoding="utf-8-sig") as file:
+        file.write("one\ntwo\n")
+    assert list(text_lines(tmp_path / name)) == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("gone.txt", None, "No such file"),
+        ("latin.txt", b"\xff\n", "no UTF-8"),
+        ("latin.gz", gzip.compress(b"\xff\n"), "no UTF-8"),
+        ("text.gz", b"no gzip", "Not a gzipped file"),
+        ("cut.gz", gzip.compress(b"one\n" * 100)[:-12], "ended before"),
+        ("damaged.gz", gzip.compress(b"one\n")[:10] + b"\xff" * 20, "invalid"),
+    ],
+)
+def test_large_text_that_cannot_be_read_is_named(tmp_path: Path, name: str, data: bytes | None, why: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=rf"{name}: .*{why}"):
+        list(text_lines(tmp_path / name))

@@ -27,7 +27,7 @@ RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write th
 OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest: header, table of its pieces, pieces
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
-SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64")
+SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64", ".sph")
 
 
 @dataclass(frozen=True)

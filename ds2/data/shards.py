@@ -216,12 +216,16 @@ def _key(name: str) -> str:
 def _sample(key: str, parts: dict[str, bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
     audio = next((suffix for suffix in parts if suffix.lower() in SUFFIXES), None)
     if audio is not None:
-        yield _facts(parts), parts[audio], key + audio
+        yield _facts(parts, key), parts[audio], key + audio
 
 
-def _facts(parts: dict[str, bytes]) -> dict[str, Any]:
-    values = json.loads(parts[".json"]) if ".json" in parts else {}
-    return values | ({"text": parts[".txt"].decode("utf-8")} if ".txt" in parts else {})
+def _facts(parts: dict[str, bytes], place: str) -> dict[str, Any]:
+    """What .json and .txt say of a sample."""
+    try:
+        values = json.loads(parts[".json"]) if ".json" in parts else {}
+        return values | ({"text": parts[".txt"].decode("utf-8-sig")} if ".txt" in parts else {})
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{place}: .json is no object in JSON, or .txt no UTF-8 ({error!s:.60})") from error
 
 
 def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:
@@ -233,14 +237,8 @@ def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:
         if audio is None:
             continue
         described = [name for name in names if name.endswith((".json", ".txt"))]
-        values = _facts({name[len(key) :]: read_member(shard / name, shard) for name in described})
-        speaker = values.pop("speaker", None)
-        yield Row(
-            shard / audio,
-            str(values.pop("text", "")),
-            None if speaker is None else str(speaker),
-            values.pop("lang", None),
-            duration=values.pop("duration", None),
-            extra=values,
-            place=f"{shard}: {key}",
-        )
+        place = f"{shard}: {key}"
+        values = _facts({name[len(key) :]: read_member(shard / name, shard) for name in described}, place)
+        speaker, lang = (None if values.get(name) is None else str(values[name]) for name in ("speaker", "lang"))
+        extra = {name: value for name, value in values.items() if name not in KINDS}
+        yield Row(shard / audio, str(values.get("text") or ""), speaker, lang, extra=extra, place=place)

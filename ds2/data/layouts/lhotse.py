@@ -1,11 +1,10 @@
 """lhotse's cuts: JSON Lines, plain or gzipped; each supervision of a cut is an utterance."""
 
 import gzip
-import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ds2.data.audio import probe
 from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.files import text_lines, whole_file
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
 
@@ -24,29 +23,20 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     Raises:
         InputError: naming the line that is no such cut.
     """
-    with _open(source, "r", source.suffix == ".gz") as file:
-        for number, line in enumerate(file, 1):
-            place = f"{source}:{number}"
-            try:
-                yield from _rows(json.loads(line), place)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise InputError(f"{place}: no cut with a recording in a file ({error!r:.60})") from error
+    for number, line in enumerate(text_lines(source), 1):
+        place = f"{source}:{number}"
+        try:
+            yield from _rows(json.loads(line), place)
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{place}: no cut with a recording in a file ({error!r:.60})") from error
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """A cut with one supervision for each utterance, of all channels; `target` ends in .jsonl or .jsonl.gz."""
-    with whole_file(target) as partial, _open(partial, "w", target.suffix == ".gz") as file:
+    zipped = target.suffix == ".gz"
+    with whole_file(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
         for number, utterance in enumerate(utterances):
             file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
-
-
-def _open(path: Path, mode: str, gzipped: bool) -> IO[str]:
-    try:
-        if gzipped:
-            return io.TextIOWrapper(gzip.GzipFile(path, f"{mode}b"), encoding="utf-8")
-        return path.open(mode, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:

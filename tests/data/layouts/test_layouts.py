@@ -1,7 +1,9 @@
 """Corpora in the layouts of others: read as they are published, written so that others read them."""
 
 import gzip
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -249,3 +251,46 @@ def test_line_separators_within_a_text_end_no_line(tmp_path: Path, digits: list[
     convert(source, tmp_path / "k", "", "kaldi", None)
     assert (tmp_path / "k" / "text").read_text().count("\n") == 1
     assert [u.text for u in converted(tmp_path / "k", tmp_path / "back.jsonl")] == ["one two three"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"json": b'{"text": '},
+        {"json": b"[1]"},
+        {"json": b"[" * 100_000},
+        {"json": b"\xff\xfe"},
+        {"txt": b"\xff\xfe"},
+    ],
+)
+def test_broken_facts_in_a_shard_are_named(tmp_path: Path, digits: list[Utterance], parts: dict[str, bytes]) -> None:
+    pack(tmp_path / "a.tar", {"wav": digits[0].audio_path.read_bytes(), **parts})
+    with pytest.raises(InputError, match=r"a\.tar: 0: \.json is no object in JSON, or \.txt no UTF-8"):
+        convert(tmp_path / "a.tar", tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_facts_in_a_shard_may_be_of_any_type_and_sph_is_audio(tmp_path: Path, digits: list[Utterance]) -> None:
+    """The audio says how long it is."""
+    soundfile.write(tmp_path / "a.sph", *soundfile.read(digits[0].audio_path), format="NIST")
+    values = {"text": "zero", "speaker": 5, "lang": 3, "duration": "long", "take": 2}
+    pack(tmp_path / "a.tar", {"sph": (tmp_path / "a.sph").read_bytes(), "json": json.dumps(values).encode()})
+    [utterance] = converted(tmp_path / "a.tar", tmp_path / "m.jsonl")
+    assert (utterance.speaker, utterance.lang, utterance.extra) == ("5", "3", {"take": 2})
+    assert utterance.duration == pytest.approx(digits[0].duration, abs=1e-3)
+
+
+def pack(path: Path, parts: dict[str, bytes]) -> None:
+    """A tar of one sample, 0.SUFFIX for each part."""
+    with tarfile.open(path, "w") as tar:
+        for suffix, data in parts.items():
+            member = tarfile.TarInfo(f"0.{suffix}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+def test_damaged_cuts_are_named(tmp_path: Path) -> None:
+    (tmp_path / "cuts.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "cuts.jsonl").write_bytes(b"\xff\n")
+    for name, why in (("cuts.jsonl.gz", "Not a gzipped file"), ("cuts.jsonl", "no UTF-8")):
+        with pytest.raises(InputError, match=rf"{name}: .*{why}"):
+            convert(tmp_path / name, tmp_path / "m.jsonl", "", "nemo", None)
