@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ds2.errors import InputError
+from ds2.files import read_text
 
 Config = TypeVar("Config")
 
@@ -29,10 +30,8 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     """
     path = Path(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML ({error})") from error
     for setting in overrides:
         override(values, setting)

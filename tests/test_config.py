@@ -84,6 +84,10 @@ def test_missing_file(tmp_path: Path) -> None:
         load_config(Example, tmp_path / "gone.toml")
 
 
+def test_byte_order_mark(tmp_path: Path) -> None:
+    assert load(tmp_path, "\ufeffrate = 0.25") == Example(rate=0.25)
+
+
 def test_a_whole_configuration_survives_a_round_trip() -> None:
     recipe = Path(__file__).parents[1] / "recipes" / "digits" / "train.toml"
     config = load_config(TrainConfig, recipe)
