@@ -4,7 +4,7 @@ import contextlib
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ds2.errors import InputError
@@ -45,6 +45,15 @@ def make_folder(path: str | Path) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
+
+
+def write_lines(path: str | Path, lines: Sequence[str]) -> None:
+    """A text file of these lines; where there are none, no file, and not that of an earlier run either."""
+    if not lines:
+        Path(path).unlink(missing_ok=True)
+        return
+    with whole_file(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def read_text(path: str | Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ds2.data.audio import SUFFIXES, read_audio_bytes
 from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.files import make_folder, whole_file, write_lines
 from ds2.formats import FORMATS, printable
 from ds2.recognizer import Recognizer, Segment
 from ds2.transcript import Transcript
@@ -56,7 +56,8 @@ def transcribe_to(
 ) -> Outcome:
     """Transcribes all files, into `output` as NAME.FORMAT or, without it, onto standard output.
 
-    A bad file is reported on standard error, and in failed.txt in the output folder; the others go on.
+    A bad file is reported on standard error, and in failed.txt in the output folder; the others go on. Without a bad
+    file there is no failed.txt, also not that of an earlier run.
 
     Raises:
         InputError: the output folder cannot be made or written.
@@ -78,8 +79,9 @@ def transcribe_to(
                 print(
                     f"{printable(str(path))}\t{text}" if name == "txt" and len(paths) > 1 else text, end="", flush=True
                 )
-    if output is not None and outcome.failed:
-        _write(output / REPORT, "\n".join(outcome.failed) + "\n")
+    if output is not None:
+        make_folder(output)
+        write_lines(output / REPORT, outcome.failed)
     return outcome
 
 

@@ -102,6 +102,19 @@ def test_outputs_never_overwrite_each_other(run: Callable[..., Outcome], tiny_bu
     assert all(len(name) <= 255 for name in written)
 
 
+def test_a_run_without_failures_leaves_no_report_of_an_earlier_one(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.wav").touch()
+    arguments = ("transcribe", tmp_path / "in", "--model", tiny_bundle, "--output", tmp_path / "out")
+    assert run(*arguments)[0] == 2
+    assert (tmp_path / "out" / "failed.txt").exists()
+    write_noise(tmp_path / "in" / "a.wav")
+    assert run(*arguments)[0] == 0
+    assert not (tmp_path / "out" / "failed.txt").exists()
+
+
 def test_name_that_is_not_utf8(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     write_noise(tmp_path / "in" / "a.wav").rename(tmp_path / "in" / os.fsdecode(b"\xff.wav"))
     (tmp_path / "in" / os.fsdecode(b"\xfe.wav")).touch()

@@ -1,6 +1,7 @@
 """Files appear whole or not at all, also on a full disk."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.errors import InputError
-from ds2.files import numbered_lines, text_lines, whole_file
+from ds2.files import numbered_lines, text_lines, whole_file, write_lines
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 
 
@@ -88,3 +89,12 @@ def test_large_text_that_cannot_be_read_is_named(tmp_path: Path, name: str, data
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=rf"{name}: .*{why}"):
         list(text_lines(tmp_path / name))
+
+
+def test_without_lines_there_is_no_file_and_names_that_are_no_utf8_are_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "failed.txt"
+    write_lines(path, [os.fsdecode(b"\xff.wav: gone"), "b"])
+    assert path.read_text() == "\\udcff.wav: gone\nb\n"
+    for _ in range(2):
+        write_lines(path, [])
+        assert not path.exists()

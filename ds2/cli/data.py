@@ -1,6 +1,8 @@
 """ds2 data: validate, stats, split, merge, sample, convert, mix, shard."""
 
+import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +13,7 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.training import Settings
 from ds2.errors import InputError
 
-SHOWN = 20  # findings and skipped lines on the terminal; all are in the report
+SHOWN = 20  # findings on the terminal; all are in the report
 
 
 def validate(
@@ -41,6 +43,7 @@ def validate(
         raise InputError("data validate: name at least one manifest")
     if clean is not None and len({path.name for path in manifests}) < len(manifests):
         raise InputError(f"--clean {clean}: two manifests have the same name, one would overwrite the other; rename it")
+    refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])
     splits = {str(path): read_manifest(path) for path in manifests}
     utterances = [utterance for split in splits.values() for utterance in split]
     with Progress("examining", len(utterances), "utterances") as progress:
@@ -107,8 +110,9 @@ def split(
     from ds2.data.manifest import read_manifest
     from ds2.data.split import split as cut
 
+    refuse_overwriting([manifest], [output / f"{part}.jsonl" for part in ("train", "dev", "test")])
     shares = {name: share for name, share in (("dev", dev), ("test", test)) if share}
-    write_splits(output, cut(read_manifest(manifest), shares, by, seed))
+    write_splits(output, {"dev": [], "test": [], **cut(read_manifest(manifest), shares, by, seed)})
     return 0
 
 
@@ -148,6 +152,7 @@ def sample(
     from ds2.data.manifest import read_manifest, write_manifest
     from ds2.data.split import sample as draw
 
+    refuse_overwriting([manifest], [output])
     drawn = draw(read_manifest(manifest), hours, seed)
     write_manifest(output, drawn)
     print(f"{output}: {len(drawn)} utterances, {sum(utterance.duration for utterance in drawn) / 3600:.2f} h")
@@ -174,6 +179,7 @@ def convert(
     """
     from ds2.data.convert import convert as change
 
+    refuse_overwriting([source], [output])
     count, skipped = change(source, output, from_, to, language)
     print(f"{output}: {count} utterances")
     return report_skipped(skipped)
@@ -218,6 +224,7 @@ def mix(
     from ds2.data.mix import mix as write_mixture
     from ds2.progress import Progress
 
+    refuse_overwriting([manifest], [output / "manifest.jsonl"])
     utterances = read_manifest(manifest)
     values = to_dict(MIX) | {"noise": recordings(noise), "rooms": recordings(rooms), "snr": snr, "noise_share": share}
     values |= {"noise_layers": layers, "line_share": line_share, "reverberation_share": float(bool(rooms))}
@@ -254,7 +261,7 @@ def noise(
     from ds2.data.audio import read_audio
     from ds2.data.mix import write_noise
 
-    if not hours > 0:
+    if not 0 < hours < math.inf:
         raise InputError(f"--hours {hours}: must be above 0")
     samples = [read_audio(path, sample_rate)[0] for path in recordings(files)]
     if not samples:
@@ -290,6 +297,7 @@ def shard(
     from ds2.data.shards import MANIFEST, ShardConfig, write_shards
     from ds2.progress import Progress
 
+    refuse_overwriting([manifest], [output / MANIFEST])
     utterances = read_manifest(manifest)
     config = ShardConfig(hours, coding, sample_rate, not keep_order, seed)
     with Progress("packing", len(utterances), "utterances") as progress:
@@ -305,9 +313,17 @@ def recordings(names: tuple[str, ...]) -> list[str]:
     return [str(path.absolute()) for path in find_audio(names)] if names else []
 
 
+def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Raises InputError for an output that is an input too: what is left out of it would be lost."""
+    read = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path is not None and path.resolve() in read:
+            raise InputError(f"{path}: is read, and would be overwritten; write somewhere else")
+
+
 def report_skipped(skipped: list[str]) -> int:
-    """Tells what was left out on standard error; the exit code."""
-    for line in skipped[:SHOWN]:
+    """Tells what was left out on standard error, all of it: it is listed nowhere else; the exit code."""
+    for line in skipped:
         print(f"ds2: {line}", file=sys.stderr)
     if skipped:
         print(f"ds2: {len(skipped)} left out", file=sys.stderr)

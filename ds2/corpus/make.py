@@ -32,7 +32,7 @@ from ds2.corpus.score import score
 from ds2.corpus.segment import SegmentConfig
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.files import make_folder, whole_file, write_lines
 from ds2.progress import Progress
 from ds2.recognizer import Recognizer
 
@@ -96,7 +96,7 @@ def make_corpus(folder: Path, output: Path, config: CorpusConfig) -> Corpus:
     _write_judged(output, corpus.segments, corpus.report)
     to_check = _sample(corpus.segments)
     write_manifest(output / "to_check.jsonl", to_check)
-    _write(output / "failed.txt", "".join(f"{line}\n" for line in corpus.failed))
+    write_lines(output / "failed.txt", corpus.failed)
     write_report(output, corpus, to_check)
     return corpus
 
@@ -239,3 +239,6 @@ def _write_judged(output: Path, judged: Sequence[Utterance], report: FilterRepor
     if report is not None:
         _write(output / "filter.json", json.dumps(report.to_dict(), indent=1) + "\n")
         draw_filter(output / "filter.png", report)
+    else:  # not those of an earlier run either
+        (output / "filter.json").unlink(missing_ok=True)
+        (output / "filter.png").unlink(missing_ok=True)

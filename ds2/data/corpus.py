@@ -12,7 +12,7 @@ from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import Utterance, write_manifest
 from ds2.errors import InputError
-from ds2.files import make_folder, numbered_lines, whole_file
+from ds2.files import make_folder, numbered_lines, write_lines
 from ds2.progress import Progress
 from ds2.text import normalize
 
@@ -85,6 +85,7 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
 def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
     """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each.
 
+    What an earlier run left for a split that is empty now, or of files that it skipped, is removed.
     train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
     """
     make_folder(folder)
@@ -92,12 +93,13 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
         utterances = splits[split]
         if utterances:
             write_manifest(folder / f"{split}.jsonl", utterances)
+        else:
+            (folder / f"{split}.jsonl").unlink(missing_ok=True)
         speakers = len({utterance.speaker for utterance in utterances} - {None})
         hours = sum(utterance.duration for utterance in utterances) / 3600
         print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
+    write_lines(folder / "skipped.txt", skipped)
     if skipped:
-        with whole_file(folder / "skipped.txt") as partial:
-            partial.write_text("\n".join(skipped) + "\n", encoding="utf-8")
         print(f"{len(skipped)} left out, see {folder / 'skipped.txt'}")
 
 

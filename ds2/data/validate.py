@@ -131,8 +131,8 @@ def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """JSON Lines with kind, place and message."""
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
-        for finding in findings:
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        for finding in findings:  # which may name files whose names are not UTF-8; JSON reads \\udcff back
             file.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
 
 

@@ -63,6 +63,49 @@ def test_validate_writes_no_clean_manifest_over_another(run: Callable, spoken_di
     assert not (tmp_path / "clean").exists()
 
 
+def test_split_leaves_no_part_of_an_earlier_run(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    arguments = ["split", spoken_digits(9), "--output", tmp_path / "s", "--by", "utterance"]
+    assert run(*arguments)[0] == 0
+    assert run(*arguments, "--test", 0)[0] == 0
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["dev.jsonl", "train.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["validate", "--clean", "."],
+        ["validate", "--report", "./train.jsonl"],
+        ["split", "--output", "."],
+        ["sample", "--hours", 1, "--output", "train.jsonl"],
+        ["convert", "--output", "train.jsonl"],
+        ["mix", "--output", "here"],
+        ["shard", "--output", "here"],
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    run: Callable, spoken_digits: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    manifest = Path("here/manifest.jsonl" if "here" in arguments else "train.jsonl")
+    manifest.parent.mkdir(exist_ok=True)
+    write_manifest(manifest, read_manifest(spoken_digits(3)))
+    before = manifest.read_bytes()
+    command, *options = arguments
+    code, _, errors = run(command, manifest, *options)
+    assert (code, manifest.read_bytes()) == (2, before)
+    assert f"{manifest}: is read, and would be overwritten" in errors
+
+
+def test_every_file_left_out_is_named(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    manifest = spoken_digits(1)
+    gone = [{"audio_filepath": f"gone{number}.wav", "duration": 1, "text": "x"} for number in range(30)]
+    manifest.write_text(manifest.read_text() + "".join(json.dumps(row) + "\n" for row in gone))
+    code, _, errors = run("convert", manifest, "-o", tmp_path / "m.jsonl")
+    assert code == 1
+    assert all(row["audio_filepath"] in errors for row in gone)
+    assert "30 left out" in errors
+
+
 def test_convert_tells_what_it_left_out(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     manifest = spoken_digits(2)
     lines = manifest.read_text() + json.dumps({"audio_filepath": "gone.wav", "duration": 1, "text": "x"}) + "\n"
@@ -91,4 +134,5 @@ def test_noise_and_shards(run: Callable, spoken_digits: Callable, tmp_path: Path
     assert code == 0
     assert "4 utterances in 1 shards" in output
     assert run("validate", tmp_path / "s" / "manifest.jsonl")[0] == 0
-    assert run("noise", noise, "--output", tmp_path / "n", "--hours", 0)[0] == 2
+    for hours in (0, "nan", "inf"):
+        assert run("noise", noise, "--output", tmp_path / "n", "--hours", hours)[0] == 2
