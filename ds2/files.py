@@ -47,6 +47,11 @@ def make_folder(path: str | Path) -> None:
         raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
 
 
+def in_utf8(path: Path) -> bool:
+    """Whether a file's name is; Python reads the bytes of another as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in str(path))
+
+
 def write_lines(path: str | Path, lines: Sequence[str]) -> None:
     """A text file of these lines; where there are none, no file, and not that of an earlier run either."""
     if not lines:

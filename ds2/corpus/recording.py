@@ -16,7 +16,7 @@ from ds2.data.audio import SUFFIXES, probe, read_audio
 from ds2.data.boundaries import HOP
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
-from ds2.files import make_folder, read_text, whole_file
+from ds2.files import in_utf8, make_folder, read_text, whole_file
 from ds2.recognizer import Recognizer
 
 OVERVIEW_SECONDS = 0.25  # for each of which the loudest level is kept
@@ -128,6 +128,8 @@ def make_record(
 def _process(
     recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
 ) -> Record:
+    if not in_utf8(pair.audio):
+        raise InputError(f"{pair.audio}: its name is not UTF-8; rename it")
     if not pair.text.exists():
         raise InputError(f"{pair.audio}: no transcript {pair.text.name} beside it")
     text = read_text(pair.text)

@@ -5,6 +5,9 @@ from pathlib import Path
 from ds2.data.corpus import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
 from ds2.errors import InputError
+from ds2.files import in_utf8
+
+ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
 
 
 def convert(source: Path, target: Path, layout: str, to: str, language: str | None) -> tuple[int, list[str]]:
@@ -29,6 +32,10 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
         raise InputError(f"{to}: is read, not written; choose another")
     audio_folder = target.with_name(f"{target.name.partition('.')[0]}_audio")
     utterances, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
+    if to not in ANY_NAME:
+        odd = [each.audio_path for each in utterances if not in_utf8(each.audio_path)]
+        skipped += [f"{path}: its name is not UTF-8, which {to} cannot hold; rename it" for path in odd]
+        utterances = [each for each in utterances if in_utf8(each.audio_path)]
     if not utterances:
         raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
     write(target, utterances)

@@ -179,7 +179,8 @@ def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: Sh
                 continue
             data, suffix = result
             _add(tar, f"{number:09}{suffix}", data)
-            _add(tar, f"{number:09}.json", json.dumps(_values(utterance), ensure_ascii=False).encode())
+            values = json.dumps(_values(utterance), ensure_ascii=False).encode(errors="backslashreplace")
+            _add(tar, f"{number:09}.json", values)
     if len(failed) < len(group):
         write_index(shard)
     else:

@@ -91,6 +91,14 @@ def test_broken_inputs_are_reported_by_name_and_the_others_go_on(raw: Path, tmp_
     assert all(name in (tmp_path / "corpus" / "report" / "index.html").read_text() for name in errors)
 
 
+def test_a_recording_whose_name_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    write_pair(tmp_path / "raw" / "a.wav", 1)
+    (tmp_path / "raw" / os.fsdecode(b"\xff.wav")).write_bytes((tmp_path / "raw" / "a.wav").read_bytes())
+    corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", CorpusConfig())
+    assert [bool(record.error) for record in corpus.records] == [False, True]
+    assert (tmp_path / "corpus" / "failed.txt").read_text().endswith("udcff.wav: its name is not UTF-8; rename it\n")
+
+
 def test_segments_are_files_with_their_text(tmp_path: Path) -> None:
     reading = write_pair(tmp_path / "raw" / "a.wav", 5, lines=6)
     make_corpus(tmp_path / "raw", tmp_path / "corpus", CorpusConfig())

@@ -189,6 +189,12 @@ def test_other_keys_never_stand_in_for_the_utterance_s_own(tmp_path: Path, digit
     assert (values["text"], values["take"], "offset" in values) == ("zero", 3, False)
 
 
+def test_keys_that_are_no_utf8_travel_too(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards([replace(digits[0], extra={"id": "\udcff.wav"})], tmp_path, SMALL)
+    [(values, _, _)] = stream(io.BytesIO((tmp_path / "shard-000000.tar").read_bytes()))
+    assert values["id"] == "\udcff.wav"
+
+
 def test_segments_of_another_length_are_another_plan(tmp_path: Path, digits: list[Utterance]) -> None:
     write_shards([replace(digits[0], offset=0.0, duration=0.2)], tmp_path, SMALL)
     with pytest.raises(InputError, match="another manifest"):

@@ -1,6 +1,7 @@
 """What is wrong with a corpus is found, and what is right is left alone."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import soundfile
 
 from ds2.cli import main
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
-from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks
+from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks, write_findings
 
 CONFIG = ValidateConfig()
 
@@ -32,6 +33,16 @@ def test_real_recordings_have_no_findings(spoken_digits: Callable[[int], Path]) 
     examined = examine_all(read_manifest(spoken_digits(10)), CONFIG)
     assert [finding for item in examined for finding in item.findings] == []
     assert list(duplicates(examined)) == []
+
+
+def test_a_cut_off_opus_is_found_and_a_report_names_files_of_any_name(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.opus")
+    soundfile.write(os.fsencode(path), NOISE, 8000, format="OGG", subtype="OPUS")
+    path.write_bytes(path.read_bytes()[:-100])
+    findings = examine(0, Utterance(path, 1.0, "hello", place="m:1"), CONFIG).findings
+    write_findings(tmp_path / "report.jsonl", findings)
+    [line] = (tmp_path / "report.jsonl").read_text().splitlines()
+    assert json.loads(line)["message"] == f"{path}: cut off, its last page is not whole; copy it again"
 
 
 @pytest.mark.parametrize(

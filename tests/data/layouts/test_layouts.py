@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -294,3 +295,14 @@ def test_damaged_cuts_are_named(tmp_path: Path) -> None:
     for name, why in (("cuts.jsonl.gz", "Not a gzipped file"), ("cuts.jsonl", "no UTF-8")):
         with pytest.raises(InputError, match=rf"{name}: .*{why}"):
             convert(tmp_path / name, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+@pytest.mark.parametrize("to", ["kaldi", "common_voice", "lhotse", "parquet"])
+def test_a_name_that_is_not_utf8_stands_in_no_layout_of_others(
+    tmp_path: Path, digits: list[Utterance], to: str
+) -> None:
+    odd = digits[0].audio_path.rename(digits[0].audio_path.with_name(os.fsdecode(b"\xff.wav")))
+    write_manifest(tmp_path / "in.jsonl", [replace(digits[0], audio_path=odd), *digits[1:]])
+    assert odd in {u.audio_path for u in converted(tmp_path / "in.jsonl", tmp_path / "m.jsonl")}
+    count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "out", "", to, None)
+    assert (count, line) == (2, f"{odd}: its name is not UTF-8, which {to} cannot hold; rename it")
