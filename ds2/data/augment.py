@@ -6,6 +6,7 @@ line. What is switched off draws no random numbers: switching it on is the only 
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor
 from ds2.data.audio import read_audio, resample
 from ds2.data.line import LineName, transmit
 from ds2.data.tempo import change_tempo
+from ds2.errors import InputError
 
 Range = tuple[float, float]
 Item = TypeVar("Item")
@@ -55,16 +57,16 @@ class Augmenter:
     """Applies the sample part of an AugmentConfig: speed, tempo, reverberation, noise, equaliser, line, gain."""
 
     def __init__(self, config: AugmentConfig, sample_rate: int, seed: int):
-        """Reads the recordings of noise and of rooms at once.
+        """Reads the recordings of noise and of rooms at once; those that cannot be used are told of and left out.
 
         Raises:
-            InputError: one of them cannot be read.
+            InputError: there are some of a kind, and none can be used.
         """
         self.config = config
         self.sample_rate = sample_rate
         self.seed = seed
-        self.noises = [read_audio(path, sample_rate)[0] for path in config.noise]
-        self.rooms = [direct_first(read_audio(path, sample_rate)[0]) for path in config.rooms]
+        self.noises = _usable(config.noise, sample_rate)
+        self.rooms = [direct_first(response) for response in _usable(config.rooms, sample_rate)]
 
     def __call__(self, samples: Tensor, epoch: int, index: int) -> Tensor:
         """(N,) samples of utterance `index` -> (N',) as heard in `epoch`."""
@@ -101,6 +103,27 @@ class Augmenter:
         if not self.noises or _chance(self.config.synthetic_noise_share, generator):
             return coloured_noise(size, _uniform((0.0, 2.0), generator), generator)
         return layered_noise(self.noises, size, self.config.noise_layers, self.config.noise_layer_gain, generator)
+
+
+def _usable(paths: Sequence[Path], sample_rate: int) -> list[Tensor]:
+    recordings, failed = [], []
+    for path in paths:
+        try:
+            recordings.append(_sounding(path, sample_rate))
+        except InputError as error:
+            failed.append(str(error))
+    if failed and not recordings:
+        raise InputError(f"{failed[0]}; {len(failed)} recordings to augment with were named, none can be used")
+    for line in failed:
+        print(f"ds2: not augmented with {line}", file=sys.stderr)
+    return recordings
+
+
+def _sounding(path: Path, sample_rate: int) -> Tensor:
+    samples = read_audio(path, sample_rate)[0]
+    if samples.square().max() < ENERGY_FLOOR:
+        raise InputError(f"{path}: silence")
+    return samples
 
 
 def seeded_generator(*key: int) -> torch.Generator:

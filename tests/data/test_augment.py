@@ -21,6 +21,7 @@ from ds2.data.augment import (
     reverberate,
     warp_frequency,
 )
+from ds2.errors import InputError
 
 NOTHING = AugmentConfig(speed=(1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
 EVERYTHING = AugmentConfig(reverberation_share=0.5, noise_share=0.5, equalizer_share=0.5)
@@ -200,3 +201,19 @@ def test_normal_ratios_have_the_middle_and_a_quarter_of_the_range() -> None:
     ratios = torch.tensor([augmenter._snr(generator(seed)) for seed in range(2000)])
     assert float(ratios.mean()) == pytest.approx(10.0, abs=0.4)
     assert float(ratios.std()) == pytest.approx(5.0, abs=0.3)
+
+
+@pytest.mark.parametrize("key", ["noise", "rooms"])
+def test_recordings_that_cannot_be_used_are_left_out_unless_all_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    good, silent, gone = (tmp_path / f"{name}.wav" for name in ("good", "silent", "gone"))
+    soundfile.write(good, sine(500), 8000)
+    soundfile.write(silent, torch.zeros(800), 8000)
+    augmenter = Augmenter(AugmentConfig(**{key: (silent, good, gone)}), 8000, seed=1)
+    assert len(augmenter.noises + augmenter.rooms) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"ds2: not augmented with {silent}: silence"
+    assert lines[1].startswith(f"ds2: not augmented with {gone}: cannot be read")
+    with pytest.raises(InputError, match=r"silent\.wav: silence; 2 recordings .* none can be used"):
+        Augmenter(AugmentConfig(**{key: (silent, gone)}), 8000, seed=1)
