@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.errors import InputError
 from ds2.files import whole_file
 
 if TYPE_CHECKING:
@@ -22,14 +21,9 @@ def draw_alignment(path: Path, aligned: "AlignedRecording", sample_rate: int, fr
     """Spectrogram with word edges above; below it the posteriors of the transcript's tokens and the path through them.
 
     Of a recording of more than LONGEST seconds only that much from the beginning is drawn.
-
-    Raises:
-        InputError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[train]'") from error
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -20,6 +20,7 @@ GROUND = {
     "bundle",
     "cuda",
     "decoder_options",
+    "extras",
     "",
 }  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor

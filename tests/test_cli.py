@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import soundfile
 
 import ds2
 from ds2.cli import COMMANDS, GROUPS, main
+from ds2.extras import EXTRAS
 from ds2.train.checkpoint import load_checkpoint
 
 Outcome = tuple[int, str, str]
@@ -63,6 +65,56 @@ def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], com
 
 def test_version(run: Callable[..., Outcome]) -> None:
     assert run("--version")[:2] == (0, f"ds2 {ds2.__version__}\n")
+
+
+def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
+    for arguments in ((), ("--help",)):
+        code, output, _ = run(*arguments)
+        assert code == 0
+        names = [line.split()[0] for line in output.splitlines() if re.match("  [a-z]", line)]
+        assert names == [*COMMANDS, *GROUPS]
+    assert "perplexity" in run("lm")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("bogus", "ds2 has no such command; try ds2 --help"),
+        ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
+        ("align a.wav", "Its transcript, plain text; try ds2 align --help"),
+        ("train a.toml", "--output PATH Folder for"),
+        ("transcribe a.wav --formt srt", "--formt, srt; try ds2 transcribe --help"),
+        ("transcribe a.wav --beam -1", "--beam -1: must be at least 1"),
+        ("data sample a.jsonl --hours ten -o b.jsonl", "--hours: could not convert string to float: 'ten'"),
+        ("data split a.jsonl --output b --by nobody", "'nobody' for argument '--by'"),
+        ("data mix a.jsonl --output b --snr 5", "'--snr'. Expected 2 values; try ds2 data mix --help"),
+    ],
+)
+def test_wrong_arguments_are_one_line(run: Callable[..., Outcome], arguments: str, part: str) -> None:
+    assert_refused(run(*arguments.split()), part)
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("matplotlib", "train", "align a.wav a.txt"),
+        ("matplotlib", "train", "data stats a.jsonl --picture a.png"),
+        ("optuna", "train", "tune a.toml --output a"),
+        ("starlette", "serve", "serve"),
+    ],
+)
+def test_package_that_is_not_installed_is_told_before_anything_else(package: str, extra: str, arguments: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from ds2.cli import main; sys.exit(main(sys.argv[1:]))"
+    result = subprocess.run([sys.executable, "-c", code, *arguments.split()], capture_output=True, text=True)
+    outcome = (result.returncode, result.stdout, result.stderr)
+    assert_refused(outcome, f"{package} is not installed", f"pip install '.[{extra}]'")
+
+
+def test_extras_are_those_of_the_project() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    for module, extra in EXTRAS.items():
+        names = [re.match(r"[\w-]+", line)[0].replace("-", "_") for line in project["optional-dependencies"][extra]]
+        assert module in names
 
 
 def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
@@ -322,6 +374,24 @@ def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: 
     os.close(writer)
     assert "Traceback" not in result.stderr
     assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "digits"], ["info", "--help"]])
+def test_full_disk_under_standard_output_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "ds2.cli", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert_refused((result.returncode, "", result.stderr), "No space left on device")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_of_any_bytes_are_printed(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.wav")
+    command = [sys.executable, "-m", "ds2.cli", "info", path]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert_refused((result.returncode, result.stdout, result.stderr), r"\udcff.wav: neither a bundle")
 
 
 def test_align_writes_every_format_and_a_picture(

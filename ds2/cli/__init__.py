@@ -1,18 +1,20 @@
 """The `ds2` command: parses, calls, prints. Heavy imports wait inside the commands, so that help comes at once."""
 
+import io
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import tyro
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
 import ds2
 from ds2.cli import corpus, data, language_model, recognition, serving, training
+from ds2.cli.arguments import parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.errors import InputError
+from ds2.extras import hint
 
-COMMANDS: dict[str, Callable[..., Any]] = {
+COMMANDS: dict[str, Callable[..., int]] = {
     "train": training.train,
     "transcribe": recognition.transcribe,
     "align": recognition.align,
@@ -30,7 +32,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "serve": serving.serve,
     "bench-serve": serving.bench_serve,
 }
-GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP COMMAND
+GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {  # ds2 GROUP COMMAND
     "lm": (
         "N-gram language models.",
         {"build": language_model.build, "score": language_model.score, "info": language_model.info},
@@ -54,28 +56,55 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {  # ds2 GROUP CO
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code; bad input ends in one line on standard error and code 2."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments == ["--version"]:
-        print(f"ds2 {ds2.__version__}")
-        return 0
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # the name of a file may be any bytes
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return _run(arguments)
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()  # at exit it would be too late to tell that the disk is full
+        return code
     except InputError as error:
-        print(f"ds2: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        return _refuse(hint(error))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: say nothing at exit either
-        return INTERRUPTED
+    except OSError as error:  # of standard output, as a rule
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # say nothing at exit either
+        return INTERRUPTED if isinstance(error, BrokenPipeError) else _refuse(str(error))
+
+
+def _refuse(message: str) -> int:
+    print(f"ds2: {message}", file=sys.stderr)
+    return BAD_INPUT
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] and arguments[0] in GROUPS:
-        group = arguments.pop(0)
-        description, commands = GROUPS[group]
-        prog = f"ds2 {group}"
+    """ds2 COMMAND ... or ds2 GROUP COMMAND ...; with neither, or only --help, the list of them."""
+    group = arguments.pop(0) if arguments[:1] and arguments[0] in GROUPS else ""
+    description, commands = GROUPS[group] if group else ("End-to-end speech recognition.", COMMANDS)
+    prog = f"ds2 {group}".rstrip()
+    name, *rest = arguments or ["--help"]
+    if name in commands:
+        return parse(commands[name], f"{prog} {name}", rest)()
+    if name in ("--help", "-h"):
+        print(_overview(prog, description, commands))
+    elif name == "--version":
+        print(f"ds2 {ds2.__version__}")
     else:
-        groups = "; ".join(f"ds2 {name} {', '.join(commands)}" for name, (_, commands) in GROUPS.items())
-        description, commands, prog = f"End-to-end speech recognition. More commands: {groups}.", COMMANDS, "ds2"
-    return tyro.extras.subcommand_cli_from_dict(commands, prog=prog, description=description, args=arguments)
+        raise InputError(f"{name}: {prog} has no such command; try {prog} --help")
+    return 0
+
+
+def _overview(prog: str, description: str, commands: Mapping[str, Callable[..., int]]) -> str:
+    """The commands, a sentence for each; the groups last, where there are."""
+    lines = {name: (command.__doc__ or "").partition("\n")[0] for name, command in commands.items()}
+    if commands is COMMANDS:
+        lines |= {name: f"{what} Commands: {', '.join(inside)}." for name, (what, inside) in GROUPS.items()}
+    width = shutil.get_terminal_size().columns
+    column = 4 + max(map(len, lines))
+    rows = (
+        textwrap.fill(line, width, initial_indent=f"  {name:{column - 2}}", subsequent_indent=" " * column)
+        for name, line in lines.items()
+    )
+    return "\n".join([f"{prog} COMMAND ...: {description}", "", *rows, "", f"{prog} COMMAND --help has an example."])

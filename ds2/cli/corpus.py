@@ -9,6 +9,7 @@ from tyro.conf import Positional
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.errors import InputError
+from ds2.extras import need
 
 Config = TypeVar("Config")
 
@@ -83,6 +84,7 @@ def filter(
     from ds2.corpus.make import filter_manifest
     from ds2.recognizer import Recognizer
 
+    need("matplotlib")
     config = _refused(FilterConfig, wer=wer, keep=keep)
     report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, checked, config)
     print(report.summary)
@@ -132,6 +134,7 @@ def make_corpus(
     from ds2.corpus.make import make_corpus as make
     from ds2.corpus.segment import SegmentConfig
 
+    need("jinja2", "matplotlib")
     segments = _refused(SegmentConfig, mean=mean, shortest=shortest, longest=longest)
     filters = _refused(FilterConfig, wer=wer, keep=keep)
     config = CorpusConfig(model, device, workers or os.cpu_count() or 1, skip, checked, segments, filters)

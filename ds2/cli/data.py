@@ -12,6 +12,7 @@ from tyro.conf import Positional
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.training import Settings
 from ds2.errors import InputError
+from ds2.extras import need
 
 SHOWN = 20  # findings on the terminal; all are in the report
 
@@ -79,6 +80,8 @@ def stats(manifest: Positional[Path], picture: Path | None = None) -> int:
     from ds2.data.statistics import draw_statistics
     from ds2.info import describe
 
+    if picture is not None:
+        need("matplotlib")
     print(describe(manifest))
     if picture is not None:
         draw_statistics(picture, read_manifest(manifest), manifest.name)

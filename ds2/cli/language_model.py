@@ -9,6 +9,7 @@ from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
+from ds2.extras import need
 
 
 def build(
@@ -110,17 +111,19 @@ def tune_decoder(
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
 
+    if picture is not None:
+        need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step)
     with_decoder(bundle, tuning.config, chosen).save(output or model)
-    if picture is not None:
-        draw(tuning, picture)
     config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
     print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
     print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
+    if picture is not None:
+        draw(tuning, picture)
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if tuning.skipped else 0

@@ -11,6 +11,7 @@ from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.errors import InputError
+from ds2.extras import need
 
 Decoder = Annotated[DecoderOptions, tyro.conf.arg(name="")]
 
@@ -89,6 +90,8 @@ def align(
     formats = format.split(",")
     if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
         raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}, png")
+    if "png" in formats:
+        need("matplotlib")
     recognizer = Recognizer.load(model, device)
     aligned = align_recording(recognizer, audio, read_text(text), skip)
     make_folder(output)

@@ -10,6 +10,7 @@ from tyro.conf import Positional
 from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
 from ds2.errors import InputError
+from ds2.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
@@ -34,12 +35,9 @@ def serve(
         workers: Model processes.
         set_: Sets a key of the configuration; may be repeated.
     """
-    try:
-        from ds2.serve.config import read_serve_config
-        from ds2.serve.logs import log_to_stderr
-        from ds2.serve.server import run
-    except ModuleNotFoundError as error:
-        raise InputError(f"serve: {error.name} is not installed; in ds2's checkout, pip install '.[serve]'") from error
+    from ds2.serve.config import read_serve_config
+    from ds2.serve.logs import log_to_stderr
+    from ds2.serve.server import run
 
     named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}
@@ -75,6 +73,9 @@ def bench_serve(
 
     if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
         raise InputError(f"--streams {streams}: expected numbers from 1 on, such as 10,20,30")
+    if output is not None:
+        need("matplotlib")
+        make_folder(output)
     recordings = read_recordings(manifest)
     outcomes = []
     for number in map(int, streams.split(",")):
@@ -83,7 +84,6 @@ def bench_serve(
     if output is not None:
         from ds2.serve.figures import draw_batches, draw_latencies
 
-        make_folder(output)
         draw_batches(output / "batches.png", outcomes)
         draw_latencies(output / "latency.png", {"": outcomes})
         with whole_file(output / "load.json") as partial:

@@ -6,6 +6,8 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from ds2.extras import need
+
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
 
@@ -65,6 +67,7 @@ def bench_train(
     from ds2.recognizer import choose_device
     from ds2.train.scaling import bench, write_results
 
+    need("matplotlib")
     runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_results(output, runs, target_loss))
     return 0
@@ -94,11 +97,12 @@ def find_rate(
     from ds2.train.rate_finder import find_rate as find
     from ds2.train.trainer import Trainer
 
+    need("matplotlib")
     make_folder(output)
     with tempfile.TemporaryDirectory() as folder:
         test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
-    draw_rates(output / "rates.png", test)
     print(f"optimizer.learning_rate = {test.suggestion:.1e}")
+    draw_rates(output / "rates.png", test)
     return 0
 
 
@@ -117,6 +121,7 @@ def tune(study: Positional[Path], output: Path) -> int:
     from ds2.train.study import read_study
     from ds2.train.tune import Tuner
 
+    need("matplotlib")
     tuner = Tuner(read_study(study), output)
     tuner.run()
     print(write_results(tuner.study, tuner.plan.config, output))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ds2.corpus.score import FEATURES
-from ds2.errors import InputError
 from ds2.files import whole_file
 
 if TYPE_CHECKING:
@@ -34,11 +33,7 @@ STYLE: Any = {
 
 
 def draw_filter(path: Path, report: "FilterReport") -> None:
-    """ROC curve, WER against the share kept, and the coefficients, side by side; PNG or SVG by the path's ending.
-
-    Raises:
-        InputError: matplotlib is not installed.
-    """
+    """ROC curve, WER against the share kept, and the coefficients, side by side; PNG or SVG by the path's ending."""
     with _pyplot() as pyplot:
         figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(11, 3.2), constrained_layout=True)
         left.plot(*zip(*report.roc, strict=True), color=GOOD, linewidth=2)
@@ -79,10 +74,8 @@ def draw_corpus(path: Path, segments: list[Any]) -> None:
 
 @contextlib.contextmanager
 def _pyplot() -> Iterator[Any]:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[corpus]'") from error
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

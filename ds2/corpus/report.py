@@ -14,7 +14,6 @@ from ds2.corpus.pictures import draw_segment
 from ds2.corpus.recording import OVERVIEW_SECONDS, Record
 from ds2.corpus.score import FEATURES, features, words
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
 from ds2.metrics import MARKS, align
 from ds2.progress import Progress
@@ -33,7 +32,7 @@ def write_report(output: Path, corpus: "Corpus", to_check: Sequence[Utterance]) 
     """Writes OUTPUT/report.
 
     Raises:
-        InputError: jinja2 or matplotlib is missing, or the folder cannot be written.
+        InputError: the folder cannot be written.
     """
     folder = output / "report"
     make_folder(folder)
@@ -66,10 +65,8 @@ class Pages:
     """Writes pages and remembers which pictures they need."""
 
     def __init__(self, folder: Path, output: Path):
-        try:
-            from jinja2 import Environment, PackageLoader, StrictUndefined
-        except ImportError as error:
-            raise InputError("reports need jinja2: in ds2's checkout, pip install '.[corpus]'") from error
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
         self.folder, self.output = folder, output
         loader = PackageLoader("ds2.corpus", "page")
         self.environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

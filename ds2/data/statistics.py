@@ -6,22 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
 from ds2.files import whole_file
 
 MOST = 40  # characters and speakers shown
 
 
 def draw_statistics(path: Path, utterances: Sequence[Utterance], title: str) -> None:
-    """Durations, speaking rates, hours of each speaker, and how often each character occurs, as a PNG.
+    """Durations, speaking rates, hours of each speaker, and how often each character occurs, as a PNG."""
+    import matplotlib
 
-    Raises:
-        InputError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[train]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

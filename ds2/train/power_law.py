@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.errors import InputError
 from ds2.files import whole_file
 
 Points = Sequence[tuple[float, float]]  # (hours, WER)
@@ -45,15 +44,9 @@ class PowerLaw:
 
 
 def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, PowerLaw]:
-    """Draws each series of points with its line on logarithmic axes, into a PNG; the lines.
+    """Draws each series of points with its line on logarithmic axes, into a PNG; the lines."""
+    import matplotlib
 
-    Raises:
-        InputError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InputError("pictures need matplotlib: in ds2's checkout, pip install '.[train]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

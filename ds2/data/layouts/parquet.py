@@ -3,16 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ds2.data.corpus import Row
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")
@@ -23,7 +20,7 @@ def read(source: Path, audio_folder: Path) -> Iterator[Row]:
     """The rows of a table, or of all tables in a folder; their audio is written into `audio_folder`.
 
     Raises:
-        InputError: pyarrow is not installed, or a table lacks audio or text.
+        InputError: a table lacks audio or text.
     """
     tables = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
     make_folder(audio_folder)
@@ -33,7 +30,9 @@ def read(source: Path, audio_folder: Path) -> Iterator[Row]:
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """One table with the columns audio, text, speaker_id and duration, as `datasets` writes it."""
-    pyarrow = _pyarrow()
+    import pyarrow
+    import pyarrow.parquet
+
     audio = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
     columns = {"audio": audio, "text": pyarrow.string(), "speaker_id": pyarrow.string(), "duration": pyarrow.float64()}
     kinds = {"audio": {"_type": "Audio"}} | {
@@ -45,15 +44,6 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         for start in range(0, len(utterances), ROWS):
             rows = [_values(utterance) for utterance in utterances[start : start + ROWS]]
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
-
-
-def _pyarrow() -> "ModuleType":
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError("parquet needs pyarrow: in ds2's checkout, pip install '.[data]'") from error
-    return pyarrow
 
 
 def _values(utterance: Utterance) -> dict[str, Any]:
@@ -68,7 +58,9 @@ def _values(utterance: Utterance) -> dict[str, Any]:
 
 
 def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
-    pyarrow = _pyarrow()
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         table = pyarrow.parquet.ParquetFile(path)
     except (OSError, pyarrow.ArrowException) as error:

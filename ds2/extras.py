@@ -1,0 +1,38 @@
+"""Packages that only some commands need, and the extra of pyproject.toml that brings each."""
+
+from importlib.util import find_spec
+
+EXTRAS = {
+    "av": "serve",
+    "cn2an": "train",
+    "jinja2": "corpus",
+    "matplotlib": "train",
+    "num2words": "train",
+    "optuna": "train",
+    "prometheus_client": "serve",
+    "pyarrow": "data",
+    "soxr": "serve",
+    "starlette": "serve",
+    "tomli_w": "train",
+    "uvicorn": "serve",
+    "websockets": "serve",
+}
+
+
+def need(*modules: str) -> None:
+    """Asks for packages before long work, which would end in their absence.
+
+    Raises:
+        ModuleNotFoundError: as the import would.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+
+def hint(error: ModuleNotFoundError) -> str:
+    """What to install. Raises the error again where no extra would help."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        raise error
+    return f"{package} is not installed; in ds2's checkout, pip install '.[{EXTRAS[package]}]'"
