@@ -35,16 +35,29 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def check_writable(*paths: Path | None) -> None:
+    """Asks before long work whether files can be written at its end; None is a file that nobody wants.
+
+    Raises:
+        InputError: there is no such folder, it is not writable, or a folder stands in the file's place.
+    """
+    for path in paths:
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+            raise InputError(f"{path}: cannot be written; name a file in a folder that is there and writable")
+
+
 def make_folder(path: str | Path) -> None:
     """Makes a folder and those above it, unless they are there.
 
     Raises:
-        InputError: it cannot be made.
+        InputError: it cannot be made, or not be written into.
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
+    if not os.access(path, os.W_OK):
+        raise InputError(f"{path}: this folder is not writable")
 
 
 def in_utf8(path: Path) -> bool:

@@ -63,6 +63,8 @@ def transcribe_to(
         InputError: the output folder cannot be made or written.
     """
     outcome = Outcome()
+    if output is not None:
+        make_folder(output)
     targets = _targets(paths, output) if output is not None else {}
     for path, result in _results(recognizer, paths):
         on_done()
@@ -116,6 +118,5 @@ def _base(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    make_folder(path.parent)
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -251,6 +251,23 @@ def test_output_that_cannot_be_made(run: Callable[..., Outcome], tiny_bundle: Pa
     assert_refused(outcome, "cannot make the folder")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "eval MANIFEST --listing no/errors.txt",
+        "segment none.wav --output no/segments.jsonl",
+        "tune-decoder MANIFEST --model MODEL --lm none.arpa --output no/with-lm.safetensors",
+        "tune-decoder MANIFEST --model MODEL --lm none.arpa --picture no/tuning.png",
+        "lm build none.txt -o no/lm.arpa",
+    ],
+)
+def test_output_that_cannot_be_written_is_told_before_the_work(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tiny_bundle: Path, arguments: str
+) -> None:
+    words = arguments.replace("MANIFEST", str(spoken_digits(1))).replace("MODEL", str(tiny_bundle)).split()
+    assert_refused(run(*words), "no/", "cannot be written; name a file in a folder that is there")
+
+
 def test_eval_prints_rates_and_writes_the_listing(
     run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.errors import InputError
-from ds2.files import numbered_lines, text_lines, whole_file, write_lines
+from ds2.files import check_writable, make_folder, numbered_lines, text_lines, whole_file, write_lines
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 
 
@@ -39,6 +40,18 @@ def test_name_too_long(tmp_path: Path) -> None:
 def test_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as partial:
         partial.write_text("x")
+
+
+def test_what_cannot_be_written_is_told_before(tmp_path: Path, small_disk: Path) -> None:
+    check_writable(None, tmp_path / "a.txt")
+    for path in (tmp_path, tmp_path / "no" / "a.txt"):
+        with pytest.raises(InputError, match=f"{path}: cannot be written"):
+            check_writable(None, path)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(InputError, match="cannot be written"):
+        check_writable(small_disk / "a.txt")
+    with pytest.raises(InputError, match="not writable"):
+        make_folder(small_disk)
 
 
 def test_full_disk_keeps_the_earlier_checkpoint(small_disk: Path) -> None:

@@ -43,10 +43,11 @@ def segment(
     from ds2.corpus.segment import SegmentConfig
     from ds2.corpus.segment import segment as segment_recording
     from ds2.data.manifest import write_manifest
-    from ds2.files import read_text
+    from ds2.files import check_writable, read_text
     from ds2.recognizer import Recognizer
 
     config = _refused(SegmentConfig, mean=mean, shortest=shortest, longest=longest)
+    check_writable(output)
     recognizer = Recognizer.load(model, device)
     found = segment_recording(recognizer, audio, None if text is None else read_text(text), config, skip)
     if not found.utterances:

@@ -78,13 +78,14 @@ def stats(manifest: Positional[Path], picture: Path | None = None) -> int:
     """
     from ds2.data.manifest import read_manifest
     from ds2.data.statistics import draw_statistics
+    from ds2.formats import printable
     from ds2.info import describe
 
     if picture is not None:
         need("matplotlib")
     print(describe(manifest))
     if picture is not None:
-        draw_statistics(picture, read_manifest(manifest), manifest.name)
+        draw_statistics(picture, read_manifest(manifest), printable(manifest.name))
         print(picture)
     return 0
 

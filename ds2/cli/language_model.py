@@ -35,6 +35,7 @@ def build(
         characters: A model over characters, as for Mandarin.
     """
     from ds2.decoder.estimate import EstimateConfig
+    from ds2.files import check_writable
     from ds2.lm import build as build_model
     from ds2.lm import describe
 
@@ -44,6 +45,7 @@ def build(
         raise InputError(f"lm build: {error}") from error
     if not corpus:
         raise InputError("lm build: name at least one text file")
+    check_writable(output)
     print(describe(build_model(list(corpus), output, config, characters), output))
     return 0
 
@@ -108,12 +110,14 @@ def tune_decoder(
     from ds2.decoder_options import DecoderOptions
     from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
     from ds2.decoding import load_search_model, with_decoder
+    from ds2.files import check_writable
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
 
     if picture is not None:
         need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
+    check_writable(output or model, picture)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:

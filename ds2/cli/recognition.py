@@ -92,9 +92,10 @@ def align(
         raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}, png")
     if "png" in formats:
         need("matplotlib")
+    words = read_text(text)
     recognizer = Recognizer.load(model, device)
-    aligned = align_recording(recognizer, audio, read_text(text), skip)
     make_folder(output)
+    aligned = align_recording(recognizer, audio, words, skip)
     for name in formats:
         path = output / f"{audio.stem}.{name}"
         if name == "png":
@@ -132,10 +133,11 @@ def evaluate(
     """
     from ds2.data.manifest import read_manifest
     from ds2.evaluate import evaluate as measure
-    from ds2.files import whole_file
+    from ds2.files import check_writable, whole_file
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
 
+    check_writable(listing)
     utterances = read_manifest(manifest)
     recognizer = Recognizer.load(model, device, decoder)
     with Progress("evaluating", len(utterances), "utterances") as progress:

@@ -137,8 +137,10 @@ def report(run: Positional[Path], output: Path | None = None) -> int:
         run: The --output folder of ds2 train, finished or not.
         output: The file to write; by default report.html in that folder.
     """
+    from ds2.files import check_writable
     from ds2.train.report import write_report
 
+    check_writable(output)
     target = output or run / "report.html"
     write_report(run, target)
     print(target)

@@ -214,13 +214,13 @@ def filter_manifest(
     """
     utterances = [identified(utterance) for utterance in read_manifest(manifest)]
     truths = read_checked(checked) if checked is not None else None
+    make_folder(output)
     scored, failed = [], []
     with Progress("scoring", len(utterances), "utterances") as progress:
         for result in score(recognizer, utterances):
             progress.step()
             scored.append(result) if isinstance(result, Utterance) else failed.append(str(result))
     judged, report = filter_segments(scored, truths, config)
-    make_folder(output)
     _write_judged(output, judged, report)
     return report, failed
 
