@@ -1,6 +1,7 @@
 """Transcripts as files: txt, json, srt, vtt, ctm, TextGrid."""
 
 import dataclasses
+import itertools
 import json
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
 CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
 CUE_PAUSE = 0.5  # seconds of silence that end a cue
-CUE_SECONDS = 6.0  # the longest that a cue stays
+CUE_SECONDS = 6.0  # the longest that the words of a cue may take
+CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
 
 
 def to_txt(transcript: "Transcript", name: str) -> str:
@@ -76,6 +78,7 @@ FORMATS: dict[str, Callable[["Transcript", str], str]] = {
     "ctm": to_ctm,
     "TextGrid": to_textgrid,
 }
+ONE_A_FILE = ("srt", "vtt", "TextGrid")  # formats that cannot hold several recordings one after another
 
 
 def printable(name: str) -> str:
@@ -93,6 +96,14 @@ class _Cue:
 
 
 def _cues(transcript: "Transcript") -> Iterator[_Cue]:
+    """Cues that stay long enough to be read: a word alone would flash by."""
+    cues = list(_spoken_cues(transcript))
+    for cue, following in itertools.zip_longest(cues, cues[1:]):
+        latest = cue.start + CUE_LEAST if following is None else min(cue.start + CUE_LEAST, following.start)
+        yield dataclasses.replace(cue, end=max(cue.end, latest))
+
+
+def _spoken_cues(transcript: "Transcript") -> Iterator[_Cue]:
     """Groups words into cues: broken at pauses, and where a line or its time would grow too long."""
     cue: _Cue | None = None
     for word, blank in _with_blanks(transcript):

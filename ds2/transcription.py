@@ -15,6 +15,7 @@ from ds2.recognizer import Recognizer, Segment
 from ds2.transcript import Transcript
 
 STDIN = Path("-")
+UNREAD = (".m4a", ".mp4", ".webm", ".aac", ".wma", ".amr", ".3gp", ".mkv", ".mov", ".avi")  # sound, for ffmpeg
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 
@@ -42,9 +43,17 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
             continue
         inside = sorted(path for path in argument.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
         if not inside:
-            raise InputError(f"{argument}: no audio file in this folder ({', '.join(SUFFIXES)})")
+            raise InputError(
+                f"{argument}: no audio file in this folder ({', '.join(SUFFIXES)}); ffmpeg converts others"
+            )
         found += inside
     return found
+
+
+def count_unread(arguments: Sequence[str]) -> Counter[str]:
+    """How many files below the folders hold sound of each kind that is not read here, by their suffix."""
+    inside = (path for argument in map(Path, arguments) if argument.is_dir() for path in argument.rglob("*"))
+    return Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
 
 
 def transcribe_to(

@@ -205,6 +205,18 @@ def test_hundred_files_three_of_them_bad(run: Callable[..., Outcome], tiny_bundl
     assert "97 transcribed, 3 failed" in errors
 
 
+def test_folder_with_sound_for_ffmpeg_tells_of_it(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    for name in ("b.m4a", "c.M4A", "d.webm", "notes.txt"):
+        (tmp_path / "in" / name).touch()
+    code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle)
+    assert code == 0
+    assert errors.startswith("ds2: not transcribed: 2 .m4a, 1 .webm; ")
+    assert errors.count("\n") == 1
+
+
 @pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "flac", "none", "nan"])
 def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"{kind}.wav"
@@ -229,6 +241,8 @@ def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outc
     assert_refused(run("transcribe", tmp_path), "no audio file")
     assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
     assert_refused(run("transcribe", "a.wav", "--format", "txt,srt"), "--output")
+    for name in ("srt", "vtt", "TextGrid"):
+        assert_refused(run("transcribe", "a.wav", "b.wav", "--format", name), f"--format {name}", "--output")
     assert_refused(run("transcribe"), "at least one audio file")
     assert_refused(run("transcribe", "-", "a.wav"), "standard input")
 

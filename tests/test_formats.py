@@ -26,13 +26,13 @@ def test_json_is_one_line_that_holds_everything() -> None:
 
 def test_srt() -> None:
     assert FORMATS["srt"](TRANSCRIPT, "a.wav") == (
-        "1\n00:00:00,500 --> 00:00:01,250\none two\n\n2\n01:01:01,500 --> 01:01:02,000\nthree\n\n"
+        "1\n00:00:00,500 --> 00:00:01,500\none two\n\n2\n01:01:01,500 --> 01:01:02,500\nthree\n\n"
     )
 
 
 def test_vtt() -> None:
     text = FORMATS["vtt"](TRANSCRIPT, "a.wav")
-    assert text.startswith("WEBVTT\n\n00:00:00.500 --> 00:00:01.250\none two\n\n")
+    assert text.startswith("WEBVTT\n\n00:00:00.500 --> 00:00:01.500\none two\n\n")
 
 
 def test_ctm() -> None:
@@ -72,6 +72,16 @@ def test_cues_break_where_lines_or_times_grow_too_long() -> None:
     assert [len(line) for line in lines] == [39, 39, 9]
     slow = tuple(Word("a", n * 1.0, n + 0.9, 1.0) for n in range(9))
     assert FORMATS["srt"](Transcript("", slow, 9.0), "a").count("-->") == 2
+
+
+def test_a_cue_stays_a_second_or_until_the_next() -> None:
+    words = (Word("a", 0.0, 0.09, 1.0), Word("b", 0.7, 0.79, 1.0), Word("c", 2.0, 3.5, 1.0))
+    spans = [line for line in FORMATS["srt"](Transcript("a b c", words, 4.0), "a").splitlines() if "-->" in line]
+    assert spans == [
+        "00:00:00,000 --> 00:00:00,700",
+        "00:00:00,700 --> 00:00:01,700",
+        "00:00:02,000 --> 00:00:03,500",
+    ]
 
 
 @pytest.mark.parametrize(

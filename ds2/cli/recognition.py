@@ -36,10 +36,10 @@ def transcribe(
         device: auto, cpu or cuda.
         decoder: How to search.
     """
-    from ds2.formats import FORMATS
+    from ds2.formats import FORMATS, ONE_A_FILE
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
-    from ds2.transcription import find_audio, transcribe_to
+    from ds2.transcription import count_unread, find_audio, transcribe_to
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in FORMATS]:
@@ -49,9 +49,14 @@ def transcribe(
     if len(formats) > 1 and output is None:
         raise InputError(f"--format {format}: several formats need --output, the folder to write them to")
     paths = find_audio(files)
+    if len(paths) > 1 and format in ONE_A_FILE and output is None:
+        raise InputError(f"--format {format}: of several recordings it needs --output, the folder for a file of each")
     recognizer = Recognizer.load(model, device, decoder)
     with Progress("transcribing", len(paths), "files") as progress:
         outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
+    if unread := count_unread(files):
+        kinds = ", ".join(f"{count} {suffix}" for suffix, count in unread.most_common())
+        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.m4a call.wav", file=sys.stderr)
     if outcome.failed:
         if len(paths) > 1:
             print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
