@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import Bundle, locate
+from ds2.bundle import MODELS, Bundle, locate
 from ds2.data.manifest import read_manifest, summary
 from ds2.errors import InputError
 
+PACKAGED = {  # what cannot be told from a bundle
+    "digits": "knows the English digits and no other word",
+    "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
+    "english": "any English words, read aloud; a beginning, about half of them come out wrong",
+}
 CHARACTERS_SHOWN = 60
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
@@ -26,7 +31,7 @@ def describe(path: Path) -> str:
 
 
 def describe_model(name: str) -> str:
-    """A preset, layer by layer: shapes, parameters, cost and context.
+    """A preset of the architecture, layer by layer: shapes, parameters, cost and context.
 
     Raises:
         InputError: there is no preset of that name.
@@ -38,7 +43,10 @@ def describe_model(name: str) -> str:
     try:
         config = ModelConfig.preset(name)
     except KeyError as error:
-        raise InputError(f"--model {name}: no such preset; choose of {', '.join(error.args[1])}") from error
+        raise InputError(
+            f"--model {name}: no such architecture; choose of {', '.join(error.args[1])}, or name a trained model "
+            "without --model"
+        ) from error
     outputs = OUTPUTS.get(name, CHARACTERS)
     layers = summarize(config, outputs)
     rows = [("layer", "gives", "parameters", "Mop/s of audio", "hears, seconds")]
@@ -77,6 +85,7 @@ def describe_bundle(path: Path) -> str:
         parameters[layer] = parameters.get(layer, 0) + tensor.numel()
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
+        *([PACKAGED[path.stem]] if path.parent == MODELS else []),
         f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
         *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
         *_describe_language_model(bundle),

@@ -15,8 +15,10 @@ import pytest
 import soundfile
 
 import ds2
+from ds2.bundle import MODELS
 from ds2.cli import COMMANDS, GROUPS, main
 from ds2.extras import EXTRAS
+from ds2.info import PACKAGED
 from ds2.train.checkpoint import load_checkpoint
 
 Outcome = tuple[int, str, str]
@@ -342,6 +344,8 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert "5 utterances" in manifest
     assert "1 speakers" in manifest
     assert "decoder.lm_weight: " in run("info", "english")[1]
+    for path in MODELS.glob("*.safetensors"):
+        assert run("info", path.stem)[1].splitlines()[1] == PACKAGED[path.stem]
     assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
     assert_refused(run("info"), "name a bundle")
 
@@ -358,7 +362,8 @@ def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outco
         "recurrent.0",
     ]
     assert "194,073,853" in table.splitlines()[-1]
-    assert_refused(run("info", "--model", "ds2-huge"), "no such preset")
+    assert_refused(run("info", "--model", "ds2-huge"), "no such architecture")
+    assert_refused(run("info", "--model", "digits"), "name a trained model without --model")
 
 
 def test_train_refuses_an_unknown_key(run: Callable[..., Outcome], tmp_path: Path) -> None:

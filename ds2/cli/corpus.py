@@ -31,9 +31,9 @@ def segment(
 
     Args:
         audio: The recording, of minutes or hours.
-        text: Its transcript, plain text; without it the recording is cut by the model's blanks alone.
+        text: Its transcript, plain text; without it the recording is cut where the model hears no words.
         output: Manifest to write: offset and duration of each utterance in the recording.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         mean: Length of an utterance on average, in seconds.
         shortest: Least length, in seconds.
         longest: Largest length, in seconds.
@@ -78,7 +78,7 @@ def filter(
         checked: JSON Lines of id and true text of some utterances; without it what the model hears is the judge.
         wer: Word error rate of the transcripts that are kept, as estimated on the checked ones; of no use without.
         keep: Share of the utterances to keep, in place of --wer.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         device: auto, cpu or cuda.
     """
     from ds2.corpus.filter import FilterConfig
@@ -112,12 +112,12 @@ def make_corpus(
 
     Run the same command again to go on after a stop, with another --wer or --keep, or with checked segments.
 
-    Example: ds2 make-corpus recordings/ --output corpus --model runs/english/best.safetensors
+    Example: ds2 make-corpus recordings/ --output corpus --model english
 
     Args:
         folder: Recordings, of seconds or hours, in any folders below it, NAME.mp3 beside NAME.txt.
         output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         checked: JSON Lines of id and true text: to_check.jsonl, corrected; the report's page helps with that.
         wer: Word error rate of the transcripts that are kept, as estimated on the checked segments; of no use without.
         keep: Share of the segments to keep, in place of --wer.

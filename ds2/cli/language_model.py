@@ -51,7 +51,7 @@ def build(
 
 
 def score(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
-    """Measure the perplexity of a text.
+    """Measure how well a language model foretells a text: its perplexity, the lower the better.
 
     Example: ds2 lm score lm.arpa.gz held-out.txt
 

@@ -30,7 +30,7 @@ def transcribe(
 
     Args:
         files: Audio files or folders; - reads one file from standard input.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         format: txt, json, srt, vtt, ctm or TextGrid, or several of them with commas between.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         device: auto, cpu or cuda.
@@ -82,7 +82,7 @@ def align(
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
         format: TextGrid, json, ctm, srt, vtt, txt or png (a picture), or several of them with commas between.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         skip: Speech that is not transcribed may stand before, after and between the lines of the text.
         device: auto, cpu or cuda.
     """
@@ -131,7 +131,7 @@ def evaluate(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        model: A bundle, or the name of one in the package, such as english.
+        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         device: auto, cpu or cuda.
         decoder: How to search.
@@ -161,17 +161,17 @@ def evaluate(
 
 
 def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
-    """Show what is in a model bundle (.safetensors) or in a manifest (.jsonl), or what a named model consists of.
+    """Show what is in a trained model (.safetensors) or a manifest (.jsonl), or what layers an architecture has.
 
-    Example: ds2 info data/train.jsonl
+    Example: ds2 info digits
 
     Args:
-        path: The bundle, a file or the name of one in the package, or the manifest.
-        model: Instead of a file: ds2-research, ds2-deploy, ds2-small or ds2-tiny.
+        path: A trained model's bundle, the name of one in the package (digits, english), or a manifest.
+        model: Instead, an architecture to be trained, [model] preset: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
     from ds2.info import describe, describe_model
 
     if (path is None) == (model is None):
-        raise InputError("info: name a bundle or a manifest, or a model with --model")
+        raise InputError("info: name a bundle or a manifest, or an architecture with --model")
     print(describe_model(model) if model is not None else describe(Path(str(path))))
     return 0

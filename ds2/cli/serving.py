@@ -29,7 +29,7 @@ def serve(
 
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
-        model: A bundle of a forward-only model, or the name of one in the package; by default digits-streaming.
+        model: A bundle whose layers run forward only; by default digits-streaming, which knows no words but digits.
         host: Address to listen on; 0.0.0.0 for other machines.
         port: Port to listen on; 0 takes a free one.
         workers: Model processes.
@@ -59,8 +59,8 @@ def bench_serve(
     Example: ds2 bench-serve recipes/digits/data/test.jsonl --streams 10,20,30 --output load
 
     Args:
-        manifest: What is said.
-        url: The server, of ours or one that speaks Vosk's protocol.
+        manifest: The recordings to send and what is said in them: JSON Lines with audio_filepath, duration, text.
+        url: The server, running: ds2 serve, or another that speaks Vosk's protocol.
         streams: How many at once; several numbers with commas between.
         seconds: How long each number is held.
         output: Folder for load.json, batches.png and latency.png.
