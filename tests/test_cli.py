@@ -299,7 +299,7 @@ def test_eval_prints_rates_and_writes_the_listing(
     seconds, computing, factor = map(
         float, re.findall(r"^(\d+) s of .* in ([\d.]+) s: real-time factor (.+)$", output, re.M)[0]
     )
-    assert factor == pytest.approx(computing / seconds, abs=0.02)
+    assert factor == pytest.approx(computing / seconds, rel=0.1, abs=0.02)  # seconds are printed whole
     assert (tmp_path / "errors.txt").read_text().startswith("WER ")
 
 
