@@ -1,5 +1,6 @@
 """What a person may ask of the decoder. A module by itself: the command line reads it before anything heavy."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,9 @@ class DecoderOptions:
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 0:
             raise InputError(f"--beam {self.beam}: must be at least 1, or 0 to decode greedily")
+        for name, value in (("--lm-weight", self.lm_weight), ("--word-bonus", self.word_bonus)):
+            if value is not None and not math.isfinite(value):
+                raise InputError(f"{name} {value}: must be a finite number")
         if self.beam == 0 and (self.lm or self.hot or self.rescore):
             raise InputError("--beam 0: decodes greedily, without a language model; leave it out")
 

@@ -17,7 +17,7 @@ from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, BEGIN, END, UNKNOWN, NGram
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, normalize
 
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 CONFIDENCE_HYPOTHESES = 10  # whose shares are the confidence of words
@@ -31,6 +31,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
         InputError: a language model that cannot be read or searched with, a hot word that cannot be spelt.
     """
     lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
+    if lm is None and not (options.lm_weight is options.word_bonus is None):
+        raise InputError("--lm-weight, --word-bonus: the model holds no language model to weigh; name one with --lm")
     vocabulary = bundle.metadata.get("vocabulary") if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
@@ -60,7 +62,8 @@ def search(
     """A beam search over a language model of tokens, as of Chinese characters, or of words, or over a vocabulary.
 
     Raises:
-        InputError: a hot word beyond the alphabet, or hot words beside a language model of tokens.
+        InputError: a hot word beyond the alphabet, or hot words beside a language model of tokens; a language model
+            without a word that can be spelt.
     """
     boosts = boosts or {}
     if lm is not None and is_over_tokens(lm, tokenizer):
@@ -72,6 +75,8 @@ def search(
         if unknown := tokenizer.unknown(word):
             raise InputError(f"--hot {word}: the model cannot spell {', '.join(map(repr, sorted(unknown)))}")
     listed = vocabulary or ([word for word in lm.words if not tokenizer.unknown(word)] if lm is not None else [])
+    if lm is not None and not listed:
+        raise InputError(f"--lm: the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text")
     words = list(dict.fromkeys([*listed, *boosts]))
     if not words:
         return BeamDecoder(config)
@@ -94,7 +99,7 @@ def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
 
 
 def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
-    """ "ds" or "ds=3.5" -> the word and its nats.
+    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
 
     Raises:
         InputError: what stands behind = is not a finite number, or nothing before it.
@@ -102,6 +107,7 @@ def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
     boosts = {}
     for argument in arguments:
         word, equals, nats = argument.partition("=")
+        word = normalize(word)
         try:
             boosts[word] = float(nats) if equals else HOT_BOOST
         except ValueError:

@@ -1,13 +1,16 @@
 """Measuring a recogniser on a manifest."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ds2.data.manifest import Utterance
 from ds2.errors import InputError
 from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
 from ds2.recognizer import Recognizer, Segment
+from ds2.text import Tokenizer
+
+SHOWN = 10  # characters beyond the alphabet that are named
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,18 @@ class Evaluation:
     def real_time_factor(self) -> float:
         """Seconds of computing per second of audio."""
         return self.compute_seconds / self.audio_seconds
+
+
+def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> str:
+    """A line on references that the model cannot write, whatever it hears; empty where there are none."""
+    unknown = [characters for utterance in utterances if (characters := tokenizer.unknown(utterance.text))]
+    if not unknown:
+        return ""
+    listed = ", ".join(map(repr, sorted(set.union(*unknown))[:SHOWN]))
+    return (
+        f"{len(unknown)} of {len(utterances)} references hold characters beyond the model's alphabet, which count as "
+        f"errors: {listed}"
+    )
 
 
 def evaluate(

@@ -58,3 +58,21 @@ def test_a_bundle_without_a_language_model_needs_one(dev: Path, tiny_bundle: Pat
     before = tiny_bundle.read_bytes()
     assert main(["tune-decoder", str(dev), "--model", str(tiny_bundle)]) == 2
     assert tiny_bundle.read_bytes() == before
+
+
+def test_a_packaged_model_is_not_written_over(dev: Path, lm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm)]) == 2
+    assert "--output" in capsys.readouterr().err
+    assert not Path("digits").exists()
+
+
+def test_references_beyond_the_alphabet_are_told(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev.write_text(dev.read_text().replace("one", "Ein\u00e9"))
+    arguments = [str(dev), "--model", "digits"]
+    assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
+    assert main(["eval", *arguments]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "references hold characters" in line and "'\u00e9'" in line] == lines
+    assert len(lines) == 2

@@ -1,5 +1,6 @@
 """A bundle's decoder: what it holds, what a person asks for, and what they may not."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,8 @@ def test_hot_words_are_heard_more_readily() -> None:
 
 def test_hot_words_are_parsed() -> None:
     assert hot_words(("deep", "speech=2.5")) == {"deep": 5.0, "speech": 2.5}
-    for wrong in ("=3", "deep=", "deep=loud", "deep=inf"):
+    assert hot_words(("Deep=1",)) == {"deep": 1.0}  # as transcripts spell it
+    for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf"):
         with pytest.raises(InputError, match="WORD=NATS"):
             hot_words((wrong,))
 
@@ -92,7 +94,21 @@ def test_hot_words_must_be_spelt_and_need_words() -> None:
         search(TOKENIZER, BeamConfig(), model("a b c"), boosts={"a": 1.0})
 
 
+def test_a_language_model_that_cannot_be_spelt_is_refused() -> None:
+    with pytest.raises(InputError, match="no letters for its words"):
+        search(TOKENIZER, BeamConfig(closed=True), model("A B", "AB"))
+    assert best(search(TOKENIZER, BeamConfig(), model("a AB", "ab AB"))) == "a"  # the others are left out
+
+
+def test_weights_without_a_language_model_are_refused() -> None:
+    for options in (DecoderOptions(lm_weight=1.0), DecoderOptions(word_bonus=0.0)):
+        with pytest.raises(InputError, match="no language model"):
+            make_beam(TOKENIZER, EMPTY, options)
+
+
 def test_options_that_contradict_themselves_are_refused() -> None:
+    with pytest.raises(InputError, match="--lm-weight nan"):
+        DecoderOptions(lm_weight=math.nan)
     with pytest.raises(InputError, match="--beam -1"):
         DecoderOptions(beam=-1)
     with pytest.raises(InputError, match="--beam 0"):

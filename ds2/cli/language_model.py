@@ -100,7 +100,7 @@ def tune_decoder(
         manifest: Utterances that neither model was trained on.
         model: The bundle.
         lm: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
-        output: The bundle to write; by default the model's own file.
+        output: The bundle to write; by default the model's own file, if it has one.
         picture: PNG of the error rate over both weights and over the beam.
         closed: No words but the language model's are found: right for commands, wrong for names.
         device: auto, cpu or cuda.
@@ -110,16 +110,21 @@ def tune_decoder(
     from ds2.decoder_options import DecoderOptions
     from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
     from ds2.decoding import load_search_model, with_decoder
+    from ds2.evaluate import beyond_alphabet
     from ds2.files import check_writable
     from ds2.progress import Progress
     from ds2.recognizer import Recognizer
 
+    if output is None and not model.exists():
+        raise InputError(f"--model {model}: one of the package; name the file to write with --output")
     if picture is not None:
         need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     check_writable(output or model, picture)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
+    if line := beyond_alphabet(recognizer.tokenizer, utterances):
+        print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step)
     with_decoder(bundle, tuning.config, chosen).save(output or model)

@@ -137,6 +137,7 @@ def evaluate(
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
+    from ds2.evaluate import beyond_alphabet
     from ds2.evaluate import evaluate as measure
     from ds2.files import check_writable, whole_file
     from ds2.progress import Progress
@@ -145,6 +146,8 @@ def evaluate(
     check_writable(listing)
     utterances = read_manifest(manifest)
     recognizer = Recognizer.load(model, device, decoder)
+    if line := beyond_alphabet(recognizer.tokenizer, utterances):
+        print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = measure(recognizer, utterances, progress.step)
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):

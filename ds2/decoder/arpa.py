@@ -144,7 +144,7 @@ def _rows(lines: _Lines, order: int, count: int) -> list[Row]:
             parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
         try:
             log_prob, backoff = float(parts[0]) * LN_10, float(parts[2]) * LN_10 if len(parts) > 2 else 0.0
-            if len(parts[1].split()) != order:
+            if len(parts[1].split()) != order or math.isnan(log_prob + backoff):
                 raise ValueError
         except (ValueError, IndexError):
             raise InputError(f"{lines.place}: not a {order}-gram: {line[:60]!r}") from None

@@ -49,6 +49,9 @@ class BeamConfig:
         for name in ("cumulative_probability", "blank_skip"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
+        for name in ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be a finite number, got {getattr(self, name)}")
         if not self.score_threshold > 0:
             raise ValueError(f"score_threshold must be above 0, got {self.score_threshold}")
 

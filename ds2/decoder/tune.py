@@ -5,6 +5,7 @@ round 1   o   o   o   o   o      round 2   o o o o o      the error of a point i
           o   o  [o]  o   o                o o[o]o o
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 Point = tuple[float, float]  # lm_weight, word_bonus
@@ -15,7 +16,7 @@ def coarse_to_fine(
 ) -> Mapping[Point, float]:
     """Measures `steps` x `steps` points between `low` and `high`, then as many in half that range around the best.
 
-    Returns the error of every point, in the order in which they were measured; of equal ones the first is the best.
+    Returns the error of every point, in the order in which they were measured.
     No point lies below `low` or above `high`.
     """
     errors: dict[Point, float] = {}
@@ -30,8 +31,11 @@ def coarse_to_fine(
 
 
 def best(errors: Mapping[Point, float]) -> Point:
-    """The point of the smallest error, of equal ones the first."""
-    return min(errors, key=lambda point: errors[point])
+    """The point of the smallest error; of equal ones that amid them, as a plain's rim may not hold elsewhere."""
+    least = min(errors.values())
+    equal = [point for point, error in errors.items() if error == least]
+    middle = [sum(axis) / len(equal) for axis in zip(*equal, strict=True)]
+    return min(equal, key=lambda point: math.dist(point, middle))
 
 
 def _axis(centre: float, extent: float, low: float, high: float, steps: int) -> list[float]:

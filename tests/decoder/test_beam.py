@@ -185,6 +185,12 @@ def test_impossible_limits_are_refused(name: str) -> None:
         BeamConfig(**{name: 0.0})
 
 
+@pytest.mark.parametrize("name", ["lm_weight", "word_bonus", "unknown_score", "unknown_letter_score"])
+def test_weights_are_numbers(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        BeamConfig(**{name: math.nan})
+
+
 @pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"best": 0}])
 def test_empty_beams_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):

@@ -196,6 +196,7 @@ def test_arpa_survives_a_round_trip_also_gzipped(tmp_path: Path) -> None:
         (("\\2-grams:", "\\3-grams:"), "expected \\\\2-grams:"),
         (("-0.3\tthe cat\t-0.15", "-0.3\tthe dog\t-0.15"), "'dog' stands in an n-gram"),
         (("-0.3\tthe cat\t-0.15", "x\tthe cat\t-0.15"), "line 15: not a 2-gram"),
+        (("-0.3\tthe cat\t-0.15", "nan\tthe cat\t-0.15"), "line 15: not a 2-gram"),
         (("-0.3\tthe cat\t-0.15", "-0.3\tcat\t-0.15"), "line 15: not a 2-gram"),
         (("-0.9\tcat the\t-0.01", "-0.9\tthe cat\t-0.01"), "stands twice"),
         (("-0.1\t<s> the\t-0.05", "-0.1\tthe the\t-0.05"), "'<s> the cat' is there, but not its first words"),
