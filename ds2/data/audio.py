@@ -25,6 +25,7 @@ LEAST_OUTPUTS = 64  # of a window
 SINC = {"lowpass_filter_width": 32, "rolloff": 0.92, "resampling_method": "sinc_interp_kaiser", "beta": 9.0}
 RIFF_STREAM = 0x7FFF0000  # bytes; sizes from here on are what programs write that stream WAV and do not know its end
 OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest: header, table of its pieces, pieces
+BLOCK = 1 << 18  # samples of each channel that are decoded at once: an hour in stereo would fill gigabytes
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".au", ".caf", ".w64", ".sph")
@@ -131,18 +132,15 @@ def _read(
             raise InputError(f"{name}: holds no samples; remove it or record it again")
         if wanted <= 0:
             raise InputError(f"{name}: ends at {total / rate:.2f} s, before the offset {offset:.2f} s")
-        decoded = _decode(sound, name, start, wanted, total)
-    refuse_impossible(decoded, name)
-    mono = decoded[:, 0] if decoded.shape[1] == 1 else decoded.mean(axis=1, dtype=np.float64)
-    samples = torch.from_numpy(np.ascontiguousarray(mono, dtype=np.float32))
+        samples = torch.from_numpy(_decode(sound, name, start, wanted, total))
     if sample_rate is None or sample_rate == rate:
         return samples, rate
     return resample(samples, rate, sample_rate), sample_rate
 
 
 def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: int, total: int) -> np.ndarray:
-    """(wanted, channels) float32: the samples from `start` on, of the `total` that the header promises."""
-    rate, why = sound.samplerate, ""
+    """(wanted,) float32: the samples from `start` on, of the `total` that the header promises, channels averaged."""
+    rate, why, samples, done = sound.samplerate, "", np.empty(wanted, np.float32), 0
     try:
         if start:
             sound.seek(start)
@@ -151,16 +149,18 @@ def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: in
             f"{name}: cut off or damaged before {start / rate:.2f} s of {total / rate:.2f} s ({error}); copy it again"
         ) from error
     try:
-        decoded = np.asarray(sound.read(wanted, dtype="float32", always_2d=True))
-        reached = start + len(decoded)
+        while len(block := sound.read(min(BLOCK, wanted - done), dtype="float32", always_2d=True)):
+            refuse_impossible(block, name)
+            samples[done : done + len(block)] = block.mean(axis=1, dtype=np.float64)
+            done += len(block)
     except RuntimeError as error:
-        reached, why = max(start, sound.tell()), f" ({error})"
-    if reached < start + wanted:
+        done, why = max(done, sound.tell() - start), f" ({error})"
+    if done < wanted:
         raise InputError(
-            f"{name}: cut off or damaged, {reached / rate:.2f} s of {total / rate:.2f} s can be read{why}; "
+            f"{name}: cut off or damaged, {(start + done) / rate:.2f} s of {total / rate:.2f} s can be read{why}; "
             "copy it again"
         )
-    return decoded
+    return samples
 
 
 def _checked(path: str | Path) -> bytes | IO[bytes]:
