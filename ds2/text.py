@@ -16,6 +16,7 @@ BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
 NAMED_DIGITS = 306  # of the longest number that num2words has a name for
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
+RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
 ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -153,12 +154,13 @@ def _digits(number: str) -> str:
 
 
 def _mandarin_numbers(text: str) -> str:
-    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 2021-05-03 -> 二零二一年五月三日."""
+    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 3-5 -> 三到五; 2021-05-03 -> 二零二一年五月三日."""
     import cn2an
 
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
+    text = re.sub(RANGE, r"\1到", text)
     text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
     return str(cn2an.transform(text, "an2cn"))
 
