@@ -10,6 +10,7 @@ import numpy as np
 import soundfile
 
 from ds2.data.manifest import Utterance, write_manifest
+from ds2.errors import InputError
 from ds2.files import make_folder
 
 Range = tuple[float, float]
@@ -69,7 +70,13 @@ def join(words: Sequence[np.ndarray], config: ComposeConfig, sample_rate: int, r
 
 
 def write_strings(folder: Path, split: str, strings: Sequence[Piece], sample_rate: int) -> list[Utterance]:
-    """Writes `folder`/SPLIT/NUMBER.wav and, last of all, `folder`/SPLIT.jsonl."""
+    """Writes `folder`/SPLIT/NUMBER.wav and, last of all, `folder`/SPLIT.jsonl.
+
+    Raises:
+        InputError: there are no strings.
+    """
+    if not strings:
+        raise InputError(f"{folder}: no words were found to compose strings of for {split}")
     make_folder(folder / split)
     utterances = []
     for number, string in enumerate(strings):

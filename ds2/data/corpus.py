@@ -1,8 +1,8 @@
 """From the files of a corpus, as its makers publish it, to manifests: what every recipe's prepare.py needs."""
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Any
 
 from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.errors import InputError
 from ds2.files import make_folder, numbered_lines, write_lines
 from ds2.progress import Progress
 from ds2.text import normalize
 
+BAD_INPUT = 2  # exit code, as of the `ds2` command
 READERS = 4  # threads: opening a file waits for the disk, not for a core
 
 
@@ -33,12 +34,24 @@ class Row:
     place: str = ""  # "file:line", for messages
 
 
+def run(main: Callable[[], None]) -> None:
+    """Runs a recipe's script: bad input ends it in one line on standard error."""
+    try:
+        main()
+    except InputError as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
 def parse_arguments(
     description: str | None, archives: Mapping[str, Archive], others: Mapping[str, int | str] | None = None
 ) -> argparse.Namespace:
     """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and any others.
 
     `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
+
+    Raises:
+        InputError: the folder of the corpus is not there.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     where = parser.add_mutually_exclusive_group(required=True)
@@ -53,6 +66,8 @@ def parse_arguments(
     if archives and arguments.download is not None:
         fetch_all([archives[part] for part in arguments.parts], arguments.download)
         arguments.source = arguments.download
+    if not arguments.source.is_dir():
+        raise InputError(f"{arguments.source}: no such folder; name the one that holds the corpus")
     return arguments
 
 
@@ -87,7 +102,13 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
 
     What an earlier run left for a split that is empty now, or of files that it skipped, is removed.
     train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
+
+    Raises:
+        InputError: all of them are empty.
     """
+    if not any(splits.values()):
+        reason = skipped[0] if skipped else "the folder named does not hold the corpus"
+        raise InputError(f"{folder}: no utterances to write; {reason}")
     make_folder(folder)
     for split in sorted(splits, key="train".__eq__):
         utterances = splits[split]
@@ -106,13 +127,8 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
 def manifest_rows(folder: Path) -> list[Row]:
     """The rows of `folder`/manifest.jsonl, a copy of a corpus in our own form; empty where there is none."""
     path = folder / "manifest.jsonl"
-    if not path.exists():
-        return []
-    lines = [(at, json.loads(line)) for at, line in numbered_lines(path)]
-    return [
-        Row(folder / line["audio_filepath"], line["text"], line.get("speaker"), line.get("lang"), place=f"{path}:{at}")
-        for at, line in lines
-    ]
+    utterances = read_manifest(path) if path.exists() else []
+    return [Row(each.audio_path, each.text, each.speaker, each.lang, place=each.place) for each in utterances]
 
 
 def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:

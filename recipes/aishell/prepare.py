@@ -9,7 +9,7 @@ FOLDER holds data_aishell/: transcript/ and wav/, with an archive for each speak
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, table, write_splits
+from ds2.data.corpus import Row, measured, parse_arguments, run, table, write_splits
 from ds2.data.download import Archive, unpack_once
 from ds2.progress import Progress
 
@@ -43,4 +43,4 @@ def rows(folder: Path, texts: dict[str, str]) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

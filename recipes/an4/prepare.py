@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, write_splits
+from ds2.data.corpus import Row, measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
 from ds2.data.split import split
 from ds2.errors import InputError
@@ -46,4 +46,4 @@ def rows(folder: Path, part: str) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,7 +8,7 @@ without agreeing to its terms: https://commonvoice.mozilla.org/datasets (Mozilla
 
 from pathlib import Path
 
-from ds2.data.corpus import measured, parse_arguments, write_splits
+from ds2.data.corpus import measured, parse_arguments, run, write_splits
 from ds2.data.layouts import common_voice
 
 SPLITS = ("train", "dev", "test")  # the release's own: no speaker is in two of them
@@ -25,4 +25,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

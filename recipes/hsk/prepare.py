@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ds2.data.audio import read_audio
 from ds2.data.compose import ComposeConfig, Piece, compose, write_strings
-from ds2.data.corpus import Row, manifest_rows, measured, parse_arguments, write_splits
+from ds2.data.corpus import Row, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
 from ds2.data.manifest import Utterance
 from ds2.progress import Progress
@@ -93,4 +93,4 @@ def read(words: list[Utterance]) -> list[Piece]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

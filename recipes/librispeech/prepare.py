@@ -8,7 +8,7 @@ FOLDER holds LibriSpeech/ with any of its parts; each becomes a manifest, and al
 
 from pathlib import Path
 
-from ds2.data.corpus import measured, parse_arguments, write_splits
+from ds2.data.corpus import measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
 from ds2.data.layouts import librispeech
 
@@ -39,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ds2.align import align
 from ds2.corpus.score import words
+from ds2.data.corpus import run
 from ds2.errors import InputError
 from ds2.files import numbered_lines, read_text
 from ds2.recognizer import Recognizer
@@ -69,4 +70,4 @@ def minutes(rows: list[dict]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -20,6 +20,7 @@ import numpy as np
 import soundfile
 
 from ds2.corpus.recording import find_pairs
+from ds2.data.corpus import run
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.files import make_folder, whole_file
@@ -91,4 +92,4 @@ def join(path: Path, utterances: Sequence[Utterance]) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

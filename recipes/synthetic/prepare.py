@@ -27,8 +27,8 @@ import torch
 from ds2.corpus.synthesis import MANDARIN, Voice, installed, speak
 from ds2.data.audio import read_audio, resample
 from ds2.data.augment import add_noise
+from ds2.data.corpus import run, write_splits
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
-from ds2.errors import InputError
 from ds2.progress import Progress
 from ds2.text import normalize
 
@@ -80,12 +80,11 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = Plan(arguments.output.absolute(), arguments.texts, arguments.rate, arguments.seed)
     blocks = make_blocks(plan, arguments.hours, arguments.workers)
-    for split in ("train", "dev", "test", "test_noisy"):
-        utterances = [each for number in range(blocks) for each in block_part(plan, number, split)]
-        if utterances:
-            write_manifest(plan.output / f"{split}.jsonl", utterances)
-            hours = sum(utterance.duration for utterance in utterances) / 3600
-            print(f"{split}: {len(utterances)} utterances, {hours:.2f} h")
+    splits = {
+        split: [each for number in range(blocks) for each in block_part(plan, number, split)]
+        for split in ("train", "dev", "test", "test_noisy")
+    }
+    write_splits(plan.output, splits)
 
 
 def make_blocks(plan: Plan, hours: float, workers: int) -> int:
@@ -121,10 +120,7 @@ def utterances(plan: Plan, number: int, folder: Path) -> Iterator[Utterance]:
     for index in range(BLOCK):
         text = text_of(rng)
         voice = choose_voice(plan.kind, split != "train", rng)
-        try:
-            spoken = speak(text, voice)
-        except InputError as error:
-            sys.exit(str(error))
+        spoken = speak(text, voice)
         language = "zh" if plan.kind == "mandarin" else "en"
         before, after = (round(rng.uniform(*EDGE) * plan.rate) for _ in range(2))
         samples = resample(spoken.samples, spoken.sample_rate, plan.rate)
@@ -185,4 +181,4 @@ def block_part(plan: Plan, number: int, split: str) -> list[Utterance]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

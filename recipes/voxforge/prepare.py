@@ -10,9 +10,10 @@ Speech 2 reports it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, write_splits
+from ds2.data.corpus import Row, measured, parse_arguments, run, write_splits
 from ds2.data.download import unpack_once
 from ds2.data.split import split
+from ds2.errors import InputError
 from ds2.progress import Progress
 
 SHARES = {"dev": 0.03, "test": 0.1}
@@ -41,7 +42,10 @@ def main() -> None:
 
 def rows(folder: Path) -> Iterator[Row]:
     """Lines `*/mfc/a0001 TEXT` of etc/PROMPTS; an anonymous submission counts as a speaker of its own."""
-    for prompts in sorted(folder.glob("*/etc/PROMPTS")):
+    submissions = sorted(folder.glob("*/etc/PROMPTS"))
+    if not submissions:
+        raise InputError(f"{folder}: holds no submission, SPEAKER-DATE-NAME/etc/PROMPTS")
+    for prompts in submissions:
         submission = prompts.parents[1]
         name = submission.name.partition("-")[0]
         speaker = submission.name if name == "anonymous" else name
@@ -63,4 +67,4 @@ def accent_of(readme: Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

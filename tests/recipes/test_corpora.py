@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -50,6 +51,25 @@ def test_configurations_are_valid(path: Path) -> None:
 def test_scripts_are_valid(path: Path) -> None:
     subprocess.run(["bash", "-n", str(path)], check=True)
     assert os.access(path, os.X_OK)
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty"])
+@pytest.mark.parametrize("recipe", sorted(path.parent.name for path in RECIPES.glob("*/prepare.py")))
+def test_a_folder_without_the_corpus_is_told_in_one_line(
+    recipe: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    options = {"speechocean762": "--speechocean762", "longform": "--readings", "digits": "--hold-out"}
+    arguments = ["--hours", "0"] if recipe == "synthetic" else [options.get(recipe, "--source"), tmp_path / folder]
+    script = RECIPES / recipe / "prepare.py"
+    monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments), "--output", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(script), run_name="__main__")
+    assert stop.value.code == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("prepare.py: ")
+    assert (told.err.count("\n"), told.out) == (1, "")
+    assert not list((tmp_path / "out").glob("*.jsonl"))
 
 
 def test_an4(tmp_path: Path) -> None:
