@@ -9,13 +9,13 @@ import json
 import sys
 from pathlib import Path
 
-from ds2.files import read_text
+from ds2.files import numbered_lines
 from ds2.text import normalize
 
 MANIFEST_WEIGHT = 3
 
 for path in map(Path, sys.argv[1:]):
-    lines = read_text(path).splitlines()
+    lines = [line for _, line in numbered_lines(path)]
     manifest = path.suffix == ".jsonl"
     texts = sorted({json.loads(line)["text"] for line in lines} if manifest else set(lines))
     sentences = [sentence for sentence in (normalize(text, "en") for text in texts) if sentence]

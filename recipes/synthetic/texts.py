@@ -5,7 +5,7 @@ from pathlib import Path
 
 from num2words import num2words
 
-from ds2.files import read_text
+from ds2.files import numbered_lines
 
 ENGLISH = Path(__file__).parent / "english.txt"
 DIGITS = "zero one two three four five six seven eight nine".split()
@@ -25,7 +25,7 @@ LIKE = "很好 很贵 很便宜 不错 太大了 太小了 很漂亮 很新 很�
 
 def sentences(path: Path | None) -> list[str]:
     """The lines of a text file, by default those of english.txt."""
-    return [line.strip() for line in read_text(path or ENGLISH).splitlines() if line.strip()]
+    return [line.strip() for _, line in numbered_lines(path or ENGLISH)]
 
 
 def digits(rng: random.Random) -> str:

@@ -1,5 +1,7 @@
 """The texts of the English language model: sentences out of three formats."""
 
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -49,3 +51,13 @@ def test_fortunes_come_without_who_said_them(texts: ModuleType, tmp_path: Path) 
     (folder / "wisdom.u8").symlink_to("wisdom")
     assert list(texts.sentences(texts.fortunes(tmp_path))) == ["nothing in excess"]
     assert "Thales" not in texts.fortunes(tmp_path)
+
+
+def test_sentences_end_where_lines_do(tmp_path: Path) -> None:
+    """Not at U+2028 or a form feed, which JSON and texts may hold; those of a manifest count three times."""
+    manifest, text = tmp_path / "train.jsonl", tmp_path / "texts.txt"
+    manifest.write_text('{"audio_filepath": "a.wav", "duration": 1.0, "text": "one\u2028two"}\n', encoding="utf-8")
+    text.write_text("three\ffour\n", encoding="utf-8")
+    script = Path(__file__).parents[2] / "recipes" / "english" / "sentences.py"
+    result = subprocess.run([sys.executable, script, manifest, text], check=True, capture_output=True, encoding="utf-8")
+    assert result.stdout.splitlines() == ["one two"] * 3 + ["three four"]
