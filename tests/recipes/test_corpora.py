@@ -110,14 +110,23 @@ def test_librispeech(tmp_path: Path) -> None:
     assert splits["dev-clean"][0].text == "northanger abbey"
 
 
-def test_common_voice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("locale", "sentence", "text"),
+    [
+        ("de", "Schöne Grüße, 3 Jürgens!", "schöne grüße 3 jürgens"),
+        ("en", "Best wishes, 3 Georges!", "best wishes three georges"),
+        ("zh-CN", "3 个 人。", "三个人"),
+    ],
+)
+def test_common_voice(tmp_path: Path, locale: str, sentence: str, text: str) -> None:
+    """Numbers are written as the language of the tables has them."""
     for number, split in enumerate(("train", "dev", "test")):
-        recording(tmp_path / "clips" / f"common_voice_de_{number}.mp3")
+        recording(tmp_path / "clips" / f"common_voice_{number}.mp3")
         header = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccents\tlocale\tsegment\n"
-        row = f"c{number}\tcommon_voice_de_{number}.mp3\tSchöne Grüße, Jürgen!\t2\t0\t\t\t\tde\t\n"
+        row = f"c{number}\tcommon_voice_{number}.mp3\t{sentence}\t2\t0\t\t\t\t{locale}\t\n"
         (tmp_path / f"{split}.tsv").write_text(header + row)
-    splits = prepare("common_voice", tmp_path, tmp_path / "out", "--language", "de")
-    assert [splits[split][0].text for split in ("train", "dev", "test")] == ["schöne grüße jürgen"] * 3
+    splits = prepare("common_voice", tmp_path, tmp_path / "out")
+    assert [splits[split][0].text for split in ("train", "dev", "test")] == [text] * 3
     assert speakers(splits["dev"]) == {"c1"}
 
 
