@@ -1,6 +1,6 @@
 """How well alignment finds the known joins of recordings from prepare.py.
 
-    python recipes/longform/measure.py data/longform --model runs/english/best.safetensors
+    python recipes/longform/measure.py data/longform [--model runs/english/best.safetensors]
 
 At a join the last word of one utterance must end, and the first word of the next begin: the error is by how much either
 reaches across the utterance's own beginning or end.
@@ -24,7 +24,7 @@ from ds2.text import normalize
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--model", default="english", help="a bundle, by default the English one of the package")
     arguments = parser.parse_args()
     recognizer = Recognizer.load(arguments.model)
     rows = [json.loads(line) for _, line in numbered_lines(arguments.folder / "joins.jsonl")]

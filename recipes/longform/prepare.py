@@ -4,8 +4,8 @@
 
 Readings are NAME.mp3 (or any other format) beside NAME.txt, as LibriVox and Project Gutenberg give them; they are
 copied into OUTPUT/readings. The utterances of each manifest are joined, one speaker at a time, into
-OUTPUT/joined/NAME.flac of about --minutes, with pauses, in weak noise; NAME.txt has a line for each, and joins.jsonl
-says where each line begins and ends.
+OUTPUT/joined/NUMBER_SPEAKER.flac of about --minutes, with pauses, in weak noise; the .txt beside it has a line for
+each, and joins.jsonl says where each line begins and ends.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import json
 import random
 import shutil
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from ds2.corpus.recording import find_pairs
 from ds2.data.corpus import run
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
-from ds2.files import make_folder, whole_file
+from ds2.files import make_folder, read_text, whole_file
 from ds2.progress import Progress
 
 PAUSE = (0.3, 1.5)  # seconds between utterances
@@ -39,38 +39,37 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.readings is not None:
-        make_folder(arguments.output / "readings")
         for pair in find_pairs(arguments.readings):
-            for path in (pair.audio, pair.text):
-                shutil.copy(path, arguments.output / "readings" / path.name)
+            target = arguments.output / "readings" / pair.name
+            make_folder(target.parent)
+            shutil.copy(pair.audio, target)
+            target.with_suffix(".txt").write_text(read_text(pair.text), encoding="utf-8")
     joins = []
-    folder = arguments.output / "joined"
-    for manifest in arguments.manifest:
-        make_folder(folder)
-        for name, utterances in groups(manifest, arguments.minutes * 60):
-            joins += join(folder / f"{name}.flac", utterances)
+    found = chain.from_iterable(groups(manifest, arguments.minutes * 60) for manifest in arguments.manifest)
+    for number, (speaker, utterances) in enumerate(found):
+        joins += join(arguments.output / "joined" / f"{number:03}_{speaker}.flac", utterances)
     if joins:
         with whole_file(arguments.output / "joins.jsonl") as partial:
             partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in joins), encoding="utf-8")
 
 
 def groups(manifest: Path, seconds: float) -> Iterator[tuple[str, list[Utterance]]]:
-    """Utterances of one speaker that last about as long as wanted, and a name for them."""
+    """A speaker, and utterances of the speaker that last about as long as wanted."""
     utterances = sorted(read_manifest(manifest), key=lambda utterance: utterance.speaker or "")
     for speaker, group in groupby(utterances, key=lambda utterance: utterance.speaker or "speaker"):
         own = list(group)
         random.Random(speaker).shuffle(own)
-        number, taken, total = 0, [], 0.0
+        taken, total = [], 0.0
         for utterance in own:
             taken.append(utterance)
             total += utterance.duration + sum(PAUSE) / 2
             if total >= seconds or utterance is own[-1]:
-                yield f"{manifest.parent.name}_{speaker}_{number:03}", taken
-                number, taken, total = number + 1, [], 0.0
+                yield speaker, taken
+                taken, total = [], 0.0
 
 
 def join(path: Path, utterances: Sequence[Utterance]) -> list[dict]:
-    """Writes the recording and its text, unless they are there; a row for each utterance."""
+    """Writes the recording and its text; a row for each utterance."""
     rng = random.Random(path.name)
     parts, rows, position = [], [], 0
     with Progress(path.stem, len(utterances), "utterances") as progress:
@@ -82,12 +81,12 @@ def join(path: Path, utterances: Sequence[Utterance]) -> list[dict]:
             parts += [pause, samples]
             rows.append({"name": path.name, "start": start / RATE, "end": position / RATE, "text": utterance.text})
             progress.step()
-    if not path.exists():
-        path.with_suffix(".txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
-        with whole_file(path) as partial:
-            samples = np.concatenate(parts)
-            noise = NOISE * np.random.default_rng(0).standard_normal(len(samples), np.float32)
-            soundfile.write(partial, np.clip(samples + noise, -1, 1), RATE, format="FLAC")
+    make_folder(path.parent)
+    path.with_suffix(".txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    with whole_file(path) as partial:
+        samples = np.concatenate(parts)
+        noise = NOISE * np.random.default_rng(0).standard_normal(len(samples), np.float32)
+        soundfile.write(partial, np.clip(samples + noise, -1, 1), RATE, format="FLAC")
     return rows
 
 

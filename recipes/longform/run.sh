@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # Measures the joins of prepare.py's recordings and makes a corpus of its readings.
-#     recipes/longform/run.sh FOLDER MODEL      FOLDER: the output of prepare.py
+#     recipes/longform/run.sh FOLDER [MODEL]      FOLDER: the output of prepare.py; MODEL: english by default
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-folder=$1 model=$2
+folder=${1:?name the output of prepare.py} model=${2:-english}
 
-[ ! -e "$folder/joins.jsonl" ] || [ -s "$folder/joins.md" ] || {
-    python recipes/longform/measure.py "$folder" --model "$model" > "$folder/joins.partial"
-    mv "$folder/joins.partial" "$folder/joins.md"
-}
-[ ! -e "$folder/joins.md" ] || cat "$folder/joins.md"
+[ ! -e "$folder/joins.jsonl" ] ||
+    python recipes/longform/measure.py "$folder" --model "$model" | tee "$folder/joins.md"
 [ ! -e "$folder/readings" ] || ds2 make-corpus "$folder/readings" --output "$folder/corpus" --model "$model"

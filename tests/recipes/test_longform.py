@@ -38,8 +38,8 @@ def prepared(tmp_path: Path) -> Path:
 def test_joined_recordings_hold_their_utterances_one_speaker_each(prepared: Path) -> None:
     assert (prepared / "readings" / "poem.wav").exists()
     rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()]
-    assert [row["name"] for row in rows] == ["source_a_000.flac"] * 4 + ["source_b_000.flac"] * 4
-    for name in ("source_a_000", "source_b_000"):
+    assert [row["name"] for row in rows] == ["000_a.flac"] * 4 + ["001_b.flac"] * 4
+    for name in ("000_a", "001_b"):
         own = [row for row in rows if row["name"] == f"{name}.flac"]
         text = (prepared / "joined" / f"{name}.txt").read_text()
         assert text.splitlines() == [row["text"] for row in own]
@@ -54,3 +54,27 @@ def test_the_joins_are_found_by_alignment(prepared: Path, recipe_script: Callabl
     errors = join_errors(Recognizer.load(device="cpu"), prepared / "joined" / rows[0]["name"], rows)
     assert len(errors) == 4
     assert max(errors) < 0.1
+
+
+def test_joins_are_measured_without_naming_a_model(
+    prepared: Path,
+    recipe_script: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["measure.py", str(prepared)])
+    recipe_script("longform/measure").main()
+    assert "| all | 0.6 | 8 | 100.0% | " in capsys.readouterr().out
+
+
+def test_another_manifest_is_joined_anew(prepared: Path) -> None:
+    """What was joined before is not taken for it, whatever the two are called."""
+    before = (prepared / "joins.jsonl").read_text()
+    source = prepared.parent / "source" / "test.jsonl"
+    source.write_text("".join(source.read_text().splitlines(keepends=True)[4:]))
+    command = [sys.executable, str(RECIPE / "prepare.py"), "--manifest", str(source), "--output", str(prepared)]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()]
+    assert len(rows) == len(before.splitlines()) / 2
+    length = soundfile.info(prepared / "joined" / "000_a.flac").duration
+    assert length == pytest.approx(max(row["end"] for row in rows if row["name"] == "000_a.flac"), abs=1e-3)
