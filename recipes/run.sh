@@ -19,6 +19,7 @@ data=$recipe/data run=$recipe/runs/$config
 [ -e "$data/train.jsonl" ] || python "$recipe/prepare.py" $where "$folder" --output "$data"
 ds2 train "$recipe/$config.toml" --output "$run"
 for split in $splits; do
+    [ -e "$data/$split.jsonl" ] || continue # a corpus may be there in parts
     echo "$split:"
     ds2 eval "$data/$split.jsonl" --model "$run/best.safetensors" --listing "$run/$split.txt"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All runs of ablations.py, two at a time, then the table and the picture: some 35 minutes on 2 CPU cores.
+# All runs of ablations.py, two at a time, then the table and the picture: some 50 minutes on 2 CPU cores.
 #     recipes/ablations/run.sh [folder of the python and ds2 to use, by default those on PATH]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

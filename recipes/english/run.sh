@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# From raw recordings to ds2/models/english.safetensors; every stage is left out where its result is there already.
+# From raw recordings to ds2/models/english.safetensors; data and trainings go on where they were stopped.
 #     recipes/english/run.sh SPEECHOCEAN762 KATHLEEN      the folders of the two corpora, see ../speechocean762/prepare.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 recipe=recipes/english
 real=$recipe/data/real
 
-[ -e "$real/dev.jsonl" ] ||
-    python recipes/speechocean762/prepare.py --speechocean762 "$1" --kathleen "$2" --output "$real"
+[ -e "$real/train.jsonl" ] ||
+    python recipes/speechocean762/prepare.py --speechocean762 "${1:?name the folder of speechocean762}" \
+        --kathleen "${2:?name the folder of Kathleen}" --output "$real"
 [ -e recipes/digits/data/small.jsonl ] || python recipes/digits/prepare.py --output recipes/digits/data
 recipes/speechocean762/synthetic.sh
 

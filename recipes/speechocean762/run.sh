@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# From the corpus to its error rates, in some 90 minutes on 2 CPU cores; every stage goes on where it was stopped.
+# From the corpus to its error rates, in some 90 minutes on 2 CPU cores; data and trainings go on where they were stopped.
 #     recipes/speechocean762/run.sh SPEECHOCEAN762      the folder of the corpus, see prepare.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 recipe=recipes/speechocean762 runs=recipes/speechocean762/runs
 
-[ -e "$recipe/data/dev.jsonl" ] || python "$recipe/prepare.py" --speechocean762 "$1" --output "$recipe/data"
+[ -e "$recipe/data/train.jsonl" ] ||
+    python "$recipe/prepare.py" --speechocean762 "${1:?name the folder of speechocean762}" --output "$recipe/data"
 recipes/speechocean762/synthetic.sh
 ds2 train "$recipe/train.toml" --output "$runs/read" --set "start_from='runs/synthetic/best.safetensors'" \
     --set sortagrad=false --set optimizer.learning_rate=1.5e-3

@@ -5,9 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 recipe=recipes/speechocean762
 
-[ -e "$recipe/data/start/dev.jsonl" ] ||
-    python "$recipe/prepare.py" --speechocean762 "$1" --kathleen "$2" --output "$recipe/data/start" \
-        --rate 8000 --without-readers
+[ -e "$recipe/data/start/train.jsonl" ] ||
+    python "$recipe/prepare.py" --speechocean762 "${1:?name the folder of speechocean762}" \
+        --kathleen "${2:?name the folder of Kathleen}" --output "$recipe/data/start" --rate 8000 --without-readers
 ds2 train "$recipe/start.toml" --output "$recipe/runs/start_first"
 ds2 train "$recipe/start.toml" --output "$recipe/runs/start_second" --set epochs=10 --set optimizer.learning_rate=1.2e-3 \
     --set "start_from='runs/start_first/best.safetensors'"

@@ -6,6 +6,6 @@ cd "$(dirname "$0")/../.."
 recipe=recipes/speechocean762
 spoken=$PWD/recipes/synthetic/data/english
 
-[ -e "$spoken/train.jsonl" ] || python recipes/synthetic/prepare.py --output "$spoken" --hours 5.5
+python recipes/synthetic/prepare.py --output "$spoken" --hours 5.5
 ds2 train "$recipe/train.toml" --output "$recipe/runs/synthetic" --set epochs=3 \
     --set "data.train=['$spoken/train.jsonl']" --set "data.dev='$spoken/dev.jsonl'"
