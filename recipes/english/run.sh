@@ -18,5 +18,5 @@ python recipes/speechocean762/halve.py "$recipe/runs/english/best.safetensors" "
 recipes/english/texts.sh
 python "$recipe/sentences.py" "$real/train.jsonl" "$recipe/data/texts.txt" > "$recipe/runs/sentences.txt"
 ds2 lm build "$recipe/runs/sentences.txt" -o "$recipe/runs/lm.arpa.gz" --order 3 --prune 0 1 1 --vocabulary 40000
-ds2 tune-decoder "$real/dev.jsonl" --model "$recipe/runs/half.safetensors" --lm "$recipe/runs/lm.arpa.gz" --closed \
+ds2 tune-decoder "$real/dev.jsonl" --model "$recipe/runs/half.safetensors" --lm "$recipe/runs/lm.arpa.gz" \
     --output ds2/models/english.safetensors --picture "$recipe/decoder.png"
