@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 export OMP_NUM_THREADS=1
 runs=recipes/digits/runs/comparison
 
+[ -e recipes/digits/data/strangers.jsonl ] || python recipes/digits/prepare.py --output recipes/digits/data
 for seed in 1 2 3; do
     for sortagrad in true false; do
         for norm in true false; do

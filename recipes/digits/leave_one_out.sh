@@ -17,4 +17,4 @@ one() {
 }
 export -f one
 mkdir -p recipes/digits/runs
-printf '%s\n' george jackson lucas nicolas theo yweweler | xargs -P 2 -I {} bash -c "one {}"
+printf '%s\n' george jackson lucas nicolas theo yweweler | xargs -P 2 -I {} bash -ec "one {}"

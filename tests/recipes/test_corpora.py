@@ -244,7 +244,7 @@ def test_run_goes_from_a_corpus_to_its_error_rate_and_on_from_where_it_was(tmp_p
     for name in ("ds2", "python"):
         (bin_folder / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(RECIPES.parent)}
-    command = ["bash", str(tmp_path / "recipes" / "run.sh"), "mini", "test", str(tmp_path / "corpus")]
+    command = ["bash", str(tmp_path / "recipes" / "run.sh"), "mini", "absent test", str(tmp_path / "corpus")]
     first, second = (subprocess.run(command, env=environment, capture_output=True, text=True) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "WER " in first.stdout
