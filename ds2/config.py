@@ -6,10 +6,11 @@ Every component keeps its own dataclass beside its code; this module only moves 
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +52,18 @@ def to_dict(config: Any) -> dict[str, Any]:
     return typing.cast(dict[str, Any], json.loads(json.dumps(dataclasses.asdict(config), default=str)))
 
 
+def require(config: Any, rule: str, fits: Callable[[Any], bool], *names: str) -> None:
+    """For a dataclass's `__post_init__`: its values of these names, each item where one is a tuple, keep the rule.
+
+    Raises:
+        ValueError: naming the first that does not; `rule` says in words what `fits` tells.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not all(map(fits, value if isinstance(value, tuple) else (value,))):
+            raise ValueError(f"{name} = {value} must be {rule}")
+
+
 def override(values: dict[str, Any], setting: str) -> None:
     """Puts `section.key=value`, the value in TOML, into nested dictionaries."""
     key, equals, text = setting.partition("=")
@@ -77,18 +90,22 @@ class _Reader:
 
     def section(self, cls: type, values: Any, section: str) -> Any:
         if not isinstance(values, Mapping):
-            raise InputError(f"{self.source}: {section} = {values!r} must be a section of keys")
+            raise self.wrong(section, values, "be a section of keys")
         if "preset" in values and hasattr(cls, "preset"):
             values = {**self.preset(cls, values["preset"], section), **values}
             del values["preset"]
         kinds = typing.get_type_hints(cls)
+        prefix = f"{section}." if section else ""
         converted = {}
         for name, value in values.items():
-            key = f"{section}.{name}" if section else name
+            key = prefix + name
             if name not in kinds:
                 known = difflib.get_close_matches(name, kinds, 1) or sorted(kinds)
                 raise InputError(f"{self.source}: unknown key {key}; did you mean {' or '.join(known)}?")
             converted[name] = self.value(kinds[name], value, key)
+        for field in dataclasses.fields(cls):
+            if field.name not in converted and field.default is field.default_factory is dataclasses.MISSING:
+                raise InputError(f"{self.source}: {prefix}{field.name} is missing")
         try:
             return cls(**converted)
         except InputError:
@@ -116,12 +133,18 @@ class _Reader:
             return value
         if origin is tuple:
             return self.items(arguments, value, key)
+        if origin is dict:  # of any keys: the dataclass itself looks into it
+            if not isinstance(value, Mapping):
+                raise self.wrong(key, value, "be a section of keys")
+            return dict(value)
         if kind is Path and isinstance(value, str):
             return self.folder / value
         if kind is float and type(value) is int:
             return float(value)
         if type(value) is not kind:
             raise self.wrong(key, value, f"be of type {kind.__name__}")
+        if kind is float and not math.isfinite(value):
+            raise self.wrong(key, value, "be a finite number")
         return value
 
     def items(self, kinds: tuple[Any, ...], values: Any, key: str) -> tuple[Any, ...]:

@@ -63,6 +63,8 @@ def test_overrides(tmp_path: Path) -> None:
         ("inner = 3", "inner = 3 must be a section"),
         ("[inner]\nkernel = [1]", "must hold 2 values"),
         ("rate = -1.0", "rate -1.0 must not be negative"),
+        ("rate = nan", "rate = nan must be a finite number"),
+        ("rate = inf", "rate = inf must be a finite number"),
         ("rate = ", "not valid TOML"),
     ],
 )
@@ -86,6 +88,12 @@ def test_missing_file(tmp_path: Path) -> None:
 
 def test_byte_order_mark(tmp_path: Path) -> None:
     assert load(tmp_path, "\ufeffrate = 0.25") == Example(rate=0.25)
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.toml").write_text("[data]\ntrain = []\n")
+    with pytest.raises(InputError, match=r"train\.toml: data\.dev is missing"):
+        load_config(TrainConfig, tmp_path / "train.toml")
 
 
 def test_a_whole_configuration_survives_a_round_trip() -> None:

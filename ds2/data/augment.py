@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
+from ds2.config import require
 from ds2.data.audio import read_audio, resample
 from ds2.data.line import LineName, transmit
 from ds2.data.tempo import change_tempo
@@ -51,6 +52,23 @@ class AugmentConfig:
     frequency_mask_size: float = 0.15  # largest share of the bins that one mask hides
     time_masks: int = 2
     time_mask_size: float = 0.05  # largest share of the frames that one mask hides
+
+    def __post_init__(self) -> None:
+        shares = [name for name in vars(self) if name.endswith(("_share", "_mask_size"))]
+        require(self, "from 0 to 1", lambda share: 0 <= share <= 1, *shares)
+        require(self, "from 0.1 to 10", lambda factor: 0.1 <= factor <= 10, "speed", "tempo", "frequency_warp")
+        require(self, "from -100 to 100 dB", lambda decibels: abs(decibels) <= 100, "snr", "gain")
+        require(self, "from 0 to 100 dB", lambda gain: 0 <= gain <= 100, "noise_layer_gain", "equalizer_gain")
+        require(self, "above 0", lambda seconds: seconds > 0, "reverberation_seconds")
+        require(self, "at least 1", lambda count: count >= 1, "noise_layers")
+        require(self, "0 or more", lambda count: count >= 0, "frequency_masks", "time_masks")
+        for name in ("speed", "tempo", "lines"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} must not be empty")
+        for name in ("reverberation_seconds", "noise_layers", "snr", "gain", "frequency_warp"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name} = {low, high} must not fall")
 
 
 class Augmenter:

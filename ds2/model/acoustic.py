@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ds2.config import require
 from ds2.model.convolution import Convolution, ConvolutionConfig
 from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend, FrontendConfig
@@ -36,13 +37,11 @@ class ModelConfig:
     dropout: float = 0.0  # share of recurrent outputs dropped in training
 
     def __post_init__(self) -> None:
-        if self.recurrent_layers < 1 or self.hidden < 1:
-            raise ValueError(f"recurrent_layers {self.recurrent_layers} and hidden {self.hidden} must be at least 1")
         if not self.convolutions:
             raise ValueError("convolutions must hold at least one layer")
-        for name in ("lookahead", "fully_connected", "random_walk"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} {getattr(self, name)} must be 0 or more")
+        require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
+        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk")
+        require(self, "at least 0 and below 1", lambda share: 0 <= share < 1, "dropout")
 
     @classmethod
     def preset(cls, name: str) -> "ModelConfig":

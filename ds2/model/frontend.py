@@ -21,6 +21,11 @@ class FrontendConfig:
     hop: float = 0.010  # seconds
     power: Literal["utterance", "adaptive"] = "utterance"  # whose power normalises; adaptive: of what was heard so far
 
+    def __post_init__(self) -> None:
+        if self.window_samples < 3 or self.hop_samples < 1:  # a Hann window begins and ends with 0
+            sizes = f"window = {self.window} must be 3 samples at least and hop = {self.hop} one"
+            raise ValueError(f"{sizes}, at sample_rate = {self.sample_rate}")
+
     @property
     def window_samples(self) -> int:
         return round(self.window * self.sample_rate)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ds2.config import require
 from ds2.data.augment import AugmentConfig
 from ds2.data.sampling import SamplingConfig
 from ds2.model.acoustic import ModelConfig
@@ -22,8 +23,10 @@ class DataConfig:
     closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction = {self.fraction} must be above 0 and at most 1")
+        require(self, "above 0 and at most 1", lambda share: 0 < share <= 1, "fraction")
+        require(self, "0 or more", lambda count: count >= 0, "workers")
+        if not self.train:
+            raise ValueError("train must not be empty")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,13 @@ class OptimizerConfig:
     label_smoothing: float = 0.0  # share of the loss that draws each frame's posteriors to the uniform ones
     average_decay: float = 0.0  # of the moving average of the weights that is validated and kept; 0: the weights are
 
+    def __post_init__(self) -> None:
+        require(self, "above 0", lambda value: value > 0, "learning_rate", "annealing", "clip_norm")
+        require(self, "above 0 and below 1", lambda share: 0 < share < 1, "momentum")
+        require(self, "from 0 to 1", lambda share: 0 <= share <= 1, "warmup", "label_smoothing")
+        require(self, "at least 0 and below 1", lambda share: 0 <= share < 1, "average_decay")
+        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "surge")
+
 
 @dataclass(frozen=True)
 class ParallelConfig:
@@ -60,6 +70,10 @@ class ParallelConfig:
     average_every: int = 8  # mixed: updates
     staleness: int = 4  # asynchronous: updates
     compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: on GPUs only
+
+    def __post_init__(self) -> None:
+        require(self, "at least 1", lambda count: count >= 1, "group", "average_every")
+        require(self, "0 or more", lambda updates: updates >= 0, "staleness")
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,9 @@ class StartConfig:
     new_alphabet: bool = False  # the corpus's tokens; outputs of tokens that the bundle knows are carried over
     freeze: tuple[str, ...] = ()  # parts that stay as they are: "convolutions", "recurrent.0", ...
     freeze_epochs: int = 0  # for how long; 0: to the end
+
+    def __post_init__(self) -> None:
+        require(self, "0 or more", lambda epochs: epochs >= 0, "freeze_epochs")
 
 
 @dataclass(frozen=True)
@@ -110,9 +127,9 @@ class TrainConfig:
             raise ValueError(
                 f"sampling.weights has {len(self.sampling.weights)} values for {len(self.data.train)} manifests"
             )
-        for name in ("epochs", "batch_size", "checkpoint_every", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")
+        require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "checkpoint_every", "accumulate")
+        counts = ("growing", "patience", "seed", "observe", "profile", "checkpoint_minutes")
+        require(self, "0 or more", lambda count: count >= 0, *counts)
         if self.parallel.strategy == "asynchronous":
             if self.compute.precision == "float16":
                 raise ValueError("compute.precision = float16 does not go with parallel.strategy = asynchronous")

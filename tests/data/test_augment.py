@@ -8,6 +8,7 @@ import soundfile
 import torch
 from torch import Tensor
 
+from ds2.config import from_dict
 from ds2.data.augment import (
     AugmentConfig,
     Augmenter,
@@ -217,3 +218,29 @@ def test_recordings_that_cannot_be_used_are_left_out_unless_all_are(
     assert lines[1].startswith(f"ds2: not augmented with {gone}: cannot be read")
     with pytest.raises(InputError, match=r"silent\.wav: silence; 2 recordings .* none can be used"):
         Augmenter(AugmentConfig(**{key: (silent, gone)}), 8000, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("noise_share", 2.0),
+        ("time_mask_size", -0.1),
+        ("speed", []),
+        ("speed", [0.0]),
+        ("tempo", [1.0, -1.0]),
+        ("lines", []),
+        ("snr", [float("nan"), 5.0]),
+        ("snr", [30.0, 5.0]),
+        ("gain", [0.0, float("inf")]),
+        ("gain", [0.0, 1e6]),
+        ("equalizer_gain", -1.0),
+        ("noise_layers", [0, 1]),
+        ("noise_layers", [3, 1]),
+        ("time_masks", -1),
+        ("reverberation_seconds", [0.0, 1.0]),
+        ("frequency_warp", [0.0, 1.0]),
+    ],
+)
+def test_values_that_no_augmentation_can_have_are_refused_by_name(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"train.toml: .*{key}"):
+        from_dict(AugmentConfig, {key: value}, "train.toml")

@@ -16,7 +16,7 @@ import torch
 from conftest import TINY
 
 from ds2.bundle import Bundle
-from ds2.config import from_dict
+from ds2.config import load_config
 from ds2.data.augment import AugmentConfig
 from ds2.errors import InputError
 from ds2.model.frontend import FrontendConfig
@@ -190,11 +190,40 @@ def test_unknown_dev_characters_are_refused(spoken_digits: Manifests, tmp_path: 
         Trainer(configuration(manifest, data=DataConfig((manifest,), dev, 0)), tmp_path / "run")
 
 
-@pytest.mark.parametrize("key", ["epochs", "batch_size", "checkpoint_every"])
-def test_counts_below_one_are_refused(key: str) -> None:
-    data = {"train": ["a"], "dev": "b"}
-    with pytest.raises(InputError, match=f"{key} = 0"):
-        from_dict(TrainConfig, {"data": data, key: 0}, "test")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "epochs=0",
+        "batch_size=-1",
+        "checkpoint_every=0",
+        "patience=-1",
+        "seed=-1",
+        "checkpoint_minutes=-0.5",
+        "data.workers=-1",
+        "data.fraction=0.0",
+        "data.fraction=1.5",
+        "data.train=[]",
+        "model.dropout=2.0",
+        "model.hidden=0",
+        "model.frontend.sample_rate=0",
+        "model.frontend.window=0.0001",
+        "optimizer.learning_rate=-1.0",
+        "optimizer.learning_rate=nan",
+        "optimizer.momentum=0.0",
+        "optimizer.annealing=0.0",
+        "optimizer.clip_norm=0.0",
+        "optimizer.warmup=1.5",
+        "optimizer.average_decay=1.0",
+        "parallel.group=0",
+        "parallel.staleness=-1",
+        "start.freeze_epochs=-1",
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_their_key(tmp_path: Path, setting: str) -> None:
+    (tmp_path / "train.toml").write_text('[data]\ntrain = ["a"]\ndev = "b"\n')
+    section, _, key = setting.partition("=")[0].rpartition(".")
+    with pytest.raises(InputError, match=rf"train\.toml: {section}.*{key}"):
+        load_config(TrainConfig, tmp_path / "train.toml", [setting])
 
 
 def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
@@ -260,9 +289,3 @@ def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: 
     whole = Trainer(configuration(manifest), tmp_path / "whole")
     assert 1 <= len(trainer.corpus.train) < 5
     assert trainer.corpus.tokenizer.tokens == whole.corpus.tokenizer.tokens
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.5])
-def test_fractions_that_are_none_are_refused(fraction: float) -> None:
-    with pytest.raises(ValueError, match="must be above 0 and at most 1"):
-        DataConfig((), Path("dev.jsonl"), fraction=fraction)
