@@ -9,17 +9,16 @@ devices = ["cpu", "cpu"]        # one trial at a time on each; "cuda:0", ... on 
 "model.hidden" = {choices = [64, 96, 128]}
 """
 
+import functools
 import itertools
 import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from ds2.config import load_config
-from ds2.errors import InputError
+from ds2.config import load_config, require
 from ds2.train.config import TrainConfig
 
 Choice = str | int | float | bool
@@ -27,83 +26,76 @@ Choice = str | int | float | bool
 
 @dataclass(frozen=True)
 class Study:
-    """A study's TOML file; `space` is checked by `read_study`."""
+    """A study's TOML file."""
 
     config: Path  # a train.toml
-    method: Literal["tpe", "random", "grid"]
-    trials: int  # in all; of a grid as many as it has cells
-    devices: tuple[str, ...]  # one trial at a time on each
-    epochs_before_pruning: int  # that every trial may train
-    seed: int
-    storage: str  # URL of a database; empty: study.db in the output folder
-    space: dict[str, optuna.distributions.BaseDistribution]
+    space: dict[str, Any]  # of each key {choices = [...]}, or {low, high, log} of integers or decimals
+    method: Literal["tpe", "random", "grid"] = "tpe"
+    trials: int = 20  # in all; of a grid as many as it has cells
+    devices: tuple[str, ...] = ("cpu",)  # one trial at a time on each
+    epochs_before_pruning: int = 1  # that every trial may train
+    seed: int = 1
+    storage: str = ""  # URL of a database; empty: study.db in the output folder
+
+    def __post_init__(self) -> None:
+        require(self, "at least 1", lambda count: count >= 1, "trials")
+        require(self, "0 or more", lambda count: count >= 0, "epochs_before_pruning", "seed")
+        if not self.devices or not self.space:
+            raise ValueError("devices and [space] must not be empty")
+        for key, kind in self.distributions.items():
+            if self.method == "grid" and not isinstance(kind, CategoricalDistribution):
+                raise ValueError(f"space.{key}: a grid needs {{choices = [...]}}")
+
+    @functools.cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """What each key of the space is drawn from."""
+        return {key: distribution(key, spec) for key, spec in self.space.items()}
 
     @property
-    def grid(self) -> dict[str, list[Any]]:
-        """Every key's choices.
-
-        Raises:
-            InputError: a key has none.
-        """
-        choices = {key: list(getattr(kind, "choices", ())) for key, kind in self.space.items()}
-        for key, found in choices.items():
-            if not found:
-                raise InputError(f"space.{key}: a grid needs {{choices = [...]}}")
-        return choices
+    def cells(self) -> list[dict[str, Any]]:
+        """Of a grid: the Cartesian product of all choices."""
+        choices = [kind.choices for kind in self.distributions.values() if isinstance(kind, CategoricalDistribution)]
+        return [dict(zip(self.space, cell, strict=True)) for cell in itertools.product(*choices)]
 
     @property
     def total(self) -> int:
         """Trials, that of the configuration as it is included."""
-        return 1 + len(list(itertools.product(*self.grid.values()))) if self.method == "grid" else self.trials
+        return 1 + len(self.cells) if self.method == "grid" else self.trials
 
 
 def read_study(path: Path) -> Study:
-    """Reads and checks a study, the base configuration and the name of every key that is varied included.
+    """Reads and checks a study, the base configuration and both ends of every key that is varied included.
 
     Raises:
         InputError: naming the file and the key.
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as TOML ({error})") from error
-    space = values.pop("space", {})
-    known = {"method": "tpe", "trials": 20, "devices": ["cpu"], "epochs_before_pruning": 1, "seed": 1, "storage": ""}
-    unknown = set(values) - set(known) - {"config"}
-    if unknown or "config" not in values:
-        raise InputError(f"{path}: {'unknown key ' + min(unknown) if unknown else 'config is missing'}")
-    values = {
-        **known,
-        **values,
-        "config": path.parent / values["config"],
-        "devices": tuple(values.get("devices", ["cpu"])),
-    }
-    if values["method"] not in ("tpe", "random", "grid") or not values["devices"] or not space:
-        raise InputError(f"{path}: method must be tpe, random or grid; devices and [space] must not be empty")
-    distributions = {key: _distribution(path, key, spec) for key, spec in space.items()}
-    load_config(TrainConfig, values["config"], settings({key: first(spec) for key, spec in space.items()}))
-    return Study(space=distributions, **values)
+    study = load_config(Study, path)
+    for end in (0, -1):
+        parameters = {
+            key: (spec.get("choices") or [spec["low"], spec["high"]])[end] for key, spec in study.space.items()
+        }
+        load_config(TrainConfig, study.config, settings(parameters))
+    return study
 
 
-def _distribution(path: Path, key: str, spec: Any) -> optuna.distributions.BaseDistribution:
-    """{choices = [...]}, or {low, high, log} of integers or decimals."""
+def distribution(key: str, spec: Any) -> BaseDistribution:
+    """What the values of a key are drawn from.
+
+    Raises:
+        ValueError: `spec` says nothing of the kind.
+    """
     try:
-        if set(spec) == {"choices"} and spec["choices"]:
-            return optuna.distributions.CategoricalDistribution([_plain(choice) for choice in spec["choices"]])
+        if set(spec) == {"choices"} and isinstance(spec["choices"], list):
+            return CategoricalDistribution([_plain(choice) for choice in spec["choices"]])
         whole = type(spec["low"]) is int and type(spec["high"]) is int
-        kind = optuna.distributions.IntDistribution if whole else optuna.distributions.FloatDistribution
-        return kind(**spec)
+        return (IntDistribution if whole else FloatDistribution)(**spec)
     except (TypeError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: space.{key} = {spec!r} must be {{choices = [...]}} or {{low, high, log}}") from error
+        raise ValueError(f"space.{key} = {spec!r} must be {{choices = [...]}} or {{low, high, log}}") from error
 
 
 def _plain(choice: Any) -> Choice:
     """Lists and tables, which a database cannot hold, as their text in JSON, which `--set` reads as TOML."""
     return choice if isinstance(choice, Choice) else json.dumps(choice)
-
-
-def first(spec: dict[str, Any]) -> Any:
-    return spec["choices"][0] if "choices" in spec else spec["low"]
 
 
 def settings(parameters: dict[str, Any]) -> list[str]:

@@ -7,7 +7,6 @@ All is kept in a database: a study that was killed goes on, and so does the trai
 
 import contextlib
 import ctypes
-import itertools
 import json
 import os
 import queue
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from sqlalchemy.exc import SQLAlchemyError
 
+from ds2.errors import InputError
 from ds2.files import make_folder
 from ds2.progress import Progress
 from ds2.train.study import Study, settings
@@ -38,11 +39,9 @@ class Tuner:
         self.folder = folder
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.study = optuna.create_study(
-            study_name="ds2",
-            storage=study.storage or f"sqlite:///{folder / 'study.db'}",
-            pruner=optuna.pruners.MedianPruner(STARTUP, study.epochs_before_pruning),
-            load_if_exists=True,
+        self.study = open_study(
+            study.storage or f"sqlite:///{folder / 'study.db'}",
+            optuna.pruners.MedianPruner(STARTUP, study.epochs_before_pruning),
         )
         self.study.sampler = self._sampler(study.seed + len(self.study.trials))
         self.lock = threading.Lock()
@@ -61,8 +60,8 @@ class Tuner:
             return
         self.study.enqueue_trial({})
         if self.plan.method == "grid":
-            for cell in itertools.product(*self.plan.grid.values()):
-                self.study.enqueue_trial(dict(zip(self.plan.grid, cell, strict=True)))
+            for cell in self.plan.cells:
+                self.study.enqueue_trial(cell)
 
     def run(self) -> None:
         """Until the study has its trials. An interruption ends the trials; the next run goes on with them."""
@@ -102,7 +101,7 @@ class Tuner:
         if len(states) - states.count(optuna.trial.TrialState.WAITING) >= self.plan.total:
             return None
         first = states[0] == optuna.trial.TrialState.WAITING
-        return self.study.ask() if first else self.study.ask(self.plan.space)
+        return self.study.ask() if first else self.study.ask(self.plan.distributions)
 
     def _train(self, trial: optuna.Trial, device: str) -> None:
         """To its end, or until it is pruned; a training that fails counts as a failed trial."""
@@ -155,6 +154,19 @@ class Tuner:
                 self.study.tell(trial, min(epoch["wer"] for epoch in read_history(folder)))
             else:
                 self.study.tell(trial, state=states.FAIL)
+
+
+def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
+    """The study of a database, made where it has none.
+
+    Raises:
+        InputError: there is no database that can be opened.
+    """
+    try:
+        return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
+    except (SQLAlchemyError, ImportError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"storage = {storage!r}: no database that can be opened ({reason})") from error
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:

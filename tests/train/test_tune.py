@@ -60,7 +60,7 @@ def test_a_search_that_goes_on_draws_other_trials(spoken_digits: Callable[[int],
     drawn = []
     for _ in range(2):
         tuner = Tuner(plan, tmp_path / "found")
-        drawn += [tuner.study.ask(plan.space).params["optimizer.learning_rate"] for _ in range(3)]
+        drawn += [tuner.study.ask(plan.distributions).params["optimizer.learning_rate"] for _ in range(3)]
     assert len(set(drawn)) == 6
 
 
@@ -101,9 +101,20 @@ def test_trials_without_epochs_come_last(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("[space]\n", "must not be empty"),
-        ('method = "best"\n' + SPACE, "method must be"),
+        ('method = "best"\n' + SPACE, "method = 'best' must be one of 'tpe', 'random', 'grid'"),
+        ("trials = 0\n" + SPACE, "trials = 0 must be at least 1"),
+        ('trials = "x"\n' + SPACE, "trials = 'x' must be of type int"),
+        ('devices = "cpu"\n' + SPACE, "devices = 'cpu' must be a list"),
+        ("devices = []\n" + SPACE, "devices and"),
+        ("space = 3\n", "space = 3 must be a section of keys"),
+        ("", "space is missing"),
         ("trails = 3\n" + SPACE, "unknown key trails"),
         ("[space]\nepochs = {low = 1}\n", r"space\.epochs"),
+        ("[space]\nepochs = 3\n", r"space\.epochs = 3"),
+        ('[space]\nepochs = {choices = "12"}\n', r"space\.epochs"),
+        ("[space]\nepochs = {low = 1, high = -1}\n", r"space\.epochs"),
+        ('method = "grid"\n[space]\nepochs = {low = 1, high = 2}\n', r"space\.epochs: a grid needs"),
+        ('[space]\n"optimizer.momentum" = {low = 0.5, high = 1.5}\n', "momentum = 1.5"),
         ("[space]\nepoch = {choices = [1]}\n", "did you mean epochs"),
         ('[space]\n"model.hidden" = {choices = ["many"]}\n', "model.hidden = 'many'"),
         ("method = \n", "TOML"),
@@ -114,6 +125,23 @@ def test_bad_studies_are_refused_in_one_line(
 ) -> None:
     with pytest.raises(InputError, match=complaint) as refusal:
         read_study(write_study(tmp_path, spoken_digits(2), text))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_study_needs_a_configuration_file(tmp_path: Path) -> None:
+    for text, complaint in ((f"config = 5\n{SPACE}", "config = 5 must be of type Path"), (SPACE, "config is missing")):
+        (tmp_path / "study.toml").write_text(text)
+        with pytest.raises(InputError, match=rf"study\.toml: {complaint}"):
+            read_study(tmp_path / "study.toml")
+
+
+@pytest.mark.parametrize("storage", ["foo", "sqlite:////nowhere/study.db", "foo://database"])
+def test_a_storage_that_is_none_is_refused_in_one_line(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, storage: str
+) -> None:
+    plan = read_study(write_study(tmp_path, spoken_digits(2), f'storage = "{storage}"\n{SPACE}'))
+    with pytest.raises(InputError, match=f"storage = '{storage}'") as refusal:
+        Tuner(plan, tmp_path / "found")
     assert "\n" not in str(refusal.value)
 
 
