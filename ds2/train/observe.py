@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from ds2.ctc import ctc_loss
 from ds2.data.dataset import Batch
 from ds2.decoder import greedy
-from ds2.files import make_folder, whole_file
+from ds2.errors import InputError
+from ds2.files import make_folder, numbered_lines, whole_file
 from ds2.model.acoustic import AcousticModel
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import RunningStatistics
@@ -23,13 +24,36 @@ from ds2.train.checkpoint import save_checkpoint
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced
 
-Epoch = dict[str, Any]  # one epoch's figures: epoch, step, loss, dev_loss, wer, cer, ...
+FIGURES = {"epoch", "loss", "dev_loss", "wer", "cer", "learning_rate", "seconds", "utterances_per_second"}
+
+Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped
 
 
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
     """One JSON line an epoch, all of them, whole: a resumed run leaves no epoch out and none twice."""
     with whole_file(path) as partial:
         partial.write_text("".join(json.dumps(epoch) + "\n" for epoch in history), encoding="utf-8")
+
+
+def read_metrics(path: Path) -> list[Epoch]:
+    """The epochs of a metrics.jsonl; a last line that was cut, as by a copy of a run that goes on, is left out.
+
+    Raises:
+        InputError: another line holds no epoch.
+    """
+    lines = list(numbered_lines(path))
+    history = []
+    for number, line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+            if number == lines[-1][0]:
+                break
+        if not (isinstance(record, dict) and record.keys() >= FIGURES):
+            raise InputError(f"{path}:{number}: no epoch's figures; take the line out")
+        history.append(record)
+    return history
 
 
 def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:

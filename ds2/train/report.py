@@ -1,7 +1,6 @@
 """`ds2 report`: what became of a training run, as one HTML file that needs nothing else."""
 
 import html
-import json
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
 from ds2.train import charts
 from ds2.train.checkpoint import load_checkpoint
+from ds2.train.observe import read_metrics
 
 WORST = 15  # utterances listed
 AT_A_TIME = 16  # utterances decoded
@@ -35,9 +35,9 @@ def write_report(run: Path, output: Path) -> None:
     Raises:
         InputError: the folder holds no finished epoch.
     """
-    if not (run / "metrics.jsonl").exists():
-        raise InputError(f"{run}: no metrics.jsonl, no epoch of a training has ended there")
-    history = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    history = read_metrics(run / "metrics.jsonl") if (run / "metrics.jsonl").exists() else []
+    if not history:
+        raise InputError(f"{run}: no metrics.jsonl with figures, no epoch of a training has ended there")
     saved = load_checkpoint(run / "checkpoint.pt")
     config = saved["fingerprint"]
     bundle = Bundle.load(run / "best.safetensors")

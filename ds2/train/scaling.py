@@ -11,7 +11,8 @@ from typing import Any
 
 from ds2.errors import InputError
 from ds2.files import make_folder, whole_file
-from ds2.train.timeline import Span, draw_timeline, shares
+from ds2.train.observe import read_metrics
+from ds2.train.timeline import SKIPPED, Span, draw_timeline, shares
 
 PROFILED = 6  # minibatches in a time line
 HEADER = (
@@ -77,9 +78,23 @@ def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequen
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if subprocess.run([*command, "--device", device, *options], env=environment).returncode != 0:
         raise InputError(f"{folder}: training with {ranks} ranks, {strategy}, failed; see above")
-    history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return read_run(folder, strategy, ranks)
+
+
+def read_run(folder: Path, strategy: str, ranks: int) -> Run:
+    """A finished training.
+
+    Raises:
+        InputError: it was too short for a time line.
+    """
+    history = read_metrics(folder / "metrics.jsonl")
     files = [folder / f"timeline.rank{rank}.json" for rank in range(ranks)]
-    return Run(strategy, ranks, history, [json.loads(file.read_text()) for file in files if file.exists()])
+    timeline = [json.loads(file.read_text()) for file in files if file.exists()]
+    if not any(kind == "update" for recorded in timeline for kind, _, _ in recorded):
+        raise InputError(
+            f"{folder}: no time line, for an epoch has fewer than {SKIPPED + 2} minibatches; lower batch_size"
+        )
+    return Run(strategy, ranks, history, timeline)
 
 
 def table(runs: Sequence[Run], target: float | None = None) -> str:

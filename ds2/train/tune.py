@@ -7,7 +7,6 @@ All is kept in a database: a study that was killed goes on, and so does the trai
 
 import contextlib
 import ctypes
-import json
 import os
 import queue
 import signal
@@ -24,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ds2.errors import InputError
 from ds2.files import make_folder
 from ds2.progress import Progress
+from ds2.train.observe import read_metrics
 from ds2.train.study import Study, settings
 
 POLL = 0.5  # seconds between two looks at a trial
@@ -170,10 +170,8 @@ def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    except FileNotFoundError:
-        return []
+    path = folder / "metrics.jsonl"
+    return read_metrics(path) if path.exists() else []
 
 
 def _die_with_parent() -> None:

@@ -15,9 +15,9 @@ from ds2.data.augment import AugmentConfig
 from ds2.errors import InputError
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
-from ds2.train.observe import PERCENTILES, observe, percentiles
+from ds2.train.observe import FIGURES, PERCENTILES, observe, percentiles, read_metrics, write_metrics
 from ds2.train.report import write_report
-from ds2.train.scaling import Run, write_results
+from ds2.train.scaling import Run, read_run, write_results
 from ds2.train.trainer import Trainer
 
 
@@ -99,6 +99,31 @@ def test_the_report_needs_nothing_else_and_says_what_is_missing(run: Path) -> No
     assert 'src="http' not in text
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
         write_report(run / "observed", run / "report.html")
+
+
+def test_a_cut_last_line_is_left_out_and_a_broken_one_named(tmp_path: Path) -> None:
+    path, epochs = tmp_path / "metrics.jsonl", [dict.fromkeys(FIGURES, number) for number in (1, 2)]
+    write_metrics(path, epochs)
+    whole = path.read_text()
+    path.write_text(whole[:-5])
+    assert read_metrics(path) == epochs[:1]
+    for garbage in ("{broken", "3", "{}"):
+        path.write_text(f"{garbage}\n{whole}")
+        with pytest.raises(InputError, match=r"metrics\.jsonl:1: no epoch's figures"):
+            write_report(tmp_path, tmp_path / "report.html")
+    path.write_text(whole[:5])
+    with pytest.raises(InputError, match="no epoch of a training has ended"):
+        write_report(tmp_path, tmp_path / "report.html")
+
+
+def test_a_training_too_short_for_a_time_line_is_told(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    manifest = spoken_digits(3)
+    config = TrainConfig(DataConfig((manifest,), manifest, workers=0), TINY, epochs=1, profile=6, observe=0)
+    for batch_size in (1, 3):
+        run = tmp_path / f"run{batch_size}"
+        Trainer(dataclasses.replace(config, batch_size=batch_size), run).run()
+        with pytest.raises(InputError, match=f"{run}: no time line.*lower batch_size"):
+            read_run(run, "synchronous", 1)
 
 
 def test_profiled_minibatches_become_a_time_line(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
