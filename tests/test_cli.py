@@ -401,6 +401,22 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
     assert sorted(path.name for path in small_disk.iterdir()) == ["checkpoint.pt", "large.bin"]
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("find-rate train.toml --output x", "--batches 0"),
+        ("find-rate train.toml --output x", "--batches 3"),
+        ("bench-train train.toml --output x", "--ranks 0"),
+        ("data validate train.jsonl", "--frame-seconds 0.0"),
+        ("data validate train.jsonl", "--frame-seconds nan"),
+        ("bench-serve test.jsonl", "--url foo"),
+        ("bench-serve test.jsonl", "--url ws://localhost:port"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(run: Callable[..., Outcome], command: str, option: str) -> None:
+    assert_refused(run(*command.split(), *option.split()), option)
+
+
 def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: Path) -> None:
     paths = [str(write_noise(tmp_path / f"{number}.wav", seed=number)) for number in range(3)]
     command = [sys.executable, "-m", "ds2.cli", "transcribe", *paths, "--model", str(tiny_bundle)]

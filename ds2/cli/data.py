@@ -42,6 +42,8 @@ def validate(
 
     if not manifests:
         raise InputError("data validate: name at least one manifest")
+    if not frame_seconds > 0:
+        raise InputError(f"--frame-seconds {frame_seconds}: must be above 0")
     if clean is not None and len({path.name for path in manifests}) < len(manifests):
         raise InputError(f"--clean {clean}: two manifests have the same name, one would overwrite the other; rename it")
     refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])

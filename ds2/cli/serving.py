@@ -68,9 +68,16 @@ def bench_serve(
     import asyncio
     import json
 
+    from websockets.exceptions import InvalidURI
+    from websockets.uri import parse_uri
+
     from ds2.files import make_folder, whole_file
     from ds2.serve.load import apply_load, read_recordings, table
 
+    try:
+        parse_uri(url)
+    except (InvalidURI, ValueError) as error:
+        raise InputError(f"--url {url}: expected a server's address such as ws://127.0.0.1:2700") from error
     if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
         raise InputError(f"--streams {streams}: expected numbers from 1 on, such as 10,20,30")
     if output is not None:

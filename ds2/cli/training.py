@@ -1,11 +1,12 @@
 """ds2 train, average, bench-train: how one gets a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
 
+from ds2.errors import InputError
 from ds2.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
@@ -45,7 +46,7 @@ def train(
 def bench_train(
     config: Positional[Path],
     output: Path,
-    strategies: tuple[str, ...] = ("synchronous", "mixed", "asynchronous"),
+    strategies: tuple[Literal["synchronous", "mixed", "asynchronous"], ...] = ("synchronous", "mixed", "asynchronous"),
     ranks: tuple[int, ...] = (1, 2),
     target_loss: float | None = None,
     set_: Settings = (),
@@ -68,6 +69,8 @@ def bench_train(
     from ds2.train.scaling import bench, write_results
 
     need("matplotlib")
+    if min(ranks, default=1) < 1:
+        raise InputError(f"--ranks {min(ranks)}: must be at least 1")
     runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_results(output, runs, target_loss))
     return 0
@@ -93,11 +96,13 @@ def find_rate(
     from ds2.files import make_folder
     from ds2.recognizer import choose_device
     from ds2.train.config import TrainConfig
-    from ds2.train.rate_finder import draw_rates
+    from ds2.train.rate_finder import FEWEST, draw_rates
     from ds2.train.rate_finder import find_rate as find
     from ds2.train.trainer import Trainer
 
     need("matplotlib")
+    if batches < FEWEST:
+        raise InputError(f"--batches {batches}: must be at least {FEWEST}")
     make_folder(output)
     with tempfile.TemporaryDirectory() as folder:
         test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)

@@ -12,6 +12,7 @@ from ds2.train.corpus import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
 
 LOWEST, HIGHEST = 1e-6, 1.0
+FEWEST = 20  # minibatches: fewer rates than three in a decade tell nothing
 SMOOTHING = 0.9
 RUNAWAY = 2.0  # times the lowest smoothed loss
 MARGIN = 10.0  # the suggestion is that much below the rate at which the loss is lowest
