@@ -177,11 +177,14 @@ class Trainer:
     def _finish_epoch(self) -> None:
         """Validates, keeps the model if it is the best, writes the record; then the next epoch may begin."""
         self.strategy.settle()
+        state = self._joint_state()
+        if len(state.skipped) >= self.corpus.sampler.heard(state.epoch):
+            first = state.skipped[0] if state.skipped else "sampling.epoch_hours is less than an utterance"
+            raise InputError(f"epoch {state.epoch + 1}: it has no utterance that can be trained on; {first}")
         judged = self.strategy.updater.judged
         validation = validate(judged, self.corpus.tokenizer, self.corpus.held_out(), self.ranks)
         if math.isnan(validation["wer"]):
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
-        state = self._joint_state()
         record = state.record(validation, self.strategy.updater.rate)
         state.history.append(record)
         standing = (record["wer"], record["dev_loss"])

@@ -18,6 +18,7 @@ from conftest import TINY
 from ds2.bundle import Bundle
 from ds2.config import load_config
 from ds2.data.augment import AugmentConfig
+from ds2.data.sampling import SamplingConfig
 from ds2.errors import InputError
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
@@ -139,6 +140,18 @@ def test_unreadable_and_impossible_utterances_are_listed_and_training_goes_on(
     assert "gone.wav" in skipped
     assert f"{manifest}:3: 200 characters" in skipped
     assert weights(tmp_path / "run")["output.weight"].isfinite().all()
+
+
+def test_an_epoch_of_which_nothing_can_be_trained_on_ends_the_run(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Transcripts too long for their frames, and a file that is gone."""
+    manifest = spoken_digits(4)
+    rows = [{**json.loads(line), "text": "zero " * 40} for line in manifest.read_text().splitlines()]
+    rows[1]["audio_filepath"] = "gone.wav"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"epoch 1: it has no utterance that can be trained on; .*gone\.wav"):
+        Trainer(configuration(manifest), tmp_path / "run").run()
+    with pytest.raises(InputError, match=r"epoch 1: .*sampling\.epoch_hours"):
+        Trainer(configuration(manifest, sampling=SamplingConfig(epoch_hours=1e-6)), tmp_path / "short").run()
 
 
 @pytest.mark.parametrize("power", ["utterance", "adaptive"])
