@@ -128,8 +128,9 @@ class Corpus:
 
 
 def _leave_ending_to_the_parent(worker: int) -> None:
-    """SIGTERM to all processes of a job: the trainer still needs its batches until the checkpoint is written."""
+    """Signals to all processes of a job: the trainer still needs its batches until the checkpoint is written."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

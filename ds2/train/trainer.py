@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -84,7 +85,7 @@ class Trainer:
         if resuming:
             self._resume()
         self.saved_at = time.monotonic()
-        self.stopping = False
+        self.stopping = 0  # the signal that asks for an end
 
     @property
     def checkpoint(self) -> Path:
@@ -98,11 +99,11 @@ class Trainer:
         """Trains to the last epoch and returns the bundle of the epoch with the best dev WER.
 
         Raises:
-            SystemExit: SIGTERM came; the checkpoint is written.
+            SystemExit: SIGTERM or SIGINT came; the checkpoint is written.
         """
         with (
             ending_workers(self.corpus.training()) as loader,
-            self._heeding_sigterm(),
+            self._heeding_signals(),
             profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled,
         ):
             while not self._finished():
@@ -142,7 +143,7 @@ class Trainer:
         state, config = self.state, self.config
         with record_function("ds2: waiting"):
             agreement = self.strategy.agree(
-                sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.stopping
+                sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.stopping > 0
             )
         for number, batch in enumerate(minibatch):
             state.skipped += batch.skipped
@@ -158,7 +159,9 @@ class Trainer:
         if agreement.save or agreement.stop or state.batch % config.checkpoint_every == 0:
             self._save_checkpoint()
         if agreement.stop:
-            raise SystemExit(128 + signal.SIGTERM)
+            if self.ranks.first:
+                print(f"ds2: stopped in epoch {state.epoch + 1}; the same command goes on from here", file=sys.stderr)
+            raise SystemExit(128 + (self.stopping or signal.SIGTERM))  # or: another rank was told
 
     def _train_piece(self, batch: Batch, number: int, utterances: float) -> None:
         state, config = self.state, self.config
@@ -260,20 +263,25 @@ class Trainer:
             print(f"resuming at epoch {self.state.epoch + 1}, batch {self.state.batch}", flush=True)
 
     @contextlib.contextmanager
-    def _heeding_sigterm(self) -> Iterator[None]:
-        """SIGTERM, a cluster's word for "make room", ends the run behind a checkpoint that is written at once."""
+    def _heeding_signals(self) -> Iterator[None]:
+        """SIGTERM, a cluster's word for "make room", ends the run behind a checkpoint that is written at once.
 
-        def stop(*_: object) -> None:
-            self.stopping = True
+        So does Ctrl-C; the second one ends it without.
+        """
+
+        def stop(number: int, _: object) -> None:
+            self.stopping = number
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, stop)
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def minibatches(loader: Loader, pieces: int) -> Iterator[list[Batch]]:

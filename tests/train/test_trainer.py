@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -92,7 +93,15 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
     assert_same_weights(tmp_path / "whole", tmp_path / "pieces")
 
 
-def test_kill_9_and_the_same_command_end_in_the_same_weights(spoken_digits: Manifests, tmp_path: Path) -> None:
+Command = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def command(spoken_digits: Manifests, tmp_path: Path) -> Command:
+    """command(folder): `ds2 train` of three epochs into a folder, with a worker, in a process group of its own.
+
+    What it has to say on standard error is in folder.log.
+    """
     manifest = spoken_digits(20)
     toml = tmp_path / "train.toml"
     toml.write_text(
@@ -102,21 +111,59 @@ def test_kill_9_and_the_same_command_end_in_the_same_weights(spoken_digits: Mani
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
-    def command(folder: str) -> subprocess.Popen[bytes]:
+    def start(folder: str) -> "subprocess.Popen[bytes]":
         arguments = [sys.executable, "-m", "ds2.cli", "train", str(toml), "--output", str(tmp_path / folder)]
-        return subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+        with (tmp_path / f"{folder}.log").open("w") as log:
+            return subprocess.Popen(
+                arguments, env=environment, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
+            )
 
+    return start
+
+
+def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    while not (folder / "checkpoint.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+
+
+def test_kill_9_and_the_same_command_end_in_the_same_weights(command: Command, tmp_path: Path) -> None:
     assert command("whole").wait(120) == 0
     killed = command("killed")
-    while not (tmp_path / "killed" / "checkpoint.pt").exists():
-        assert killed.poll() is None
-        time.sleep(0.005)
+    wait_for_checkpoint(tmp_path / "killed", killed)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     progress = load_checkpoint(tmp_path / "killed" / "checkpoint.pt")["state"]
     assert progress["epoch"] < 3
     assert command("killed").wait(120) == 0
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(command: Command, tmp_path: Path) -> None:
+    """SIGINT to trainer and worker, as a terminal sends it, behind the first of the checkpoints every 2 minibatches."""
+    stopped = command("stopped")
+    wait_for_checkpoint(tmp_path / "stopped", stopped)
+    os.killpg(stopped.pid, signal.SIGINT)
+    assert stopped.wait(120) == 130
+    errors = (tmp_path / "stopped.log").read_text()
+    assert re.fullmatch(r"ds2: stopped in epoch \d; the same command goes on from here\n", errors)
+    assert load_checkpoint(tmp_path / "stopped" / "checkpoint.pt")["state"]["epoch"] < 3
+
+
+def test_a_second_ctrl_c_ends_training_at_once(spoken_digits: Manifests, tmp_path: Path) -> None:
+    trainer = Trainer(configuration(spoken_digits(4)), tmp_path / "run")
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        assert trainer.stopping == signal.SIGINT
+        signal.raise_signal(signal.SIGINT)
+
+    trainer._train_minibatch = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_workers_do_not_change_the_result(spoken_digits: Manifests, tmp_path: Path) -> None:
