@@ -71,7 +71,9 @@ class Direction(nn.Module):
         if self.training and self.cell in BY_HAND and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._by_hand(x, weight, bias, start[0])
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
-        output = self._kernel(x, self._first(start), parameters, True, 1, 0.0, self.training, False, True)[0]
+        # a frozen layer is in eval mode, and may lie above one that learns: cuDNN must keep what its gradient needs
+        keep = torch.is_grad_enabled()
+        output = self._kernel(x, self._first(start), parameters, True, 1, 0.0, keep, False, True)[0]
         if self.cell == "rnn" and bool((output > CLIP).any()):
             return self._by_hand(x, weight, bias, start[0])
         return output

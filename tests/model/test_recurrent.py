@@ -237,3 +237,19 @@ def test_a_frozen_direction_takes_no_statistics() -> None:
     layer(torch.randn(2, 5, 4), torch.tensor([5, 3]))
     assert layer.forwards.norm.mean.abs().sum() == 0
     assert layer.backwards.norm.mean.abs().sum() > 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_pass_a_frozen_layer_on_a_gpu(cell: Cell) -> None:
+    """To those that learn below it; cuDNN's kernels must be told, whatever the layer's mode."""
+    torch.manual_seed(0)
+    layer = RecurrentLayer(cell, 5, 4, batch_norm=True, bidirectional=True).eval().requires_grad_(False)
+    lengths, gradients = torch.tensor([6, 3]), []
+    x = torch.randn(2, 6, 5)
+    for device in ("cpu", "cuda"):
+        below = x.to(device).requires_grad_()
+        layer.to(device)(below, lengths.to(device)).square().sum().backward()
+        assert below.grad is not None
+        gradients.append(below.grad.cpu())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-5)
