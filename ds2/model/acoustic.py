@@ -63,8 +63,8 @@ class ModelConfig:
 
     @property
     def frame_seconds(self) -> float:
-        """Seconds of audio per output frame: the hop, in whole samples, times the time strides."""
-        return self.frontend.hop_samples / self.frontend.sample_rate * self.stride
+        """Seconds of audio per output frame: the hop times the time strides."""
+        return self.frontend.hop_seconds * self.stride
 
 
 class Output(NamedTuple):

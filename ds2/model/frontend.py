@@ -35,6 +35,11 @@ class FrontendConfig:
         return round(self.hop * self.sample_rate)
 
     @property
+    def hop_seconds(self) -> float:
+        """The hop, in whole samples."""
+        return self.hop_samples / self.sample_rate
+
+    @property
     def bins(self) -> int:
         """F: linear frequency bins from 0 Hz to half the sample rate (161 at 16 kHz)."""
         return self.window_samples // 2 + 1
@@ -105,7 +110,7 @@ class Frontend(nn.Module):
             (B, T) power, (B, T) float64 sums up to each frame.
         """
         sums = heard.unsqueeze(1) + frames.double().square().mean(2).cumsum(1)
-        prior = PRIOR_SECONDS / self.config.hop
+        prior = PRIOR_SECONDS / self.config.hop_seconds
         number = count.unsqueeze(1) + torch.arange(1, frames.shape[1] + 1, device=frames.device)
         return ((prior * self.prior_power + sums) / (prior + number)).to(frames.dtype), sums
 

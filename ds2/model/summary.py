@@ -30,10 +30,10 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
         if name
     }
     frontend = config.frontend
-    rate, window = 1 / frontend.hop, frontend.window_samples
-    before, after = 0.0, frontend.window
+    rate, window = 1 / frontend.hop_seconds, frontend.window_samples
+    before, after = 0.0, window / frontend.sample_rate
     layers = [Layer("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))]
-    channels, bins, hop = 1, frontend.bins, frontend.hop
+    channels, bins, hop = 1, frontend.bins, frontend.hop_seconds
     for number, convolution in enumerate(config.convolutions):
         before, after = before + convolution.before * hop, after + convolution.after * hop
         taps = channels * (convolution.kernel[0] or bins) * convolution.kernel[1]
@@ -72,7 +72,8 @@ def latency(config: ModelConfig) -> float | None:
     for convolution in config.convolutions:
         frames += convolution.after * stride
         stride *= convolution.stride[1]
-    return config.frontend.window + config.frontend.hop * (frames + config.lookahead * stride)
+    window = config.frontend.window_samples / config.frontend.sample_rate
+    return window + config.frontend.hop_seconds * (frames + config.lookahead * stride)
 
 
 def _context(before: float, after: float) -> str:

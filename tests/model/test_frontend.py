@@ -97,3 +97,12 @@ def test_noise_in_bins_that_training_never_filled_stays_small() -> None:
 
 def test_valid_mask_by_hand() -> None:
     assert valid_mask(torch.tensor([0, 2]), 3).tolist() == [[False] * 3, [True, True, False]]
+
+
+def test_the_training_sets_power_counts_for_a_second_at_any_rate() -> None:
+    """At 11,025 Hz the hop is 110 samples, not 110.25: a second has 100.2 frames."""
+    frontend = Frontend(FrontendConfig(11025, power="adaptive"))
+    silence = torch.zeros(1, 1, frontend.config.window_samples)
+    power, _ = frontend.adaptive_power(silence, torch.zeros(1, dtype=torch.float64), torch.zeros(1))
+    frames = 11025 / 110
+    assert float(power) == pytest.approx(float(frontend.prior_power) * frames / (frames + 1), rel=1e-6)

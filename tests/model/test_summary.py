@@ -68,3 +68,15 @@ def test_operations_are_those_that_torch_counts() -> None:
 def test_latency_is_known_for_models_that_stream_alone() -> None:
     assert latency(ModelConfig.preset("ds2-deploy")) == pytest.approx(0.55)
     assert latency(ModelConfig.preset("ds2-small")) is None
+
+
+def test_latency_and_costs_count_samples_not_milliseconds() -> None:
+    """At 11,025 Hz: a window of 220 samples, and behind it 5 + 3 frames of 110."""
+    config = ModelConfig(
+        FrontendConfig(11025, power="adaptive"),
+        (ConvolutionConfig(4, (11, 11), (2, 1)),),
+        bidirectional=False,
+        lookahead=3,
+    )
+    assert latency(config) == pytest.approx((220 + 8 * 110) / 11025, rel=1e-9)
+    assert summarize(config, 5)[1].operations == pytest.approx(11025 / 110 * 2 * 11 * 11 * 4 * 56, rel=1e-9)
