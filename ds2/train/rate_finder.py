@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data.dataset import Batch
+from ds2.errors import InputError
 from ds2.files import whole_file
 from ds2.train.corpus import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
@@ -28,7 +29,11 @@ class RateTest:
 
 
 def find_rate(trainer: Trainer, batches: int) -> RateTest:
-    """Trains `batches` minibatches of random lengths at rates from `LOWEST` to `HIGHEST`; the model is spoilt by it."""
+    """Trains `batches` minibatches of random lengths at rates from `LOWEST` to `HIGHEST`; the model is spoilt by it.
+
+    Raises:
+        InputError: nothing of them can be read.
+    """
     trainer.model.train()
     trainer.strategy.begin_epoch()
     rates: list[float] = []
@@ -36,6 +41,8 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
     mean = 0.0
     with ending_workers(trainer.corpus.training()) as loader:
         for minibatch in itertools.islice(endless(trainer, loader), batches):
+            if not any(batch.utterances for batch in minibatch):
+                continue  # nothing of it can be read
             rate = LOWEST * (HIGHEST / LOWEST) ** (len(rates) / max(1, batches - 1))
             loss = loss_at(trainer, minibatch, rate)
             mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
@@ -43,6 +50,8 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
             losses.append(mean / (1 - SMOOTHING ** len(rates)))
             if not losses[-1] < RUNAWAY * min(losses):
                 break
+    if not rates:
+        raise InputError(f"{trainer.config.data.train[0]}: none of the utterances tried can be read")
     finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
     return RateTest(rates, losses, rates[finite.index(min(finite))] / MARGIN)
 
@@ -55,10 +64,8 @@ def endless(trainer: Trainer, loader: Loader) -> Iterator[list[Batch]]:
 
 
 def loss_at(trainer: Trainer, minibatch: list[Batch], rate: float) -> float:
-    """Mean loss of a minibatch, upon which the weights are updated at the rate; 0 where nothing of it can be read."""
+    """Mean loss of a minibatch, upon which the weights are updated at the rate."""
     utterances = sum(len(batch.utterances) for batch in minibatch)
-    if not utterances:
-        return 0.0
     updater, total = trainer.strategy.updater, 0.0
     for number, batch in enumerate(minibatch):
         losses, _ = trainer.strategy.backward(batch, (trainer.config.seed, 0, number), utterances, True)
