@@ -13,7 +13,6 @@ import itertools
 import math
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +37,7 @@ from ds2.train.objective import Objective
 from ds2.train.observe import draw_curves, observe, write_histograms
 from ds2.train.ranks import Ranks
 from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
+from ds2.train.signals import Signals
 from ds2.train.strategies import Mixed, Strategy, Synchronous
 from ds2.train.timeline import profiling
 from ds2.train.transfer import fit_weights, freeze, same_frontend
@@ -85,7 +85,7 @@ class Trainer:
         if resuming:
             self._resume()
         self.saved_at = time.monotonic()
-        self.stopping = 0  # the signal that asks for an end
+        self.signals = Signals()
 
     @property
     def checkpoint(self) -> Path:
@@ -103,7 +103,7 @@ class Trainer:
         """
         with (
             ending_workers(self.corpus.training()) as loader,
-            self._heeding_signals(),
+            self.signals.heeded(),
             profiling(self.folder, self.config, self.corpus, self.ranks) as self.profiled,
         ):
             while not self._finished():
@@ -143,7 +143,7 @@ class Trainer:
         state, config = self.state, self.config
         with record_function("ds2: waiting"):
             agreement = self.strategy.agree(
-                sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.stopping > 0
+                sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.signals.heard > 0
             )
         for number, batch in enumerate(minibatch):
             state.skipped += batch.skipped
@@ -161,7 +161,7 @@ class Trainer:
         if agreement.stop:
             if self.ranks.first:
                 print(f"ds2: stopped in epoch {state.epoch + 1}; the same command goes on from here", file=sys.stderr)
-            raise SystemExit(128 + (self.stopping or signal.SIGTERM))  # or: another rank was told
+            raise SystemExit(128 + (self.signals.heard or signal.SIGTERM))  # or: another rank was told
 
     def _train_piece(self, batch: Batch, number: int, utterances: float) -> None:
         state, config = self.state, self.config
@@ -261,27 +261,6 @@ class Trainer:
             restore_random_state(saved["random"][self.ranks.number])
         if self.ranks.first:
             print(f"resuming at epoch {self.state.epoch + 1}, batch {self.state.batch}", flush=True)
-
-    @contextlib.contextmanager
-    def _heeding_signals(self) -> Iterator[None]:
-        """SIGTERM, a cluster's word for "make room", ends the run behind a checkpoint that is written at once.
-
-        So does Ctrl-C; the second one ends it without.
-        """
-
-        def stop(number: int, _: object) -> None:
-            self.stopping = number
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def minibatches(loader: Loader, pieces: int) -> Iterator[list[Batch]]:

@@ -156,7 +156,7 @@ def test_a_second_ctrl_c_ends_training_at_once(spoken_digits: Manifests, tmp_pat
 
     def interrupted(_: object) -> None:
         signal.raise_signal(signal.SIGINT)
-        assert trainer.stopping == signal.SIGINT
+        assert trainer.signals.heard == signal.SIGINT
         signal.raise_signal(signal.SIGINT)
 
     trainer._train_minibatch = interrupted  # type: ignore[method-assign]
