@@ -1,16 +1,17 @@
 """Prefix beam search with a word 3-gram: ours, flashlight-text and pyctcdecode in turn, on the same posteriors.
 
-    pip install --no-deps flashlight-text pyctcdecode pygtrie; python benchmarks/decoder.py [--threads 1]
+    pip install --no-deps flashlight-text pyctcdecode pygtrie; python benchmarks/decoder.py
 
 Text and language model come from Python's own reference manual, which every machine has: nine of ten sentences estimate
-the model, the others are spoken. Posteriors are simulated, noisy, 8.5 s at 50 frames a second; the second table is of
-6,000 symbols with a model over tokens, pruned and not.
+the model, the others are spoken. Posteriors are simulated, noisy, 8.5 s at 50 frames a second. The first table is of
+one utterance after the other on one thread, the second of all in one call; then live streams, and 6,000 symbols with a
+model over tokens, pruned and not.
 """
 
-import argparse
 import functools
 import gc
 import math
+import multiprocessing
 import pydoc_data.topics
 import random
 import re
@@ -49,10 +50,7 @@ Decode = Callable[[Tensor], str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     sentences = manual()
     random.Random(0).shuffle(sentences)
     others, training = sentences[: len(sentences) // 10], sentences[len(sentences) // 10 :]
@@ -75,6 +73,7 @@ def main() -> None:
                     print(f"| {beam} | {name} | not installed: {error} | |")
                     continue
                 report(f"| {beam} | {name}", decode, spoken, held_out)
+        together(path, words, rows)
         live(path, words)
     many_symbols()
 
@@ -131,11 +130,15 @@ def ours(path: Path, words: list[str], beam: int, **settings: Any) -> Decode:
     return decode
 
 
-def pyctc(path: Path, words: list[str], beam: int) -> Decode:
+def pyctc_search(path: Path, words: list[str]) -> Any:
     from pyctcdecode import build_ctcdecoder
 
     known = [word for word in words if not word.startswith("<")]
-    search = build_ctcdecoder(ALPHABET, str(path), unigrams=known, alpha=LM_WEIGHT, beta=WORD_BONUS)
+    return build_ctcdecoder(ALPHABET, str(path), unigrams=known, alpha=LM_WEIGHT, beta=WORD_BONUS)
+
+
+def pyctc(path: Path, words: list[str], beam: int) -> Decode:
+    search = pyctc_search(path, words)
     return lambda rows: search.decode(rows.numpy(), beam_width=beam)
 
 
@@ -179,9 +182,34 @@ MAKERS: dict[str, Callable[[Path, list[str], int], Decode]] = {
     "ds2": ours,
     "ds2, score_threshold 10": functools.partial(ours, score_threshold=10.0),
     "ds2, no other words": functools.partial(ours, closed=True),
+    "ds2, no other words, score_threshold 12": functools.partial(ours, closed=True, score_threshold=12.0),
     "pyctcdecode": pyctc,
     "flashlight-text, no other words": flashlight,
 }
+
+
+def together(path: Path, words: list[str], rows: Tensor) -> None:
+    """All utterances in one call at beam 100: our threads, pyctcdecode's processes."""
+    search, lengths = decoder(path, words, 100), torch.full((len(rows),), FRAMES)
+    print("\n| threads or processes | decoder | utterances a second |\n|---|---|---|")
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        rate(f"| {count} | ds2", lambda: search(rows, lengths), len(rows))
+        torch.set_num_threads(1)
+        try:
+            peer = pyctc_search(path, words)
+        except ImportError:
+            continue
+        with multiprocessing.get_context("fork").Pool(count) as pool:
+            decode_all = functools.partial(peer.decode_batch, pool, list(rows.numpy()), 100)
+            rate(f"| {count} | pyctcdecode", decode_all, len(rows))
+
+
+def rate(title: str, decode_all: Callable[[], object], utterances: int) -> None:
+    decode_all()
+    began = time.perf_counter()
+    decode_all()
+    print(f"{title} | {utterances / (time.perf_counter() - began):.0f} |", flush=True)
 
 
 def live(path: Path, words: list[str]) -> None:
