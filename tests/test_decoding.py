@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
+from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
@@ -69,6 +70,16 @@ def test_a_model_over_tokens_leaves_out_the_space() -> None:
 
 def test_words_of_single_letters_beside_longer_ones_are_words() -> None:
     assert not is_over_tokens(model("a ab"), TOKENIZER)
+
+
+def test_a_quantized_model_is_bundled_and_searched_with(tiny_bundle: Path, tmp_path: Path) -> None:
+    lm = model("a", "b", "b", "b", "b", "b", "cc").quantized()
+    with_decoder(Bundle.load(tiny_bundle), BeamConfig(), lm).save(tmp_path / "bundle")
+    found = bundled_model(Bundle.load(tmp_path / "bundle"))
+    assert found is not None
+    assert [array.dtype for array in found.arrays] == [array.dtype for array in lm.arrays]
+    beam = search(TOKENIZER, BeamConfig(lm_weight=1.0, word_bonus=0.5), found)
+    assert best(beam) == best(BatchedDecoder(*beam.problem)) == "b"
 
 
 def test_hot_words_are_heard_more_readily() -> None:

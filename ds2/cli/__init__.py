@@ -35,7 +35,12 @@ COMMANDS: dict[str, Callable[..., int]] = {
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {  # ds2 GROUP COMMAND
     "lm": (
         "N-gram language models.",
-        {"build": language_model.build, "score": language_model.score, "info": language_model.info},
+        {
+            "build": language_model.build,
+            "compile": language_model.compile,
+            "score": language_model.score,
+            "info": language_model.info,
+        },
     ),
     "data": (
         "Corpora: manifests, layouts of others, noise, shards.",

@@ -1,4 +1,4 @@
-"""ds2 lm build, score, info; ds2 tune-decoder."""
+"""ds2 lm build, compile, score, info; ds2 tune-decoder."""
 
 import sys
 from pathlib import Path
@@ -47,6 +47,32 @@ def build(
         raise InputError("lm build: name at least one text file")
     check_writable(output)
     print(describe(build_model(list(corpus), output, config, characters), output))
+    return 0
+
+
+def compile(
+    model: Positional[Path], output: Annotated[Path, tyro.conf.arg(aliases=["-o"])], quantize: bool = False
+) -> int:
+    """Bring a model into the compiled form, which loads at once.
+
+    Example: ds2 lm compile lm.arpa.gz -o lm.compiled --quantize
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form.
+        output: The file to write.
+        quantize: In two thirds of the room; log-probabilities are rounded to 1/1024, none is below -32.
+    """
+    from ds2.decoder.ngram import NGram
+    from ds2.files import check_writable
+    from ds2.lm import ARPA_NAMES, describe
+
+    if output.name.endswith(ARPA_NAMES):
+        raise InputError(f"--output {output}: the compiled form is no ARPA; name it otherwise")
+    check_writable(output)
+    compiled = NGram.load(model)
+    compiled = compiled.quantized() if quantize else compiled
+    compiled.save(output)
+    print(describe(compiled, output))
     return 0
 
 

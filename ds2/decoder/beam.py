@@ -99,7 +99,7 @@ class BeamDecoder:
         arrays, boosts, space, most = NO_LEXICON, np.zeros(0), -1, max(0.0, word_bonus)
         if lexicon is not None:
             boosts, space = lexicon.boosts, lexicon.space
-            gains = boosts if lm is None else boosts + config.lm_weight * lm.arrays[2][numbers]
+            gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
             ahead = _look_ahead(lexicon.arrays, gains)
             arrays, most = (*lexicon.arrays, ahead), max(0.0, ahead.max())
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
@@ -109,7 +109,7 @@ class BeamDecoder:
             config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown, letter,
             skip, most, at_end,
         ])  # fmt: skip
-        self._tables = kernels.Tables(whole, real, lm.arrays if lm is not None else NO_LM, arrays, boosts, numbers)
+        self._tables = kernels.Tables(whole, real, lm.automaton if lm is not None else NO_LM, arrays, boosts, numbers)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
@@ -207,7 +207,7 @@ class BeamDecoder:
 
 NO_LM = (
     np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
-    np.zeros(1, np.float32), np.zeros(1, np.int32),
+    np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
 )  # fmt: skip
 NO_LEXICON = (
     np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32), np.zeros(1)

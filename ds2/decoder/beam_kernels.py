@@ -12,7 +12,7 @@ extension that is an entry itself is added to it. The best are selected by a thr
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
     Attributes:
         whole, real: settings, in the order of the constants above; MOST is what one label can gain at most, and
             MOST_AT_END what the end of a word can, beyond what was hoped for at its beginning.
-        lm: arrays of an NGram.
+        lm: automaton of an NGram.
         lexicon: arrays of a Lexicon, and what (N,) the best single word below each node gains, which a beginning of a
             word is given in advance.
         boosts: (words,) of the lexicon.
@@ -62,7 +62,7 @@ class Tables(NamedTuple):
 
     whole: np.ndarray
     real: np.ndarray
-    lm: tuple[np.ndarray, ...]
+    lm: tuple[Any, ...]
     lexicon: tuple[np.ndarray, ...]
     boosts: np.ndarray
     numbers: np.ndarray

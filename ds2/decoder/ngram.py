@@ -8,7 +8,8 @@ A state is a context, a node of a trie of words; its arcs are the words seen beh
                     v                v               look again from the shorter context; the root knows every word
                   root             [cat]
 
-Log-probabilities are natural logarithms. The file is one safetensors file, mapped into memory, not read.
+Log-probabilities are natural logarithms, or, quantised, whole steps of them. The file is one safetensors file, mapped
+into memory, not read.
 """
 
 import json
@@ -16,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -27,6 +29,7 @@ BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
 WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
 FORMAT = "ds2-ngram-1"
+STEP = 1 / 1024  # nats, of a quantised log-probability: 16 bits reach to -32
 ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
 
 compiled = njit(nogil=True, cache=True)
@@ -59,6 +62,7 @@ class NGram:
     Attributes:
         words: in the order of their numbers, <unk> first.
         arrays: first (S + 1,), words (A,), log_probs (A,), next (A,), backoffs (S,), shorter (S,) of S states, A arcs.
+        unit: of log_probs and backoffs, in nats.
         order: of the longest n-gram.
     """
 
@@ -66,6 +70,7 @@ class NGram:
         self.words = tuple(words)
         self.index = {word: number for number, word in enumerate(self.words)}
         self.arrays = arrays
+        self.unit = STEP if arrays[2].dtype == np.int16 else 1.0
         self.order = order
 
     @classmethod
@@ -109,12 +114,32 @@ class NGram:
         begin = self.index.get(BEGIN)
         return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
 
+    @property
+    def automaton(self) -> tuple[Any, ...]:
+        """What the kernel `advance` walks: the arrays, and their unit."""
+        return (*self.arrays, self.unit)
+
+    def quantized(self) -> "NGram":
+        """The same model in two thirds of the room: log-probabilities rounded to `STEP`, none below -32 nats."""
+        if self.unit == STEP:
+            return self
+        first, words, log_probs, follow, backoffs, shorter = self.arrays
+        arrays = (
+            first.astype(np.int32 if len(words) < 2**31 else np.int64),
+            words.astype(np.uint16 if len(self.words) <= 2**16 else np.int32),
+            _steps(log_probs),
+            follow,
+            _steps(backoffs),
+            shorter,
+        )
+        return NGram(self.words, arrays, self.order)
+
     def advance(self, state: int, word: str) -> tuple[float, int]:
         """Natural log-probability of a word in a state, <unk>'s if it is not known, and the state behind it."""
         number = self.index.get(word, self.index.get(UNKNOWN, -1))
         if number < 0:
             return -math.inf, ROOT
-        log_prob, state = advance(self.arrays, state, number)
+        log_prob, state = advance(self.automaton, state, number)
         return float(log_prob), int(state)
 
     def score(self, words: Sequence[str], begin: bool = True, end: bool = True) -> float:
@@ -168,7 +193,12 @@ class NGram:
             raise InputError(f"{path}: neither an ARPA file nor a language model of ds2, or cut off") from error
 
 
-TYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32}
+TYPES = {"I64": np.int64, "I32": np.int32, "I16": np.int16, "U16": np.uint16, "F32": np.float32}
+
+
+def _steps(values: np.ndarray) -> np.ndarray:
+    """Nats in whole steps; what 16 bits cannot reach is the nearest that they can."""
+    return np.clip(np.round(values / STEP), -(2**15), 2**15 - 1).astype(np.int16)
 
 
 def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
@@ -210,14 +240,14 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def advance(arrays, state, word):  # type: ignore[no-untyped-def]
+def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    first, words, log_probs, follow, backoffs, shorter = arrays
+    first, words, log_probs, follow, backoffs, shorter, unit = automaton
     weight = 0.0
     while state != ROOT:
         arc = find_arc(words, first[state], first[state + 1], word)
         if arc >= 0:
-            return weight + log_probs[arc], follow[arc]
+            return unit * (weight + log_probs[arc]), follow[arc]
         weight += backoffs[state]
         state = shorter[state]
-    return weight + log_probs[word], follow[word]
+    return unit * (weight + log_probs[word]), follow[word]

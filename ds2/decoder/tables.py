@@ -3,7 +3,7 @@
 Both are automata whose arcs are sorted by (state, label): an arc is found by a search over keys state << 32 | label.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -61,9 +61,10 @@ class LexiconTable(NamedTuple):
         return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
 
 
-def ngram_table(arrays: tuple[np.ndarray, ...], order: int, device: torch.device) -> NGramTable:
+def ngram_table(automaton: tuple[Any, ...], order: int, device: torch.device) -> NGramTable:
+    *arrays, unit = automaton
     first, words, log_probs, follow, backoffs, shorter = (torch.from_numpy(np.array(array)) for array in arrays)
-    table = (_keys(first, words), log_probs.double(), follow.long(), backoffs.double(), shorter.long())
+    table = (_keys(first, words), unit * log_probs.double(), follow.long(), unit * backoffs.double(), shorter.long())
     return NGramTable(order, *(tensor.to(device) for tensor in table))
 
 
@@ -84,5 +85,5 @@ def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _keys(first: Tensor, labels: Tensor) -> Tensor:
-    states = torch.arange(len(first) - 1).repeat_interleave(first.diff())
+    states = torch.arange(len(first) - 1).repeat_interleave(first.long().diff())
     return states << WORD_BITS | labels.long()

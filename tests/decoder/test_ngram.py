@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ds2.decoder.arpa import read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
+from ds2.decoder.ngram import STEP, NGram
 from ds2.errors import InputError
 
 SMALL = """\\data\\
@@ -230,3 +230,21 @@ def test_impossible_corpora_are_refused(sentences: list[list[str]]) -> None:
 def test_impossible_settings_are_refused(change: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         EstimateConfig(**change)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_a_quantized_model_is_within_half_a_step_of_each_of_its_numbers(order: int, tmp_path: Path) -> None:
+    model = NGram.from_levels(*estimate(corpus(), EstimateConfig(order)))
+    model.quantized().save(tmp_path / "lm")
+    loaded = NGram.load(tmp_path / "lm")
+    assert sum(array.nbytes for array in loaded.arrays) < 0.7 * sum(array.nbytes for array in model.arrays)
+    for sentence in [*corpus(20, seed=1), ["w1", "unseen", "w2"], []]:
+        numbers = order * (len(sentence) + 1)  # a log-probability and the back-offs before it, of each word
+        assert loaded.score(sentence) == pytest.approx(model.score(sentence), abs=numbers * STEP / 2)
+    assert loaded.quantized() is loaded
+
+
+def test_quantized_log_probabilities_end_at_what_16_bits_hold() -> None:
+    words, [level] = estimate([["a"]], EstimateConfig(1))
+    level.log_prob[words.index("a")] = -1e9
+    assert NGram.from_levels(words, [level]).quantized().advance(0, "a")[0] == -(2**15) * STEP
