@@ -69,7 +69,9 @@ def test_a_packaged_model_is_not_written_over(dev: Path, lm: Path, capsys: pytes
 def test_references_beyond_the_alphabet_are_told(
     dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dev.write_text(dev.read_text().replace("one", "Ein\u00e9"))
+    rows = [json.loads(line) for line in dev.read_text().splitlines()]
+    rows[0]["text"] += " Ein\u00e9"
+    dev.write_text("\n".join(map(json.dumps, rows)))
     arguments = [str(dev), "--model", "digits"]
     assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
     assert main(["eval", *arguments]) == 0

@@ -8,6 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+# Its functions have the group of all ranks as a default argument: imported once there is one, as by an optimiser, they
+# hold it and its threads beyond its end, and now and again the process aborts at exit.
+import torch.distributed.nn.functional
 from torch import Tensor, nn
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -78,6 +79,23 @@ def test_two_processes_end_in_the_weights_of_one(spoken_digits, launch, tmp_path
         assert one["wer"] == two["wer"]
         assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
     assert "gone.wav" in (tmp_path / "two" / "skipped.txt").read_text()
+
+
+def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
+    """One that did would, now and again, abort a process that has done its work."""
+    script = tmp_path / "join.py"
+    script.write_text(
+        "import pathlib, torch\n"
+        "from ds2.train.ranks import join_ranks\n"
+        "with join_ranks('cpu') as (ranks, _):\n"
+        "    ranks.barrier()\n"
+        "    torch.optim.SGD([torch.zeros(1)])\n"
+        "print(*(path.read_text().strip() for path in pathlib.Path('/proc/self/task').glob('*/comm')))\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "gloo" not in result.stdout
+    assert len(result.stdout.splitlines()) == 2
 
 
 def test_kill_9_of_a_rank_and_torchrun_goes_on_to_the_same_weights(spoken_digits, launch, tmp_path: Path) -> None:
