@@ -21,6 +21,7 @@ GROUND = {
     "cuda",
     "decoder_options",
     "extras",
+    "exponential",
     "",
 }  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor

@@ -24,8 +24,8 @@ import math
 import numpy as np
 from numba import njit
 
-from ds2.ctc.exponential import exponential
 from ds2.ctc.log_space import ctc_log_space
+from ds2.exponential import exponential
 
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12

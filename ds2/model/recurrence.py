@@ -2,17 +2,19 @@
 
 torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which for wide
 layers takes longer than all else. Here it is one product over all time steps, behind the loop. The loops are Python's;
-what they call is large enough for that not to matter.
+what they call, products of matrices and the kernels of gru_kernels.py, is large enough for that not to matter.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from ds2.model.gru_kernels import backward_step, forward_step
 from ds2.model.normalization import CLIP
 
 
@@ -53,25 +55,14 @@ class GRU(torch.autograd.Function):
     def forward(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (H,) c_n -> (T + 1, B, H) h_0 to h_T; and for the
         backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n."""
-        hidden = start.shape[1]
-        states = terms.new_empty(len(terms) + 1, *start.shape)
+        terms, states = terms.contiguous(), terms.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
-        gates, products = torch.empty_like(terms), torch.empty_like(states[1:])
-        weight_rz, weight_n = weight[: 2 * hidden].t(), weight[2 * hidden :].t()
-        before = states[0]
-        for term_rz, term_n, gate_rz, r, z, n, product, after in over_frames(
-            terms[..., : 2 * hidden],
-            terms[..., 2 * hidden :],
-            gates[..., : 2 * hidden],
-            *gates.split(hidden, 2),
-            products,
-            states[1:],
-        ):
-            torch.addmm(term_rz, before, weight_rz, out=gate_rz).sigmoid_()
-            torch.addmm(bias, before, weight_n, out=product)
-            torch.addcmul(term_n, r, product, out=n).tanh_()
-            torch.lerp(n, before, z, out=after)
-            before = after
+        gates, products, recurrent = torch.empty_like(terms), torch.empty_like(states[1:]), torch.empty_like(terms[0])
+        arrays = [flat(tensor) for tensor in (terms, recurrent, bias, gates, products, states)]
+        one, transposed = arrays[0].dtype.type(1), weight.t()
+        for t, before in enumerate(states[:-1].unbind()):
+            torch.mm(before, transposed, out=recurrent)
+            forward_step(t, *start.shape, one, *arrays)
         return states, gates, products
 
     @staticmethod
@@ -83,27 +74,23 @@ class GRU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         weight, states, gates, products = ctx.saved_tensors
-        hidden = weight.shape[1]
-        r, z, n = gates.split(hidden, 2)
-        slope_n = torch.ops.aten.tanh_backward(1 - z, n)  # of the arguments of n and z by h_t, of r by that of n
-        slope_z = torch.ops.aten.sigmoid_backward(states[:-1] - n, z)
-        slope_r = torch.ops.aten.sigmoid_backward(products, r)
-        grad_terms, grad_products = torch.empty_like(gates), torch.empty_like(products)
-        grads_rz = grad_terms[..., : 2 * hidden]
-        weight_rz, weight_n = weight[: 2 * hidden], weight[2 * hidden :]
-        flowing = torch.zeros_like(grad[0])
-        parts = grad[1:], slope_n, slope_z, slope_r, r, z, grads_rz, *grad_terms.split(hidden, 2), grad_products
-        for own, by_n, by_z, by_r, reset, update, now_rz, now_r, now_z, now_n, product in reversed(
-            list(over_frames(*parts))
-        ):
-            flowing.add_(own)
-            torch.mul(flowing, by_n, out=now_n)
-            torch.mul(flowing, by_z, out=now_z)
-            torch.mul(now_n, by_r, out=now_r)
-            torch.mul(now_n, reset, out=product)
-            flowing.mul_(update).addmm_(now_rz, weight_rz).addmm_(product, weight_n)
-        grad_weight = torch.cat([over_time(grads_rz, states), over_time(grad_products, states)])
-        return grad_terms, flowing + grad[0], grad_weight, grad_products.sum((0, 1))
+        flowing, grad_terms, grad_recurrent = (
+            torch.zeros_like(grad[0]),
+            torch.empty_like(gates),
+            torch.empty_like(gates),
+        )
+        arrays = [flat(tensor) for tensor in (grad[1:], gates, products, states, flowing, grad_terms, grad_recurrent)]
+        one = arrays[0].dtype.type(1)
+        for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
+            backward_step(t, *grad.shape[1:], one, *arrays)
+            flowing.addmm_(now, weight)
+        grad_bias = grad_recurrent[..., -grad.shape[2] :].sum((0, 1))
+        return grad_terms, flowing + grad[0], over_time(grad_recurrent, states), grad_bias
+
+
+def flat(tensor: Tensor) -> np.ndarray:
+    """The values of a contiguous tensor, one behind the other."""
+    return np.asarray(tensor.view(-1).numpy())
 
 
 def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:

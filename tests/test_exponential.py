@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from ds2.ctc.exponential import exponential
+from ds2.exponential import exponential
 
 
 @njit

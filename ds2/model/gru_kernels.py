@@ -1,0 +1,86 @@
+"""What a GRU's time step does beside its matrix product, forward and backward, in vector instructions.
+
+torch takes a call for each operator, four and seven of them a step: at the few thousand values of a minibatch's states
+the calls cost more than the values. Arrays are flat: terms, gates and recurrent terms (.., B, 3H) of r, z, n; others
+(.., B, H). Each loop is short, so that the compiler can tell its arrays apart.
+"""
+
+import numpy as np
+from numba import njit
+
+from ds2.exponential import exponential
+
+REORDER = {"reassoc", "contract", "nsz", "arcp"}  # never "nnan" or "ninf": NaN must come through
+
+kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER, _nrt=False)  # type: ignore[call-overload]
+inlined = njit(cache=True, error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)  # type: ignore[call-overload]
+
+
+@inlined
+def sigmoid(x, one):  # type: ignore[no-untyped-def]
+    """`one` is a 1 of the type of x: a literal would make all float64."""
+    power = exponential(-abs(x))
+    share = one / (one + power)
+    return share if x >= 0 else power * share
+
+
+@inlined
+def tanh(x, one):  # type: ignore[no-untyped-def]
+    size = abs(x)
+    power = exponential(-(size + size))
+    result = (one - power) / (one + power)
+    return result if x >= 0 else -result
+
+
+@kernel
+def forward_step(t, batch, hidden, one, terms, recurrent, bias, gates, products, states):  # type: ignore[no-untyped-def]
+    """States h_{t+1} of all utterances, with what the backward pass needs.
+
+    Args:
+        recurrent: (B, 3H) U h_t. bias: (H,) c_n. terms, states: T of input terms, T + 1 of states, filled in up to t.
+        gates, products: r, z, n and U_n h_t + c_n of all time steps, to be filled in.
+    """
+    t, batch, hidden = np.uint64(t), np.uint64(batch), np.uint64(hidden)  # a signed index is tested for its sign
+    for b in range(batch):
+        here = (t * batch + b) * hidden
+        r, own = here + here + here, b * (hidden + hidden + hidden)
+        z, n, own_n, after = r + hidden, r + hidden + hidden, own + hidden + hidden, here + batch * hidden
+        for j in range(hidden + hidden):
+            gates[r + j] = sigmoid(terms[r + j] + recurrent[own + j], one)
+        for j in range(hidden):
+            products[here + j] = recurrent[own_n + j] + bias[j]
+        for j in range(hidden):
+            gates[n + j] = tanh(terms[n + j] + gates[r + j] * products[here + j], one)
+        for j in range(hidden):
+            states[after + j] = gates[n + j] + gates[z + j] * (states[here + j] - gates[n + j])
+
+
+@kernel
+def backward_step(t, batch, hidden, one, grad, gates, products, states, flowing, grad_terms, grad_recurrent):  # type: ignore[no-untyped-def]
+    """Gradients of the terms at t, of the input and of the recurrence, by that of h_{t+1}.
+
+    Args:
+        grad: T of gradients of the states from above. flowing: (B, H) gradient of h_{t+1} by all later states; becomes
+            that of h_t, without what flows through U.
+        grad_terms, grad_recurrent: of all time steps, to be filled in; they differ in n, by the factor r.
+    """
+    t, batch, hidden = np.uint64(t), np.uint64(batch), np.uint64(hidden)
+    for b in range(batch):
+        here, own = (t * batch + b) * hidden, b * hidden
+        r = here + here + here
+        z, n = r + hidden, r + hidden + hidden
+        for j in range(hidden):
+            flowing[own + j] += grad[here + j]
+        for j in range(hidden):
+            grad_terms[n + j] = flowing[own + j] * (one - gates[z + j]) * (one - gates[n + j] * gates[n + j])
+        for j in range(hidden):
+            slope = (states[here + j] - gates[n + j]) * gates[z + j] * (one - gates[z + j])
+            grad_terms[z + j] = flowing[own + j] * slope
+        for j in range(hidden):
+            grad_terms[r + j] = grad_terms[n + j] * products[here + j] * gates[r + j] * (one - gates[r + j])
+        for j in range(hidden + hidden):
+            grad_recurrent[r + j] = grad_terms[r + j]
+        for j in range(hidden):
+            grad_recurrent[n + j] = grad_terms[n + j] * gates[r + j]
+        for j in range(hidden):
+            flowing[own + j] *= gates[z + j]
