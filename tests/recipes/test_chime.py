@@ -1,39 +1,46 @@
-"""The recipe of noise keeps the copies that it makes apart."""
+"""The recipe of noise, and that it keeps the copies that it makes apart."""
 
 import os
+import shutil
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.manifest import read_manifest
 
-SCRIPT = Path(__file__).parents[2] / "recipes" / "chime" / "run.sh"
-# Says what is evaluated, and mixes by copying: which folder a copy lies in is the script's matter alone.
-DS2 = """#!/usr/bin/env bash
-if [ "$1" = eval ]; then grep -o '"text": "[a-z ]*"' "$2"; else mkdir -p "$5" && cp "$3" "$5/manifest.jsonl"; fi
-"""
+RECIPES = Path(__file__).parents[2] / "recipes"
 
 
-def run(folder: Path, manifest: Path, *others: Path) -> list[str]:
-    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-    command = ["bash", str(folder / "chime" / "run.sh"), "digits", str(manifest), *map(str, others)]
-    result = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return result.stdout.splitlines()
+def start(folder: Path, manifest: Path) -> "subprocess.Popen[str]":
+    """A copy of the script, as it writes beside itself."""
+    script = folder / "chime" / "run.sh"
+    script.parent.mkdir(exist_ok=True)
+    shutil.copy(RECIPES / "chime" / "run.sh", script)
+    noise = folder / "noise"
+    noise.mkdir(exist_ok=True)
+    shutil.copy(RECIPES / "digits" / "audio" / "noise_running_tap.opus", noise)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = ["bash", str(script), "digits", str(manifest), str(noise)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def test_corpora_of_the_same_name_have_their_own_copies(tmp_path: Path) -> None:
-    for folder in ("bin", "chime", "a", "b", "noise", "rooms"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "bin" / "ds2").write_text(DS2)
-    (tmp_path / "bin" / "ds2").chmod(0o755)
-    (tmp_path / "chime" / "run.sh").write_bytes(SCRIPT.read_bytes())
-    manifests = [tmp_path / corpus / "test.jsonl" for corpus in "ab"]
-    for manifest, text in zip(manifests, ("one", "two"), strict=True):
-        write_manifest(manifest, [Utterance(manifest.parent / "a.wav", 1.0, text)])
-    for manifest, text in zip(manifests, ("one", "two"), strict=True):
-        told = run(tmp_path, manifest, tmp_path / "noise")
-        assert told[1::2] == [f'"text": "{text}"'] * 7
-        assert told[::2] == ["clean:", "20 dB:", "15 dB:", "10 dB:", "5 dB:", "0 dB:", "room and line:"]
-    run(tmp_path, manifests[0], tmp_path / "noise", tmp_path / "rooms")
-    copies = sorted((tmp_path / "chime" / "data").iterdir())
-    assert len(copies) == 3
-    assert {read_manifest(copy / "0" / "manifest.jsonl")[0].text for copy in copies} == {"one", "two"}
+def test_corpora_of_the_same_name_have_their_own_copies(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    first, second = spoken_digits(1), spoken_digits(2)
+    told, _ = start(tmp_path, first).communicate()
+    conditions = [line for line in told.splitlines() if line.endswith(":")]
+    assert conditions == ["clean:", "20 dB:", "15 dB:", "10 dB:", "5 dB:", "0 dB:", "room and line:"]
+    assert sum(line.startswith("WER ") for line in told.splitlines()) == 7
+    [copies] = (tmp_path / "chime" / "data").iterdir()
+    assert len(read_manifest(copies / "20" / "manifest.jsonl")) == 1
+    running = start(tmp_path, second)
+    try:
+        while not (others := [*(tmp_path / "chime" / "data").glob("*/15")]) or len(others) < 2:
+            assert running.poll() is None
+            time.sleep(0.1)
+    finally:
+        os.killpg(running.pid, 9)
+        running.communicate()
+    [other] = {path.parent for path in others} - {copies}
+    assert len(read_manifest(other / "20" / "manifest.jsonl")) == 2
