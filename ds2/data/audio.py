@@ -151,7 +151,8 @@ def _decode(sound: soundfile.SoundFile, name: str | Path, start: int, wanted: in
     try:
         while len(block := sound.read(min(BLOCK, wanted - done), dtype="float32", always_2d=True)):
             refuse_impossible(block, name)
-            samples[done : done + len(block)] = block.mean(axis=1, dtype=np.float64)
+            mono = block[:, 0] if sound.channels == 1 else block.mean(axis=1, dtype=np.float64)
+            samples[done : done + len(block)] = mono
             done += len(block)
     except RuntimeError as error:
         done, why = max(done, sound.tell() - start), f" ({error})"
