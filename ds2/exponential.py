@@ -17,6 +17,8 @@ LOG2E_32, LN2_HIGH_32, LN2_LOW_32 = np.float32(1.4426950408889634), np.float32(0
 LOG2E_64, LN2_HIGH_64, LN2_LOW_64 = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 ROUND_32, ROUND_64 = np.float32(1.5 * 2**23), 1.5 * 2**52
 ONE_32 = np.float32(1.0)
+# What fastmath may do in loops with it; never "nnan" or "ninf": NaN must come through
+REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @intrinsic

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from ds2.ctc.log_space import ctc_log_space
-from ds2.exponential import exponential
+from ds2.exponential import REORDER, exponential
 
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
@@ -34,7 +34,6 @@ SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within t
 FEW = 32  # values that are not worth a vector loop
 MARGIN = 3  # unused states at the end of a column: its loops need no special cases
 SAFE_PRODUCT = 1e100  # scales are multiplied up to here before a logarithm is taken
-REORDER = {"reassoc", "contract", "nsz", "arcp"}  # never "nnan" or "ninf": NaN must come through
 U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # indices of the inner loops are unsigned: a signed one is tested
 # for being negative, which costs the vector instructions; and arrays are flat: each slice would count a reference
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ds2.config import require
 from ds2.decoder import beam_kernels as kernels
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
@@ -49,9 +50,8 @@ class BeamConfig:
         for name in ("cumulative_probability", "blank_skip"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
-        for name in ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score"):
-            if not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} must be a finite number, got {getattr(self, name)}")
+        weights = ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score")
+        require(self, "a finite number", math.isfinite, *weights)
         if not self.score_threshold > 0:
             raise ValueError(f"score_threshold must be above 0, got {self.score_threshold}")
 

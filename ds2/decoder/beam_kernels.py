@@ -191,15 +191,11 @@ def _extend_all(  # type: ignore[no-untyped-def]
                 break  # all others are less probable
             if active[symbol] == NONE:
                 chance = (by_blank if symbol == last else both) * chances[symbol]
-                new += _add(
-                    new, i, symbol, chance, least, entries, reals, counters, added, gained, tables,
-                )  # fmt: skip
+                new += _add(new, i, symbol, chance, least, entries, reals, counters, added, gained, tables)
         if space >= 0 and active[space] == NONE:
             chance = (by_blank if space == last else both) * chances[space]
             if not _cannot_end(i, chance, least, entries, reals, tables):
-                new += _add(
-                    new, i, space, chance, least, entries, reals, counters, added, gained, tables,
-                )  # fmt: skip
+                new += _add(new, i, space, chance, least, entries, reals, counters, added, gained, tables)
         j = links[i, ELDEST]
         while j != NONE:
             active[nodes[entries[j, NODE], SYMBOL]] = NONE
@@ -208,9 +204,7 @@ def _extend_all(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _add(  # type: ignore[no-untyped-def]
-    new, i, symbol, chance, least, entries, reals, counters, added, gained, tables
-):
+def _add(new, i, symbol, chance, least, entries, reals, counters, added, gained, tables):  # type: ignore[no-untyped-def]
     """Entry i with one label more as candidate `new`, if it may be and is probable enough; whether it was."""
     if chance <= 0.0:
         return 0
