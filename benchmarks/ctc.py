@@ -33,10 +33,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--memory", nargs=2, metavar=("SIZE", "IMPLEMENTATION"), help="for the process of its own")
+    parser.add_argument("--memory", nargs=2, metavar=("SIZE", "IMPLEMENTATION"), help="for a process of its own")
     arguments = parser.parse_args()
     if arguments.memory:
         size, implementation = arguments.memory
+        torch.set_num_threads(arguments.threads[0])
         print(peak_beyond_gradient(batch(*SIZES[size]), ours if implementation == "ours" else torchs))
         return
     print(
@@ -46,9 +47,9 @@ def main() -> None:
     for name, size in SIZES.items():
         inputs = batch(*size)
         errors = [gradient_error(inputs, function) for function in (torchs, ours)]
-        memory = [in_own_process(name, which) for which in ("torch", "ours")]
         for threads in arguments.threads:
             torch.set_num_threads(threads)
+            memory = [in_own_process(name, which, threads) for which in ("torch", "ours")]
             theirs, our = in_turn(inputs, arguments.repeats)
             print(
                 f"| {name} B {size[0]}, T {size[1]}, V {size[2]}, L {size[3]} | {threads} | {theirs * 1e3:.0f} | "
@@ -101,14 +102,13 @@ def gradient_error(inputs: tuple[Tensor, ...], function: Callable[..., Tensor]) 
     return (gradient(few, function).double() - exact).abs().max().item()
 
 
-def in_own_process(size: str, implementation: str) -> float:
-    command = [sys.executable, __file__, "--memory", size, implementation]
+def in_own_process(size: str, implementation: str, threads: int) -> float:
+    command = [sys.executable, __file__, "--memory", size, implementation, "--threads", str(threads)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def peak_beyond_gradient(inputs: tuple[Tensor, ...], function: Callable[..., Tensor]) -> float:
     """Peak memory of a forward and backward pass above what was there before, over the gradient's size, less 1."""
-    torch.set_num_threads(1)
     small = tuple(tensor[:1] for tensor in inputs)
     gradient((small[0][:, :50], small[1][:, :5], small[2].clamp(max=50), small[3].clamp(max=5)), function)  # compile
     before = reset_peak()

@@ -12,6 +12,8 @@ from torch import Tensor
 from ds2.ctc.numba_kernels import ctc_utterances
 from ds2.ctc.threads import run_in_threads
 
+ROOM_SHARE = 0.13  # of the gradient's size: what all threads together take for columns of alpha
+LEAST_ROOM = 160 << 10  # bytes a thread
 HUGE = 8 << 20  # bytes from which on memory comes fresh from the system
 
 
@@ -39,13 +41,15 @@ def ctc_on_cpu(
         result = gradient if dense else torch.empty_like(scores) if differentiable else gradient
         _use_huge_pages(result)
         lengths, sizes = _integers(input_lengths), _integers(target_lengths)
+        threads = torch.get_num_threads()
+        room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / threads)) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
         run = functools.partial(
             _run,
             _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
-            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result),
+            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result), room,
         )  # fmt: skip
-        run_in_threads(run, _share(lengths * (outputs + 8 * sizes), torch.get_num_threads()))
+        run_in_threads(run, _share(lengths * (outputs + 8 * sizes), threads))
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient

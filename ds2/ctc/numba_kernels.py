@@ -15,8 +15,9 @@ Underflow cannot go unseen. No state falls below FLOOR, so that alpha and beta a
 probability is bounded by the overlap of alpha and beta in each frame. Where an overlap is below LEAST_OVERLAP (or NaN)
 the answer is "cannot tell", and that utterance is computed again in log space.
 
-The columns of alpha are needed again when beta comes by. Long utterances keep only a column at each start of a block
-and compute the block's columns once more: memory grows as the square root of T, and stays in the cache.
+The columns of alpha are needed again when beta comes by. Long utterances keep only some of them, at starts of blocks,
+and compute the others again, block by block: once, or several times where there is little room. Behind beta the kept
+columns are let go, and new ones are kept before it, at binomial distances (Griewank and Walther 2000, "Revolve").
 """
 
 import math
@@ -30,6 +31,8 @@ from ds2.exponential import REORDER, exponential
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
 BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
+SHORTEST_BLOCK = 2  # frames
+LEAST_KEPT = 8  # columns
 SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within the first-level cache
 FEW = 32  # values that are not worth a vector loop
 MARGIN = 3  # unused states at the end of a column: its loops need no special cases
@@ -53,6 +56,7 @@ def ctc_utterances(  # type: ignore[no-untyped-def]
     weights,
     losses,
     gradient,
+    room,
 ):
     """Fills in the losses (nats) of the utterances in `order`, and weights[b] times their gradients.
 
@@ -62,11 +66,12 @@ def ctc_utterances(  # type: ignore[no-untyped-def]
         shape: (T, V), the frames of the batch and the outputs.
         targets: flat int64; the labels of utterance b start at target_starts[b].
         losses: float64. inf, with gradient 0, where the labels do not fit into the frames.
+        room: float64 values that alpha may take; exceeded where a few columns of it take more.
     """
     longest, most = 1, 0
     for b in order:
         longest, most = max(longest, frames[b]), max(most, target_lengths[b])
-    workspace = _workspace(longest, most, shape[1], logits)
+    workspace = _workspace(longest, most, shape[1], logits, room)
     normalizers, piece = workspace[-2], workspace[-1]
     for b in order:
         labels = targets[target_starts[b] : target_starts[b] + target_lengths[b]]
@@ -81,36 +86,57 @@ def ctc_utterances(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _workspace(frames, most, outputs, logits):  # type: ignore[no-untyped-def]
+def _workspace(frames, most, outputs, logits, room):  # type: ignore[no-untyped-def]
     """Arrays for utterances of up to `frames` frames and `most` labels, allocated once a call."""
-    width = most + 1 + MARGIN
-    fitting = BLOCK_VALUES // (2 * width)
-    block = min(frames, max(fitting, math.ceil(math.sqrt(frames))))
-    kinds = min(most, outputs) + 1
+    width, kinds = most + 1 + MARGIN, min(most, outputs) + 1
+    column = 2 * width + 1
+    block, kept = _divide(frames, column, column + width + kinds, room)
     return (
-        np.zeros((block + 1) * 2 * width),  # alpha, column by column, blanks before labels; the first is from before
-        np.zeros(((frames - 1) // block + 1, 2 * width)),  # that first column, of every block
+        np.zeros((block + 1) * column),  # alpha of a block and of the frame before it, in a ring: blanks, labels, sum
+        np.zeros((kept, column)),  # alpha of the frame before some blocks
+        np.zeros(kept, np.int64),  # which blocks
         np.zeros(4 * width),  # beta times emission: blanks and labels of this frame and of the next
         np.zeros((block, kinds)),  # probability of each kind of label: of each output that the labels hold, and blank
         np.zeros(block * width),  # the same, label by label
         np.zeros(width),  # factor of the step over a blank
         np.zeros(width),  # posterior of each label
         np.zeros((2, kinds)),  # posterior of each kind, in two parts
-        np.zeros((2, frames), np.uint64),  # the band of each frame: first state, and one past the last
+        np.zeros((2, frames), np.uint32),  # the band of each frame: first state, and one past the last
         np.zeros(outputs, np.uint64),  # output -> kind
         np.zeros(width, np.uint64),  # label -> kind
         np.zeros(kinds, np.int64),  # kind -> output; kind 0 is the blank
-        np.zeros(frames + 1),  # sum of each column; [0] is of the one before the first frame
         np.zeros(frames),  # log of the sum of exp of the scores of each frame
         np.zeros(max(SOFTMAX_VALUES, outputs), logits.dtype),
     )
 
 
+@njit(nogil=True, cache=True)
+def _divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
+    """Frames of a block, and how many columns to keep.
+
+    The longest blocks that the cache and the room hold beside a column of each block: block * frame + (frames / block
+    + 1) * column <= room. Where there is no room for a column of each, short blocks.
+
+    Args:
+        column: values of a kept column.
+        frame: values for each frame of a block.
+    """
+    spare = room - column
+    root = spare * spare - 4.0 * frame * column * frames
+    if root >= 0:
+        block = min((spare + math.sqrt(root)) / (2 * frame), max(BLOCK_VALUES / column, math.sqrt(frames)))
+    else:
+        block = room / (2.5 * frame)
+    size = min(frames, max(SHORTEST_BLOCK, int(block)))
+    blocks = (frames - 1) // size + 1
+    return size, max(min(LEAST_KEPT, blocks), min(blocks, (spare - size * frame) // column))
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type: ignore[no-untyped-def]
     """(loss, True), or (anything, False) where underflow cannot be excluded."""
-    (alpha, checkpoints, beta, emitted, emissions, skips, posteriors, kind_posteriors, band, kind_of_output,
-     kind_of_label, output_of, totals, normalizers, piece) = workspace  # fmt: skip
+    (alpha, kept, kept_blocks, beta, emitted, emissions, skips, posteriors, kind_posteriors, band, kind_of_output,
+     kind_of_label, output_of, normalizers, piece) = workspace  # fmt: skip
     count, width = len(labels), len(skips)
     if not find_band(labels, frames, band):
         return math.inf, True
@@ -122,49 +148,56 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
     for i in range(width):
         skips[i] = w * w if 0 < i < count and labels[i] != labels[i - 1] else 0.0
 
-    block = len(emitted)
-    last = (frames - 1) // block
-    alpha[: 2 * width] = 0.0
-    alpha[0] = 1.0  # before the first frame all is at the first blank
-    totals[0] = 1.0
-    for number in range(last + 1):
-        start, size = number * block, min(block, frames - number * block)
-        checkpoints[number] = alpha[: 2 * width]
-        _emit(scores, start, size, normalizers, kinds, output_of, emitted)
-        _alpha(alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals)
-        if number < last:
-            alpha[: 2 * width] = alpha[size * 2 * width : (size + 1) * 2 * width]
-    end = size * 2 * width + count
-    final = alpha[end] + (w * alpha[end + width] if count else 0.0)
-    loss = 2 * count * math.log(w) - math.log(final) - _log_of_product(totals[:frames])
-
+    kept[0], kept_blocks[0], keeping = 0.0, 0, 1
+    kept[0, 0], kept[0, 2 * width] = 1.0, 1.0  # before the first frame all is at the first blank
     beta[:] = 0.0
     beta[count + 2 * width * (frames & 1)] = 1.0  # after the last frame all is at the last blank
-    scale = 1.0
-    for number in range(last, -1, -1):
-        start, size = number * block, min(block, frames - number * block)
-        if number < last:
-            alpha[: 2 * width] = checkpoints[number]
+    scale, loss, log_totals = 1.0, 0.0, 0.0
+    block, columns, column = len(emitted), len(emitted) + 1, kept.shape[1]
+    last = (frames - 1) // block
+    for number in range(last, -1, -1):  # beta passes from the last block to the first, and alpha is there before it
+        nearest = kept_blocks[keeping - 1]
+        place = nearest * block % columns * column
+        alpha[place : place + column] = kept[keeping - 1]
+        keep = nearest + distance_to_keep(number + 1 - nearest, len(kept) - keeping)
+        for here in range(nearest, number + 1):
+            start, size = here * block, min(block, frames - here * block)
+            if here == keep:
+                place = start % columns * column
+                kept[keeping], kept_blocks[keeping] = alpha[place : place + column], here
+                keeping += 1
+                keep += distance_to_keep(number + 1 - here, len(kept) - keeping)
             _emit(scores, start, size, normalizers, kinds, output_of, emitted)
-            _alpha(alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals)
-        for k in range(size - 1, -1, -1):
-            t = start + k
-            overlap, blank_posterior, scale = _beta_step(
-                beta, t, band[0, t], band[1, t], np.uint64(width), alpha, emissions, np.uint64(k), skips, posteriors,
-                emitted[k, 0], scale, w,
-            )  # fmt: skip
-            if not overlap >= LEAST_OVERLAP:
-                return 0.0, False
-            if len(gradient):
-                factor = weight / overlap
-                row = scores[1] + t * scores[2]
-                _gather_posteriors(
-                    posteriors, band[0, t], min(band[1, t], np.uint64(count)), kind_of_label, kind_posteriors
-                )
-                gradient[row + blank] -= factor * blank_posterior
-                for kind in range(1, kinds):
-                    gradient[row + output_of[kind]] -= factor * (kind_posteriors[0, kind] + kind_posteriors[1, kind])
+            logarithm = _alpha(alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count)
+            log_totals += logarithm if number == last else 0.0
+        keeping -= kept_blocks[keeping - 1] == number
+        if number == last:
+            end = frames % columns * column
+            final = alpha[end + count] + (w * alpha[end + count + width] if count else 0.0)
+            loss = 2 * count * math.log(w) - math.log(final / alpha[end + 2 * width]) - log_totals
+        scale = _beta(
+            beta, start, size, alpha, column, emitted, emissions, skips, w, band, count, scale, posteriors,
+            kind_of_label, kinds, output_of, kind_posteriors, scores, weight, gradient,
+        )  # fmt: skip
+        if math.isnan(scale):
+            return 0.0, False
     return loss, True
+
+
+@njit(nogil=True, cache=True)
+def distance_to_keep(blocks, free):  # type: ignore[no-untyped-def]
+    """How many blocks behind a kept column to keep the next, with `blocks` to pass and places for `free` columns.
+
+    binomial(free + times, times - 1) blocks can be passed if none is to be computed more than `times` times. The next
+    column lies as near as it can be for that to be enough.
+    """
+    if free == 0:
+        return blocks
+    times, reach = 1, 1
+    while reach < blocks:
+        times += 1
+        reach = reach * (free + times) // (times - 1)
+    return max(1, blocks - reach * (free + 1) // (free + times))
 
 
 @njit(nogil=True, cache=True)
@@ -297,25 +330,34 @@ def _emit(scores, start, size, normalizers, kinds, output_of, emitted):  # type:
 
 
 @njit(nogil=True, cache=True)
-def _alpha(  # type: ignore[no-untyped-def]
-    alpha, start, size, emitted, emissions, kind_of_label, skips, w, band, count, totals
-):
-    """Columns 1..size of a block from column 0; fills `emissions` and `totals` for the same frames."""
-    width, count = np.uint64(len(skips)), np.uint64(count)
-    for k in range(np.uint64(size)):
+def _alpha(alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count):  # type: ignore[no-untyped-def]
+    """The columns of a block from the one before it, and `emissions` for the same frames.
+
+    Returns:
+        Logarithm of the product of the columns' sums.
+    """
+    width, count, column = np.uint64(len(skips)), np.uint64(count), np.uint64(column)
+    columns, product, logarithm = len(emitted) + 1, 1.0, 0.0
+    for k in range(size):
         t = start + k
-        low, high = band[0, t], band[1, t]
-        _spread(emitted, k, kind_of_label, low, min(high, count), emissions, k * width)
-        emissions[k * width + count] = 0.0
-        totals[t + U1] = _alpha_step(
-            alpha, k, low, high, width, emissions, skips, emitted[k, 0] / totals[t], 1.0 / totals[t], w
-        )
-        blanks = (k + U1) * U2 * width
-        labels = blanks + width + U1  # label i lies at labels + i
+        low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
+        old, new = np.uint64(t % columns) * column, np.uint64((t + 1) % columns) * column
+        row = np.uint64(k) * width
+        scale = 1.0 / alpha[old + U2 * width]
+        _spread(emitted, k, kind_of_label, low, min(high, count), emissions, row)
+        emissions[row + count] = 0.0
+        total = _alpha_step(alpha, old, new, low, high, width, emissions, row, skips, emitted[k, 0] * scale, scale, w)
+        alpha[new + U2 * width] = total
+        labels = new + width + U1  # label i lies at labels + i
         alpha[labels + low - U1] = 0.0
         alpha[labels + count] = 0.0
-        alpha[blanks + high] = 0.0
+        alpha[new + high] = 0.0
         alpha[labels + high] = 0.0
+        product *= total
+        if not 1.0 / SAFE_PRODUCT < product < SAFE_PRODUCT:
+            logarithm += math.log(product)
+            product = 1.0
+    return logarithm + math.log(product)
 
 
 @njit(nogil=True, cache=True)
@@ -325,12 +367,13 @@ def _spread(emitted, k, kind_of_label, low, high, emissions, row):  # type: igno
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _alpha_step(alpha, k, low, high, width, emissions, skips, blank_emission, scale, w):  # type: ignore[no-untyped-def]
-    """States low..high - 1 of column k + 1 from column k; their sum."""
+def _alpha_step(  # type: ignore[no-untyped-def]
+    alpha, old, new, low, high, width, emissions, row, skips, blank_emission, scale, w
+):
+    """States low..high - 1 of the column at `new` from that at `old`; their sum."""
     total = 0.0
-    blanks = k * U2 * width + low
-    labels = blanks + width  # the label before that blank; the label after it is one further
-    new_blanks, new_labels, row = blanks + U2 * width, labels + U2 * width + U1, k * width + low
+    blanks, new_blanks, row = old + low, new + low, row + low
+    labels, new_labels = blanks + width, new_blanks + width + U1  # the label before that blank; the one after it
     for i in range(high - low):
         blank = blank_emission * (alpha[blanks + i] + w * alpha[labels + i])
         label = alpha[labels + U1 + i] + w * alpha[blanks + i] + skips[low + i] * alpha[labels + i]
@@ -343,11 +386,59 @@ def _alpha_step(alpha, k, low, high, width, emissions, skips, blank_emission, sc
     return total
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _beta(  # type: ignore[no-untyped-def]
+    beta,
+    start,
+    size,
+    alpha,
+    column,
+    emitted,
+    emissions,
+    skips,
+    w,
+    band,
+    count,
+    scale,
+    posteriors,
+    kind_of_label,
+    kinds,
+    output_of,
+    kind_posteriors,
+    scores,
+    weight,
+    gradient,
+):
+    """Passes beta through a block, and takes the posteriors off the gradient; NaN where an overlap is too small.
+
+    Returns:
+        The scale of the step before the block.
+    """
+    width, blank, columns = np.uint64(len(skips)), output_of[0], len(emitted) + 1
+    for k in range(size - 1, -1, -1):
+        t = start + k
+        low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
+        overlap, blank_posterior, scale = _beta_step(
+            beta, t, low, high, width, alpha, np.uint64((t + 1) % columns * column), emissions, np.uint64(k) * width,
+            skips, posteriors, emitted[k, 0], scale, w,
+        )  # fmt: skip
+        if not overlap >= LEAST_OVERLAP:
+            return math.nan
+        if len(gradient):
+            factor = weight / overlap
+            row = scores[1] + t * scores[2]
+            _gather_posteriors(posteriors, low, min(high, np.uint64(count)), kind_of_label, kind_posteriors)
+            gradient[row + blank] -= factor * blank_posterior
+            for kind in range(1, kinds):
+                gradient[row + output_of[kind]] -= factor * (kind_posteriors[0, kind] + kind_posteriors[1, kind])
+    return scale
+
+
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def _beta_step(  # type: ignore[no-untyped-def]
-    beta, t, low, high, width, alpha, emissions, k, skips, posteriors, blank_emission, scale, w
+    beta, t, low, high, width, alpha, column, emissions, row, skips, posteriors, blank_emission, scale, w
 ):
-    """beta times emission of frame t, column k + 1 of alpha, from that of frame t + 1.
+    """beta times emission of frame t, whose alpha begins at `column`, from that of frame t + 1.
 
     Returns:
         The overlap sum(alpha beta), the blanks' part of it, and the scale of the next step. `posteriors` receives the
@@ -357,8 +448,8 @@ def _beta_step(  # type: ignore[no-untyped-def]
     half = U2 * width
     new_blanks, blanks = (low, half + low) if t % 2 == 0 else (half + low, low)
     new_labels, labels = new_blanks + width, blanks + width
-    alpha_blanks = (k + U1) * half + low
-    alpha_labels, row, skip = alpha_blanks + width + U1, k * width + low, low + U1
+    alpha_blanks = column + low
+    alpha_labels, row, skip = alpha_blanks + width + U1, row + low, low + U1
     blank_emission *= scale
     for i in range(high - low):
         blank = beta[blanks + i] + w * beta[labels + i]
@@ -386,14 +477,3 @@ def _gather_posteriors(posteriors, low, high, kind_of_label, sums):  # type: ign
     sums[:] = 0.0
     for i in range(low, high):
         sums[i & U1, kind_of_label[i]] += posteriors[i]
-
-
-@njit(nogil=True, cache=True)
-def _log_of_product(factors):  # type: ignore[no-untyped-def]
-    logarithm, product = 0.0, 1.0
-    for factor in factors:
-        product *= factor
-        if not 1.0 / SAFE_PRODUCT < product < SAFE_PRODUCT:
-            logarithm += math.log(product)
-            product = 1.0
-    return logarithm + math.log(product)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.loss import required_frames
+from ds2.ctc.numba_kernels import distance_to_keep
 
 
 def brute_force(logits: Tensor, labels: list[int]) -> float:
@@ -286,6 +287,40 @@ def test_the_same_bits_whatever_the_threads_and_the_company() -> None:
     for losses, gradient in results[1:]:
         assert torch.equal(losses, results[0][0])
         assert torch.equal(gradient, results[0][1])
+
+
+def test_the_same_bits_however_little_room_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 700, 7, generator=generator)
+    targets = torch.randint(1, 7, (3, 150), generator=generator)
+    arguments = (targets, lengths(700, 461, 1), lengths(150, 90, 1))
+
+    def gradient(room: int) -> Tensor:
+        monkeypatch.setattr("ds2.ctc.cpu.LEAST_ROOM", room)
+        scores = logits.detach().requires_grad_()
+        return torch.autograd.grad(ctc_loss(scores, *arguments, reduction="sum"), scores)[0]
+
+    plenty = gradient(1 << 24)
+    assert torch.equal(gradient(1 << 16), plenty)
+    assert torch.equal(gradient(0), plenty)
+
+
+@given(st.integers(1, 400), st.integers(1, 12))
+def test_kept_columns_fit_their_places_and_are_computed_as_seldom_as_promised(blocks: int, places: int) -> None:
+    """Blocks are passed from the last to the first; each from the nearest column that is kept before it."""
+    most = next(times for times in itertools.count(1) if math.comb(places - 1 + times, times - 1) >= blocks)
+    computed, kept = [0] * blocks, [0]
+    for number in reversed(range(blocks)):
+        keep = kept[-1] + distance_to_keep(number + 1 - kept[-1], places - len(kept))
+        for here in range(kept[-1], number + 1):
+            if here == keep:
+                kept.append(here)
+                keep += distance_to_keep(number + 1 - here, places - len(kept))
+            computed[here] += 1
+        assert len(kept) <= places
+        if kept[-1] == number:
+            kept.pop()
+    assert max(computed) <= most
 
 
 def test_any_gradient_from_above_scales() -> None:
