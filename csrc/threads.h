@@ -1,6 +1,6 @@
 // What a kernel asks of its machine: who am I, hand a value along, wait for one another, start.
 //
-// nvcc compiles this for the GPU. The tests compile the same kernels for the CPU, with tests/ctc/emulator.h in its
+// nvcc compiles this for the GPU. The tests compile the same kernels for the CPU, with tests/emulator.h in its
 // place: every thread a fibre, so that all but the speed can be tested where there is no GPU.
 #pragma once
 

@@ -79,7 +79,7 @@ def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = Fal
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _listen(recognizer, audio, used)
     try:
-        alignment = ctc_align(log_probs, tokens)
+        alignment = ctc_align(log_probs.to(recognizer.device), tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
     transcript = _transcript(recognizer, alignment, used, tokens, duration)

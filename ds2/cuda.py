@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 from ds2.files import whole_file
@@ -34,6 +35,16 @@ def load_kernels(name: str) -> ctypes.CDLL:
 
     major, minor = torch.cuda.get_device_capability()
     return _load(name, f"{major}{minor}")
+
+
+@functools.cache
+def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
+    """As `load_kernels`; None where no compiler is, with one warning that says what happens instead."""
+    try:
+        return load_kernels(name)
+    except NoCompiler as error:
+        warnings.warn(f"{instead}: {error}", stacklevel=3)
+        return None
 
 
 @functools.cache

@@ -145,13 +145,16 @@ class Recognizer:
         for job in jobs:
             yield job.result
 
+    @property
+    def device(self) -> torch.device:
+        return self.model.output.weight.device
+
     @torch.inference_mode()
     def log_probs(self, windows: list[Window]) -> list[Tensor]:
         """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each."""
-        device = self.model.output.weight.device
         lengths = torch.tensor([len(window.samples) for window in windows])
         samples = torch.nn.utils.rnn.pad_sequence([window.samples for window in windows], batch_first=True)
-        log_probs, frames = self.model(samples.to(device), lengths.to(device))
+        log_probs, frames = self.model(samples.to(self.device), lengths.to(self.device))
         rows = zip(windows, log_probs.cpu(), frames.tolist(), strict=True)
         return [row[:length][window.first_frame : window.last_frame] for window, row, length in rows]
 
@@ -223,11 +226,10 @@ class Recognizer:
         return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
 
     def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
-        device = self.model.output.weight.device
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
-        if device.type == "cuda" and len(lengths) >= ON_GPU:
-            return self._batched(log_probs.to(device), lengths)
+        if self.device.type == "cuda" and len(lengths) >= ON_GPU:
+            return self._batched(log_probs.to(self.device), lengths)
         return self.beam(log_probs, lengths)
 
     @functools.cached_property

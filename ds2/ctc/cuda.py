@@ -1,14 +1,12 @@
 """CTC on the GPU: hands a batch to the kernels of csrc/ctc.cu on torch's current stream, and waits for nothing."""
 
 import ctypes
-import functools
-import warnings
 
 import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
-from ds2.cuda import NoCompiler, load_kernels
+from ds2.cuda import kernels_or_none
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
@@ -43,7 +41,7 @@ def ctc_on_cuda(
     """
     rest = (targets, input_lengths, target_lengths, weights)
     with torch.cuda.device(logits.device):
-        library = _library()
+        library = kernels_or_none("ctc", "CTC goes by way of the CPU")
         if library is None:
             return _by_way_of_the_cpu(logits, rest, blank, differentiable)
         stream = torch.cuda.current_stream().cuda_stream
@@ -97,15 +95,6 @@ def run_kernels(
     if differentiable and not dense:
         gradient.copy_(result)
     return losses, gradient
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    try:
-        return load_kernels("ctc")
-    except NoCompiler as error:
-        warnings.warn(f"CTC goes by way of the CPU: {error}", stacklevel=2)
-        return None
 
 
 def _by_way_of_the_cpu(

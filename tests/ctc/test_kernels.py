@@ -1,34 +1,24 @@
-"""The CUDA kernels of csrc/ctc.cu: run on the CPU by tests/ctc/emulator.h, compiled by nvcc, run on a GPU."""
+"""The CUDA kernels of csrc/ctc.cu: run on the CPU by tests/emulator.h, compiled by nvcc, run on a GPU."""
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.cuda import run_kernels
 from ds2.ctc.loss import required_frames
-from ds2.cuda import SOURCES, compile_kernels
 
 Result = tuple[Tensor, Tensor]
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The kernels compiled for the CPU, threads as fibres."""
-    if shutil.which("g++") is None:
-        pytest.skip("no C++ compiler")
-    path = tmp_path_factory.mktemp("emulated") / "ctc.so"
-    flags = ("-x", "c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-Wall", "-Werror")
-    command = ["g++", *flags, "-I", str(Path(__file__).parent), "-o", str(path), str(SOURCES / "ctc.cu")]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(path))
+    return emulate("ctc", tmp_path_factory.mktemp("emulated"))
 
 
 @pytest.fixture(params=["emulated", pytest.param("gpu", marks=needs_gpu)])
@@ -201,17 +191,11 @@ def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, size
         assert torch.equal(gradient, results[0][1])
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@needs_nvcc
 def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:
-    """For A100 and H100; the library loads without a GPU and has the functions that Python calls."""
-    compile_kernels("ctc", tmp_path / "ctc.so", ["80", "90"])
-    library = ctypes.CDLL(str(tmp_path / "ctc.so"))
+    library = compiled_by_nvcc("ctc", tmp_path)
     assert all(hasattr(library, name) for name in ("ds2_ctc", "ds2_ctc_workspace"))
     assert library.ds2_ctc_most_labels() >= 8000
-    if tool := shutil.which("cuobjdump"):
-        listing = subprocess.run([tool, "--list-elf", str(tmp_path / "ctc.so")], capture_output=True, text=True).stdout
-        assert "sm_80" in listing
-        assert "sm_90" in listing
 
 
 @needs_gpu

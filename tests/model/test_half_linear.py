@@ -1,30 +1,19 @@
-"""csrc/small_gemm.cu: run on the CPU by tests/ctc/emulator.h, compiled by nvcc, run on a GPU."""
+"""csrc/small_gemm.cu: run on the CPU by tests/emulator.h, compiled by nvcc, run on a GPU."""
 
 import ctypes
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
-from ds2.cuda import SOURCES, compile_kernels
 from ds2.model.half_linear import MOST_STREAMS, half_linear, run_kernel
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 @pytest.fixture(scope="module")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The kernel compiled for the CPU, threads as fibres."""
-    if shutil.which("g++") is None:
-        pytest.skip("no C++ compiler")
-    path = tmp_path_factory.mktemp("emulated") / "small_gemm.so"
-    flags = ("-x", "c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-Wall", "-Werror")
-    emulator = Path(__file__).parents[1] / "ctc"
-    subprocess.run(["g++", *flags, "-I", str(emulator), "-o", str(path), str(SOURCES / "small_gemm.cu")], check=True)
-    return ctypes.CDLL(str(path))
+    return emulate("small_gemm", tmp_path_factory.mktemp("emulated"))
 
 
 def operands(streams: int, rows: int, inner: int, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
@@ -73,11 +62,9 @@ def test_without_a_gpu_torch_does_it(dtype: torch.dtype) -> None:
     assert torch.allclose(result, exact(x, weight, bias), rtol=2e-2, atol=5e-2)
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@needs_nvcc
 def test_nvcc_compiles_the_kernel(tmp_path: Path) -> None:
-    """For A100 and H100; the library loads without a GPU and has the functions that Python calls."""
-    compile_kernels("small_gemm", tmp_path / "small_gemm.so", ["80", "90"])
-    library = ctypes.CDLL(str(tmp_path / "small_gemm.so"))
+    library = compiled_by_nvcc("small_gemm", tmp_path)
     assert library.ds2_small_gemm_columns() == MOST_STREAMS
     assert hasattr(library, "ds2_small_gemm")
 
