@@ -120,9 +120,10 @@ def split_words(text: str) -> list[str]:
 
 def _english_numbers(text: str) -> str:
     """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.50% -> two point five zero percent."""
-    from num2words import num2words
 
     def words(match: re.Match[str]) -> str:
+        from num2words import num2words  # which only texts with figures need
+
         whole, point, decimals = match["number"].replace(",", "").partition(".")
         ordinal = match["ordinal"] or ""
         if ordinal and not point and len(whole) <= NAMED_DIGITS:

@@ -12,6 +12,7 @@ from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.errors import InputError
+from ds2.extras import hint
 from ds2.files import make_folder, numbered_lines, write_lines
 from ds2.progress import Progress
 from ds2.text import normalize
@@ -35,11 +36,12 @@ class Row:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Runs a recipe's script: bad input ends it in one line on standard error."""
+    """Runs a recipe's script: bad input or a package that is missing ends it in one line on standard error."""
     try:
         main()
-    except InputError as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+    except (InputError, ModuleNotFoundError) as error:
+        message = hint(error) if isinstance(error, ModuleNotFoundError) else error
+        print(f"{Path(sys.argv[0]).name}: {message}", file=sys.stderr)
         sys.exit(BAD_INPUT)
 
 

@@ -5,18 +5,24 @@
 Manifests (.jsonl) are of the speech to be recognised and count three times, a text once.
 """
 
-import json
 import sys
 from pathlib import Path
 
+from ds2.data.corpus import run
+from ds2.data.manifest import read_manifest
 from ds2.files import numbered_lines
 from ds2.text import normalize
 
 MANIFEST_WEIGHT = 3
 
-for path in map(Path, sys.argv[1:]):
-    lines = [line for _, line in numbered_lines(path)]
-    manifest = path.suffix == ".jsonl"
-    texts = sorted({json.loads(line)["text"] for line in lines} if manifest else set(lines))
-    sentences = [sentence for sentence in (normalize(text, "en") for text in texts) if sentence]
-    print("\n".join(sentences * (MANIFEST_WEIGHT if manifest else 1)))
+
+def main() -> None:
+    for path in map(Path, sys.argv[1:]):
+        manifest = path.suffix == ".jsonl"
+        texts = {each.text for each in read_manifest(path)} if manifest else {line for _, line in numbered_lines(path)}
+        sentences = [sentence for sentence in (normalize(text, "en") for text in sorted(texts)) if sentence]
+        print("\n".join(sentences * (MANIFEST_WEIGHT if manifest else 1)))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -3,7 +3,14 @@
 import sys
 
 from ds2.bundle import Bundle
+from ds2.data.corpus import run
 
-bundle = Bundle.load(sys.argv[1])
-weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in bundle.weights.items()}
-Bundle(weights, bundle.metadata).save(sys.argv[2])
+
+def main() -> None:
+    bundle = Bundle.load(sys.argv[1])
+    weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in bundle.weights.items()}
+    Bundle(weights, bundle.metadata).save(sys.argv[2])
+
+
+if __name__ == "__main__":
+    run(main)

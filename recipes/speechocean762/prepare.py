@@ -22,6 +22,7 @@ import soundfile
 from ds2.data.audio import read_audio
 from ds2.data.corpus import Row, csv_rows, manifest_rows, measured, run, table, write_splits
 from ds2.data.manifest import Utterance
+from ds2.errors import InputError
 from ds2.files import make_folder
 from ds2.progress import Progress
 
@@ -43,7 +44,10 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = manifest_rows(arguments.speechocean762) or list(speechocean_rows(arguments.speechocean762))
     readers = stranger_speakers(read_rows())
-    dev = set(random.Random(1).sample(sorted({row.speaker for row in rows} - readers), DEV_SPEAKERS))
+    others = sorted({row.speaker for row in rows} - readers)
+    if len(others) < DEV_SPEAKERS:
+        raise InputError(f"{arguments.speechocean762}: {len(others)} speakers; dev alone wants {DEV_SPEAKERS}")
+    dev = set(random.Random(1).sample(others, DEV_SPEAKERS))
     if arguments.kathleen is not None:
         rows += manifest_rows(arguments.kathleen) or csv_rows(arguments.kathleen, "kathleen")
     utterances, skipped = measured(rows, "en", ALPHABET)

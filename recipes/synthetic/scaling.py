@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
+from ds2.data.corpus import run
 from ds2.data.manifest import read_manifest
 from ds2.decoder_options import DecoderOptions
 from ds2.evaluate import evaluate
+from ds2.extras import need
 from ds2.recognizer import Recognizer
 from ds2.train.power_law import draw_power_laws
 
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=4, help="of the whole training set")
     parser.add_argument("--longest", type=int, default=60, help="epochs of a small part")
     arguments = parser.parse_args()
+    need("matplotlib")
     data = arguments.data.absolute()
     sets = {"regular": read_manifest(data / "test.jsonl"), "noisy": read_manifest(data / "test_noisy.jsonl")}
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in sets}
@@ -61,4 +64,4 @@ def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

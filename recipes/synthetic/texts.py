@@ -3,8 +3,6 @@
 import random
 from pathlib import Path
 
-from num2words import num2words
-
 from ds2.files import numbered_lines
 
 ENGLISH = Path(__file__).parent / "english.txt"
@@ -34,6 +32,8 @@ def digits(rng: random.Random) -> str:
 
 def numbers(rng: random.Random) -> str:
     """Digits, counts, times, dates and prices, in words."""
+    from num2words import num2words  # of an extra
+
     kind = rng.randrange(5)
     if kind == 0:
         return digits(rng)

@@ -49,3 +49,23 @@ def test_published_layouts_and_local_copies_give_the_same(tmp_path: Path) -> Non
         texts.append([[utterance.text for utterance in split] for split in splits])
     assert texts[0] == texts[1]
     assert "author of the danger trail twenty one steps" in texts[0][0]
+
+
+def test_too_few_speakers_and_a_missing_package_are_told(tmp_path: Path) -> None:
+    """The 21 of the text needs num2words, which comes with an extra."""
+    rows = []
+    for speaker in ("0001", "0002", "0003", "0004", "0006", "0007"):
+        noise(tmp_path / "corpus" / f"{speaker}.wav")
+        rows.append({"audio_filepath": f"{speaker}.wav", "duration": 1.0, "text": "21 steps", "speaker": speaker})
+    manifest = tmp_path / "corpus" / "manifest.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    code = "import runpy, sys; sys.modules['num2words'] = None; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code = f"import sys; del sys.argv[0]; {code}"
+    arguments = [RECIPE / "prepare.py", "--speechocean762", tmp_path / "corpus", "--output", tmp_path / "data"]
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == "prepare.py: num2words is not installed; in ds2's checkout, pip install '.[train]'\n"
+    manifest.write_text("\n".join(map(json.dumps, rows[:5])) + "\n")
+    result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == f"prepare.py: {tmp_path / 'corpus'}: 5 speakers; dev alone wants 6\n"
