@@ -10,6 +10,7 @@ import numpy as np
 from ds2.files import whole_file
 
 Points = Sequence[tuple[float, float]]  # (hours, WER)
+NOTHING_LEARNT = 0.95  # WER from which on a point is of no line: it could not be much higher with fewer hours
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,23 @@ class PowerLaw:
 
 
 def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, PowerLaw]:
-    """Draws each series of points with its line on logarithmic axes, into a PNG; the lines."""
+    """Draws each series of points with its line on logarithmic axes, into a PNG; the lines.
+
+    Points above NOTHING_LEARNT are drawn, but are of no line.
+
+    Raises:
+        ValueError: as `PowerLaw.fit`.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    laws = {name: PowerLaw.fit(points) for name, points in series.items()}
+    fitted = {name: sorted(point for point in points if point[1] < NOTHING_LEARNT) for name, points in series.items()}
+    laws = {name: PowerLaw.fit(points) for name, points in fitted.items()}
     figure, axes = pyplot.subplots(figsize=(6.5, 4.5), constrained_layout=True)
     for number, (name, points) in enumerate(series.items()):
-        law, hours = laws[name], sorted(hours for hours, _ in points)
-        ends = [hours[0] / 1.5, hours[-1] * 1.5]
+        law, ends = laws[name], [fitted[name][0][0] / 1.5, fitted[name][-1][0] * 1.5]
         axes.plot(ends, [100 * law(end) for end in ends], color=f"C{number}", linewidth=1, linestyle="--")
         axes.plot(*zip(*((hours, 100 * wer) for hours, wer in sorted(points)), strict=True), "o", color=f"C{number}",
                   label=f"{name}: {100 * law.factor:.1f} % · hours^-{law.exponent:.2f}")  # fmt: skip

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=HERE / "data" / "digits", help="from prepare.py")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--epochs", type=float, default=4, help="of the whole training set")
-    parser.add_argument("--longest", type=int, default=60, help="epochs of a small part")
+    parser.add_argument("--longest", type=int, default=30, help="epochs of a small part")
     arguments = parser.parse_args()
     need("matplotlib")
     data = arguments.data.absolute()

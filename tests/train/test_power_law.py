@@ -28,6 +28,12 @@ def test_points_without_a_line_are_refused(points: list[tuple[float, float]]) ->
         PowerLaw.fit(points)
 
 
+def test_a_model_that_learnt_nothing_is_on_no_line(tmp_path: Path) -> None:
+    points = [(hours, 0.3 * hours**-0.25) for hours in (0.1, 1, 10)]
+    laws = draw_power_laws(tmp_path / "laws.png", {"regular": [(0.01, 1.0), *points]})
+    assert laws["regular"].exponent == pytest.approx(0.25)
+
+
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     points = [(1.0, 0.4), (10.0, 0.2)]
     laws = draw_power_laws(tmp_path / "laws.png", {"regular": points, "noisy": [(h, 2 * w) for h, w in points]})
