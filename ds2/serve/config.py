@@ -29,6 +29,7 @@ class Limits:
     upload_duration: float = 3600.0  # seconds of sound in a file
     rate: int = 600  # new streams and uploads in a minute from one client (its key or else its address)
     wait: float = 2.0  # seconds that chunks wait for the model above which no new stream is let in
+    answer: float = 30.0  # seconds that a model process has to answer; it is killed and started again where it does not
     drain: float = 30.0  # seconds that live streams get for their final results after SIGTERM
 
 

@@ -1,4 +1,4 @@
-"""The model processes as the server sees them: streams in, results out; one that dies is started again.
+"""The model processes as the server sees them: streams in, results out; one that dies or hangs is started again.
 
     event loop   handle.feed() -> | outbox | --thread--> pipe --> worker process
                  handle changes <---- call_soon_threadsafe ------ pipe
@@ -44,6 +44,7 @@ from ds2.serve.metrics import Metrics
 log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"
 RESTART_SECONDS = (0.2, 5.0)  # before a process is started again: the first time, and at most
+LOOKS = 4  # at a process in the time that it has to answer
 
 
 class Busy(Exception):
@@ -103,8 +104,9 @@ class Handle:
 class ModelProcess:
     """One worker process and the streams that it serves."""
 
-    def __init__(self, name: str, config: WorkerConfig, metrics: Metrics):
-        self.name, self.config, self.metrics = name, config, metrics
+    def __init__(self, name: str, config: WorkerConfig, metrics: Metrics, patience: float):
+        """`patience`: seconds that commands wait for an answer before the process is killed."""
+        self.name, self.config, self.metrics, self.patience = name, config, metrics, patience
         self.streams: dict[int, Handle] = {}
         self.numbers = itertools.count()
         self.loaded: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate; the first time
@@ -115,13 +117,18 @@ class ModelProcess:
         self.stopping = False
         self.delay = RESTART_SECONDS[0]
         self._start()
+        self._watch()
 
     def behind(self, recent: float) -> float:
         """Seconds that a chunk waited in the last batch, if that was less than `recent` seconds ago; or that commands
         have waited for an answer, which is long where the process hangs."""
-        now = time.monotonic()
-        waited = self.waited if now - self.stepped < recent else 0.0
-        return waited if self.asked is None else max(waited, now - self.asked)
+        waited = self.waited if time.monotonic() - self.stepped < recent else 0.0
+        return max(waited, self.unanswered)
+
+    @property
+    def unanswered(self) -> float:
+        """Seconds that commands have waited for an answer."""
+        return 0.0 if self.asked is None else time.monotonic() - self.asked
 
     def open(self, config: StreamConfig) -> Handle:
         handle = Handle(self, next(self.numbers), config)
@@ -223,14 +230,28 @@ class ModelProcess:
         if not self.stopping:
             self._start()
 
+    def _watch(self) -> None:
+        """Looks at the process from time to time; one that hangs is killed, and another takes its place."""
+        if self.stopping:
+            return
+        if self.is_ready and self.unanswered > self.patience:
+            log.error("model process hangs", extra={"facts": {"worker": self.name, "seconds": self.unanswered}})
+            self.process.kill()
+        asyncio.get_running_loop().call_later(self.patience / LOOKS, self._watch)
+
 
 class Pool:
     """All model processes."""
 
-    def __init__(self, configs: list[WorkerConfig], metrics: Metrics, wait: float):
-        """`wait`: seconds that chunks, or commands, wait for the model above which no stream is let in."""
+    def __init__(self, configs: list[WorkerConfig], metrics: Metrics, wait: float, patience: float):
+        """`wait`: seconds that chunks, or commands, wait for the model above which no stream is let in.
+
+        `patience`: of the processes.
+        """
         self.wait = wait
-        self.processes = [ModelProcess(f"model {number}", config, metrics) for number, config in enumerate(configs)]
+        self.processes = [
+            ModelProcess(f"model {number}", config, metrics, patience) for number, config in enumerate(configs)
+        ]
         metrics.queue.set_function(lambda: sum(process.queue for process in self.processes))
 
     async def started(self) -> int:

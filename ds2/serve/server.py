@@ -71,7 +71,7 @@ class Application:
             WorkerConfig(self.model, device, config.decoder, config.precision, slots, config.live, config.dispatch)
             for device in devices
         ]
-        self.pool = Pool(workers, self.metrics, self.config.limits.wait)
+        self.pool = Pool(workers, self.metrics, self.config.limits.wait, self.config.limits.answer)
         rate = await self.pool.started()
         self.transcriptions = Transcriptions(self.pool, self.config.limits, rate)
 

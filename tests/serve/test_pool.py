@@ -26,7 +26,7 @@ def with_process(path: Path, test: Callable[[ModelProcess], Awaitable[Any]]) -> 
     """Has the test with one process, which is ended behind it."""
 
     async def run() -> None:
-        model = ModelProcess("model 0", config(path), Metrics())
+        model = ModelProcess("model 0", config(path), Metrics(), patience=60.0)
         try:
             await asyncio.wait_for(test(model), 60)
         finally:
@@ -99,7 +99,7 @@ def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(pool, "run_worker", silent)
 
     async def test() -> None:
-        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), wait=0.01)
+        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), wait=0.01, patience=60.0)
         try:
             await both.started()
             first = both.open(StreamConfig()).process
@@ -158,7 +158,7 @@ def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatc
 
     async def test() -> None:
         metrics = Metrics()
-        both = Pool([config(tmp_path), config(tmp_path)], metrics, wait=60.0)
+        both = Pool([config(tmp_path), config(tmp_path)], metrics, wait=60.0, patience=60.0)
 
         async def queue(chunks: int) -> None:
             await until(lambda: f"ds2_queue_chunks {chunks}.0\n" in metrics.text().decode())

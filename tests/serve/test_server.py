@@ -378,6 +378,29 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
     asyncio.run(asyncio.wait_for(visit(), 60))
 
 
+def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
+    server = start("--set", "limits.answer=1")
+    [worker] = server.workers()
+    text, samples = next(iter(spoken.items()))
+
+    async def visit() -> None:
+        async with websockets.connect(server.live) as socket:
+            await socket.send(samples[:8000].tobytes())
+            await hear(socket)
+            os.kill(worker, signal.SIGSTOP)
+            await socket.send(samples[8000:].tobytes())
+            _, last = await close_code(socket)
+            assert "stopped" in json.loads(last)["error"]
+        while httpx.get(f"{server.url}/readyz").status_code != 200:
+            await asyncio.sleep(0.05)
+        assert server.metric("ds2_worker_restarts_total") == 1
+        assert server.workers() != [worker]
+        async with websockets.connect(server.live) as socket:
+            assert text_of(await lock_step(socket, samples)) == text
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
 def test_sigterm_gives_live_streams_their_final_results_over_tls(
     start: Start, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
