@@ -13,8 +13,12 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ds2.files import whole_file
+
+if TYPE_CHECKING:
+    import torch
 
 CHECKOUT = Path(__file__).parents[1] / "csrc"
 SOURCES = CHECKOUT if CHECKOUT.exists() else Path(sys.prefix) / "share" / "ds2" / "csrc"  # where a wheel puts them
@@ -45,6 +49,23 @@ def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
     except NoCompiler as error:
         warnings.warn(f"{instead}: {error}", stacklevel=3)
         return None
+
+
+def launch(library: ctypes.CDLL, name: str, arguments: ctypes.Structure, device: "torch.device", stream: int) -> None:
+    """Calls the function NAME, with NAME_workspace(arguments) bytes of the device's memory as `arguments.workspace`.
+
+    Raises:
+        RuntimeError: with the number of a CUDA error.
+    """
+    import torch
+
+    size = getattr(library, f"{name}_workspace")
+    size.restype = ctypes.c_int64
+    workspace = torch.empty(size(ctypes.byref(arguments)), dtype=torch.uint8, device=device)
+    arguments.workspace = workspace.data_ptr()
+    error = getattr(library, name)(ctypes.byref(arguments), ctypes.c_void_p(stream))
+    if error:
+        raise RuntimeError(f"{name}: CUDA error {error}")
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
-from ds2.cuda import kernels_or_none
+from ds2.cuda import kernels_or_none, launch
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
@@ -85,13 +85,7 @@ def run_kernels(
     )  # fmt: skip
     if arguments.most_labels > library.ds2_ctc_most_labels():
         raise ValueError(f"the GPU's CTC holds {library.ds2_ctc_most_labels()} labels, not {arguments.most_labels}")
-    library.ds2_ctc_workspace.restype = ctypes.c_int64
-    size = library.ds2_ctc_workspace(ctypes.byref(arguments))
-    workspace = torch.empty(size, dtype=torch.uint8, device=device)
-    arguments.workspace = workspace.data_ptr()
-    error = library.ds2_ctc(ctypes.byref(arguments), ctypes.c_void_p(stream))
-    if error:
-        raise RuntimeError(f"CTC kernels: CUDA error {error}")
+    launch(library, "ds2_ctc", arguments, device, stream)
     if differentiable and not dense:
         gradient.copy_(result)
     return losses, gradient

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.viterbi import best_path
-from ds2.cuda import kernels_or_none
+from ds2.cuda import kernels_or_none, launch
 
 BLOCK = 1024  # frames, as many as the kernels take: an hour keeps 90 columns of the trellis
 
@@ -46,11 +46,5 @@ def run_kernels(
         log_probs.data_ptr(), targets.data_ptr(), path.data_ptr(), score.data_ptr(), None,
         frames, outputs, len(labels), blank, block,
     )  # fmt: skip
-    library.ds2_viterbi_workspace.restype = ctypes.c_int64
-    size = library.ds2_viterbi_workspace(ctypes.byref(arguments))
-    workspace = torch.empty(size, dtype=torch.uint8, device=device)
-    arguments.workspace = workspace.data_ptr()
-    error = library.ds2_viterbi(ctypes.byref(arguments), ctypes.c_void_p(stream))
-    if error:
-        raise RuntimeError(f"Viterbi kernels: CUDA error {error}")
+    launch(library, "ds2_viterbi", arguments, device, stream)
     return path.cpu().numpy(), score.item()
