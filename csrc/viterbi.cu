@@ -154,9 +154,11 @@ __global__ void __launch_bounds__(TRACERS) trace(Arguments a, Workspace w, int64
     __shared__ Pair columns[2][LONGEST_BLOCK + 2];
     const int64_t start = number * a.block, size = a.frames - start < a.block ? a.frames - start : a.block;
     const Pair* const column = w.kept + number * w.tiles * TILE;
-    int64_t index = w.place[0];
-    bool on_label = w.place[1];
-    if (number == w.blocks - 1) {
+    int64_t index;
+    bool on_label;
+    if (number < w.blocks - 1) {
+        index = w.place[0], on_label = w.place[1];
+    } else {
         const Pair* const last = w.kept + w.blocks * w.tiles * TILE;
         on_label = a.count > 0 && last[a.count - 1].label > last[a.count].blank;
         index = a.count - on_label;

@@ -35,19 +35,27 @@ def load_kernels(name: str) -> ctypes.CDLL:
     Raises:
         NoCompiler: it is needed and missing.
     """
+    return _load(name, _architecture())
+
+
+def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
+    """As `load_kernels`; None where no compiler is, with one warning that says what happens instead."""
+    return _load_or_warn(name, _architecture(), instead)
+
+
+def _architecture() -> str:
     import torch
 
     major, minor = torch.cuda.get_device_capability()
-    return _load(name, f"{major}{minor}")
+    return f"{major}{minor}"
 
 
 @functools.cache
-def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
-    """As `load_kernels`; None where no compiler is, with one warning that says what happens instead."""
+def _load_or_warn(name: str, architecture: str, instead: str) -> ctypes.CDLL | None:
     try:
-        return load_kernels(name)
+        return _load(name, architecture)
     except NoCompiler as error:
-        warnings.warn(f"{instead}: {error}", stacklevel=3)
+        warnings.warn(f"{instead}: {error}", stacklevel=4)
         return None
 
 

@@ -32,7 +32,8 @@ class Alignment:
 def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
     """Aligns one recording, of seconds or hours (Graves et al. 2006, max in place of sum).
 
-    Time grows as T * L, memory little faster than T + L. The path is the same on a GPU, in a small part of the time.
+    The path is the same on the CPU and on a GPU. Time grows as T * L; memory little faster than T + L up to some 15
+    minutes, and then as T * L / 64 bytes: 85 MB for an hour of 60,000 tokens.
 
     Args:
         log_probs: (T, V), of any floating-point type, on the CPU or a GPU.
@@ -59,7 +60,7 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
     if scores.is_cuda:
         path, log_prob = best_path_on_cuda(scores, labels, blank)
     else:
-        path, log_prob = best_path(scores.numpy(), labels, blank)
+        path, log_prob = best_path(scores.cpu().numpy(), labels, blank)
     if log_prob == -math.inf:
         raise InputError("the transcript has probability 0: some token is impossible wherever it could be")
     starts, ends, confidences = _spans(path, scores, tokens)

@@ -42,7 +42,7 @@ def ctc_on_cpu(
         _use_huge_pages(result)
         lengths, sizes = _integers(input_lengths), _integers(target_lengths)
         threads = torch.get_num_threads()
-        room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / threads)) // 8
+        room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / min(threads, batch))) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
         run = functools.partial(
             _run,

@@ -38,6 +38,7 @@ def run_kernels(
     Args:
         block: frames between kept columns, 1 to 1024.
     """
+    assert 1 <= block <= BLOCK
     device, (frames, outputs) = log_probs.device, log_probs.shape
     targets = torch.from_numpy(labels.astype(np.int64)).to(device)
     path = torch.empty(frames, dtype=torch.int64, device=device)

@@ -26,16 +26,12 @@ import numpy as np
 from numba import njit
 
 from ds2.ctc.log_space import ctc_log_space
-from ds2.exponential import REORDER, exponential
+from ds2.ctc.softmax import exponentials, softmax
+from ds2.ctc.workspace import distance_to_keep, workspace_for
+from ds2.exponential import REORDER
 
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
-BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
-SHORTEST_BLOCK = 2  # frames
-LEAST_KEPT = 8  # columns
-SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within the first-level cache
-FEW = 32  # values that are not worth a vector loop
-MARGIN = 3  # unused states at the end of a column: its loops need no special cases
 SAFE_PRODUCT = 1e100  # scales are multiplied up to here before a logarithm is taken
 U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # indices of the inner loops are unsigned: a signed one is tested
 # for being negative, which costs the vector instructions; and arrays are flat: each slice would count a reference
@@ -71,65 +67,18 @@ def ctc_utterances(  # type: ignore[no-untyped-def]
     longest, most = 1, 0
     for b in order:
         longest, most = max(longest, frames[b]), max(most, target_lengths[b])
-    workspace = _workspace(longest, most, shape[1], logits, room)
+    workspace = workspace_for(longest, most, shape[1], logits, room)
     normalizers, piece = workspace[-2], workspace[-1]
     for b in order:
         labels = targets[target_starts[b] : target_starts[b] + target_lengths[b]]
         scores = (logits, starts[b], stride, shape[1])
         losses[b], sure = _linear(scores, frames[b], labels, blank, weights[b], gradient, workspace)
         if not sure:
-            _softmax(scores, frames[b], weights[b], gradient, normalizers, piece)
+            softmax(scores, frames[b], weights[b], gradient, normalizers, piece)
             losses[b] = ctc_log_space(scores, frames[b], labels, blank, weights[b], gradient, normalizers)
         if len(gradient):
             for t in range(0 if losses[b] == math.inf else frames[b], shape[0]):
                 gradient[starts[b] + t * stride : starts[b] + t * stride + shape[1]] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def _workspace(frames, most, outputs, logits, room):  # type: ignore[no-untyped-def]
-    """Arrays for utterances of up to `frames` frames and `most` labels, allocated once a call."""
-    width, kinds = most + 1 + MARGIN, min(most, outputs) + 1
-    column = 2 * width + 1
-    block, kept = _divide(frames, column, column + width + kinds, room)
-    return (
-        np.zeros((block + 1) * column),  # alpha of a block and of the frame before it, in a ring: blanks, labels, sum
-        np.zeros((kept, column)),  # alpha of the frame before some blocks
-        np.zeros(kept, np.int64),  # which blocks
-        np.zeros(4 * width),  # beta times emission: blanks and labels of this frame and of the next
-        np.zeros((block, kinds)),  # probability of each kind of label: of each output that the labels hold, and blank
-        np.zeros(block * width),  # the same, label by label
-        np.zeros(width),  # factor of the step over a blank
-        np.zeros(width),  # posterior of each label
-        np.zeros((2, kinds)),  # posterior of each kind, in two parts
-        np.zeros((2, frames), np.uint32),  # the band of each frame: first state, and one past the last
-        np.zeros(outputs, np.uint64),  # output -> kind
-        np.zeros(width, np.uint64),  # label -> kind
-        np.zeros(kinds, np.int64),  # kind -> output; kind 0 is the blank
-        np.zeros(frames),  # log of the sum of exp of the scores of each frame
-        np.zeros(max(SOFTMAX_VALUES, outputs), logits.dtype),
-    )
-
-
-@njit(nogil=True, cache=True)
-def _divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
-    """Frames of a block, and how many columns to keep.
-
-    The longest blocks that the cache and the room hold beside a column of each block: block * frame + (frames / block
-    + 1) * column <= room. Where there is no room for a column of each, short blocks.
-
-    Args:
-        column: values of a kept column.
-        frame: values for each frame of a block.
-    """
-    spare = room - column
-    root = spare * spare - 4.0 * frame * column * frames
-    if root >= 0:
-        block = min((spare + math.sqrt(root)) / (2 * frame), max(BLOCK_VALUES / column, math.sqrt(frames)))
-    else:
-        block = room / (2.5 * frame)
-    size = min(frames, max(SHORTEST_BLOCK, int(block)))
-    blocks = (frames - 1) // size + 1
-    return size, max(min(LEAST_KEPT, blocks), min(blocks, (spare - size * frame) // column))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -142,7 +91,7 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
         return math.inf, True
     if frames == 0:
         return 0.0, True
-    _softmax(scores, frames, weight, gradient, normalizers, piece)
+    softmax(scores, frames, weight, gradient, normalizers, piece)
     kinds = _number(labels, blank, kind_of_output, kind_of_label, output_of)
     w = _tilt(count, frames)
     for i in range(width):
@@ -152,7 +101,7 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
     kept[0, 0], kept[0, 2 * width] = 1.0, 1.0  # before the first frame all is at the first blank
     beta[:] = 0.0
     beta[count + 2 * width * (frames & 1)] = 1.0  # after the last frame all is at the last blank
-    scale, loss, log_totals = 1.0, 0.0, 0.0
+    scale, loss, product, logarithm = 1.0, 0.0, 1.0, 0.0
     block, columns, column = len(emitted), len(emitted) + 1, kept.shape[1]
     last = (frames - 1) // block
     for number in range(last, -1, -1):  # beta passes from the last block to the first, and alpha is there before it
@@ -168,13 +117,14 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
                 keeping += 1
                 keep += distance_to_keep(number + 1 - here, len(kept) - keeping)
             _emit(scores, start, size, normalizers, kinds, output_of, emitted)
-            logarithm = _alpha(alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count)
-            log_totals += logarithm if number == last else 0.0
+            product, logarithm = _alpha(
+                alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count, product, logarithm
+            )
         keeping -= kept_blocks[keeping - 1] == number
         if number == last:
             end = frames % columns * column
             final = alpha[end + count] + (w * alpha[end + count + width] if count else 0.0)
-            loss = 2 * count * math.log(w) - math.log(final / alpha[end + 2 * width]) - log_totals
+            loss = 2 * count * math.log(w) - math.log(final / alpha[end + 2 * width]) - logarithm - math.log(product)
         scale = _beta(
             beta, start, size, alpha, column, emitted, emissions, skips, w, band, count, scale, posteriors,
             kind_of_label, kinds, output_of, kind_posteriors, scores, weight, gradient,
@@ -182,22 +132,6 @@ def _linear(scores, frames, labels, blank, weight, gradient, workspace):  # type
         if math.isnan(scale):
             return 0.0, False
     return loss, True
-
-
-@njit(nogil=True, cache=True)
-def distance_to_keep(blocks, free):  # type: ignore[no-untyped-def]
-    """How many blocks behind a kept column to keep the next, with `blocks` to pass and places for `free` columns.
-
-    binomial(free + times, times - 1) blocks can be passed if none is to be computed more than `times` times. The next
-    column lies as near as it can be for that to be enough.
-    """
-    if free == 0:
-        return blocks
-    times, reach = 1, 1
-    while reach < blocks:
-        times += 1
-        reach = reach * (free + times) // (times - 1)
-    return max(1, blocks - reach * (free + 1) // (free + times))
 
 
 @njit(nogil=True, cache=True)
@@ -258,64 +192,6 @@ def _tilt(count, frames):  # type: ignore[no-untyped-def]
     return math.sqrt(4 * speed * speed / (1 - speed * speed))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _softmax(scores, frames, weight, gradient, normalizers, piece):  # type: ignore[no-untyped-def]
-    """Normalizers log sum exp of all frames; weight * softmax into the gradient. One pass over the scores."""
-    logits, first, stride, outputs = scores
-    at_once = max(1, SOFTMAX_VALUES // outputs)
-    for start in range(0, frames, at_once):
-        size = min(at_once, frames - start)
-        for k in range(size):
-            row = logits[first + (start + k) * stride : first + (start + k) * stride + outputs]
-            normalizers[start + k] = _subtract_largest(row, piece[k * outputs : (k + 1) * outputs])
-        _exponentials(piece[: size * outputs])
-        for k in range(size):
-            row = piece[k * outputs : (k + 1) * outputs]
-            total = _sum(row)
-            normalizers[start + k] += math.log(total)
-            if len(gradient):
-                begin = first + (start + k) * stride
-                _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
-
-
-@njit(nogil=True, cache=True)
-def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
-    """row - max(row) into `into`; the maximum."""
-    size = len(row) // 2  # halves are compared as vectors; a plain loop for the maximum would go value by value
-    for v in range(size):
-        into[v] = max(row[v], row[size + v])
-    while size >= FEW:
-        into[0], size = max(into[0], into[size - 1]), size // 2
-        for v in range(size):
-            into[v] = max(into[v], into[size + v])
-    largest = row[len(row) - 1]
-    for v in range(size):
-        largest = max(largest, into[v])
-    for v in range(len(row)):
-        into[v] = row[v] - largest
-    return largest
-
-
-@njit(nogil=True, cache=True)
-def _exponentials(values):  # type: ignore[no-untyped-def]
-    for v in range(len(values)):
-        values[v] = exponential(values[v])
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _sum(row):  # type: ignore[no-untyped-def]
-    total = row.dtype.type(0.0)
-    for v in range(len(row)):
-        total += row[v]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _scale_into(row, factor, into):  # type: ignore[no-untyped-def]
-    for v in range(len(row)):
-        into[v] = row[v] * factor
-
-
 @njit(nogil=True, cache=True)
 def _emit(scores, start, size, normalizers, kinds, output_of, emitted):  # type: ignore[no-untyped-def]
     """Probabilities of the kinds, in float64 whatever the scores are, for a block of frames."""
@@ -326,18 +202,20 @@ def _emit(scores, start, size, normalizers, kinds, output_of, emitted):  # type:
             emitted[k, kind] = logits[row + output_of[kind]] - normalizers[start + k]
         for kind in range(kinds, emitted.shape[1]):
             emitted[k, kind] = 0.0
-    _exponentials(emitted[:size].reshape(-1))
+    exponentials(emitted[:size].reshape(-1))
 
 
 @njit(nogil=True, cache=True)
-def _alpha(alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count):  # type: ignore[no-untyped-def]
+def _alpha(  # type: ignore[no-untyped-def]
+    alpha, column, start, size, emitted, emissions, kind_of_label, skips, w, band, count, product, logarithm
+):
     """The columns of a block from the one before it, and `emissions` for the same frames.
 
     Returns:
-        Logarithm of the product of the columns' sums.
+        `product` times the columns' sums, of which too large a part has gone into `logarithm`; and that.
     """
     width, count, column = np.uint64(len(skips)), np.uint64(count), np.uint64(column)
-    columns, product, logarithm = len(emitted) + 1, 1.0, 0.0
+    columns = len(emitted) + 1
     for k in range(size):
         t = start + k
         low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
@@ -357,7 +235,7 @@ def _alpha(alpha, column, start, size, emitted, emissions, kind_of_label, skips,
         if not 1.0 / SAFE_PRODUCT < product < SAFE_PRODUCT:
             logarithm += math.log(product)
             product = 1.0
-    return logarithm + math.log(product)
+    return product, logarithm
 
 
 @njit(nogil=True, cache=True)

@@ -45,6 +45,8 @@ log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"
 RESTART_SECONDS = (0.2, 5.0)  # before a process is started again: the first time, and at most
 LOOKS = 4  # at a process in the time that it has to answer
+NOBODY = -1  # the number of no stream: a command for it is only answered
+STOP_SECONDS = 5.0  # that a killed process has to end; one that is stuck in a driver does not
 
 
 class Busy(Exception):
@@ -105,8 +107,9 @@ class ModelProcess:
     """One worker process and the streams that it serves."""
 
     def __init__(self, name: str, config: WorkerConfig, metrics: Metrics, patience: float):
-        """`patience`: seconds that commands wait for an answer before the process is killed."""
+        """`patience`: seconds that commands wait for an answer before the process is killed; not while it loads."""
         self.name, self.config, self.metrics, self.patience = name, config, metrics, patience
+        self.looked = time.monotonic()  # when the last look at the process was
         self.streams: dict[int, Handle] = {}
         self.numbers = itertools.count()
         self.loaded: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate; the first time
@@ -148,7 +151,7 @@ class ModelProcess:
     def stop(self) -> None:
         self.stopping = True
         self.process.kill()  # it holds nothing that anybody could miss
-        self.process.join()
+        self.process.join(STOP_SECONDS)
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -210,12 +213,8 @@ class ModelProcess:
     def _ended(self) -> None:
         """The process is gone: its streams hear of it, and another takes its place."""
         self.outbox.put(None)
-        for handle in self.streams.values():
-            handle.take(Failed(STOPPED))
-            handle.changed.set()
-        lost = len(self.streams)
-        self.streams = {}
-        self.is_ready, self.waited, self.queue = False, 0.0, 0
+        lost = self._fail_streams()
+        self.waited, self.queue = 0.0, 0
         if not self.stopping and not self.loaded.done():
             self._fail(InputError(f"{self.name}: the process ended while it loaded the model; it says why above"))
         if self.stopping:
@@ -226,18 +225,34 @@ class ModelProcess:
         asyncio.get_running_loop().call_later(self.delay, self._start_again)
         self.delay = min(RESTART_SECONDS[1], 2 * self.delay)
 
+    def _fail_streams(self) -> int:
+        """No new ones come before the next process is ready; how many there were."""
+        self.is_ready = False
+        streams, self.streams = self.streams, {}
+        for handle in streams.values():
+            handle.take(Failed(STOPPED))
+            handle.changed.set()
+        return len(streams)
+
     def _start_again(self) -> None:
         if not self.stopping:
             self._start()
 
     def _watch(self) -> None:
-        """Looks at the process from time to time; one that hangs is killed, and another takes its place."""
+        """Looks at the process now and then, and asks it; one that hangs is killed, and another takes its place."""
         if self.stopping:
             return
+        now, between = time.monotonic(), self.patience / LOOKS
+        if self.asked is not None and now - self.looked > 2 * between:  # it was the server that stood still
+            self.asked = now
+        self.looked = now
         if self.is_ready and self.unanswered > self.patience:
-            log.error("model process hangs", extra={"facts": {"worker": self.name, "seconds": self.unanswered}})
+            facts = {"worker": self.name, "seconds": round(self.unanswered, 2), "streams": self._fail_streams()}
+            log.error("model process hangs", extra={"facts": facts})
             self.process.kill()
-        asyncio.get_running_loop().call_later(self.patience / LOOKS, self._watch)
+        elif self.is_ready and self.asked is None:
+            self.send(Close(NOBODY))
+        asyncio.get_running_loop().call_later(between, self._watch)
 
 
 class Pool:
@@ -246,7 +261,7 @@ class Pool:
     def __init__(self, configs: list[WorkerConfig], metrics: Metrics, wait: float, patience: float):
         """`wait`: seconds that chunks, or commands, wait for the model above which no stream is let in.
 
-        `patience`: of the processes.
+        `patience`: as of ModelProcess.
         """
         self.wait = wait
         self.processes = [

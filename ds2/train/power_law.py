@@ -47,10 +47,7 @@ class PowerLaw:
 def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, PowerLaw]:
     """Draws each series of points with its line on logarithmic axes, into a PNG; the lines.
 
-    Points above NOTHING_LEARNT are drawn, but are of no line.
-
-    Raises:
-        ValueError: as `PowerLaw.fit`.
+    Points from NOTHING_LEARNT on are drawn, but are of no line; a series that has fewer than two others has none.
     """
     import matplotlib
 
@@ -58,13 +55,16 @@ def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, Power
     from matplotlib import pyplot
 
     fitted = {name: sorted(point for point in points if point[1] < NOTHING_LEARNT) for name, points in series.items()}
-    laws = {name: PowerLaw.fit(points) for name, points in fitted.items()}
+    laws = {name: PowerLaw.fit(points) for name, points in fitted.items() if len(points) > 1}
     figure, axes = pyplot.subplots(figsize=(6.5, 4.5), constrained_layout=True)
     for number, (name, points) in enumerate(series.items()):
-        law, ends = laws[name], [fitted[name][0][0] / 1.5, fitted[name][-1][0] * 1.5]
-        axes.plot(ends, [100 * law(end) for end in ends], color=f"C{number}", linewidth=1, linestyle="--")
-        axes.plot(*zip(*((hours, 100 * wer) for hours, wer in sorted(points)), strict=True), "o", color=f"C{number}",
-                  label=f"{name}: {100 * law.factor:.1f} % · hours^-{law.exponent:.2f}")  # fmt: skip
+        label = name
+        if law := laws.get(name):
+            label = f"{name}: {100 * law.factor:.1f} % · hours^-{law.exponent:.2f}"
+            ends = [fitted[name][0][0] / 1.5, fitted[name][-1][0] * 1.5]
+            axes.plot(ends, [100 * law(end) for end in ends], color=f"C{number}", linewidth=1, linestyle="--")
+        rates = [100 * wer for _, wer in points]
+        axes.plot([hours for hours, _ in points], rates, "o", color=f"C{number}", label=label)
     axes.set(xscale="log", yscale="log", xlabel="hours of training data", ylabel="word error rate, %")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")

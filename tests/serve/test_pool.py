@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,11 @@ def config(path: Path, slots: int = 4) -> WorkerConfig:
     return WorkerConfig(path, "cpu", DecoderOptions(), "float32", slots, LiveConfig(), DispatchConfig())
 
 
-def with_process(path: Path, test: Callable[[ModelProcess], Awaitable[Any]]) -> None:
+def with_process(path: Path, test: Callable[[ModelProcess], Awaitable[Any]], patience: float = 60.0) -> None:
     """Has the test with one process, which is ended behind it."""
 
     async def run() -> None:
-        model = ModelProcess("model 0", config(path), Metrics(), patience=60.0)
+        model = ModelProcess("model 0", config(path), Metrics(), patience)
         try:
             await asyncio.wait_for(test(model), 60)
         finally:
@@ -93,6 +94,47 @@ def silent(config: WorkerConfig, connection: Any) -> None:
     with contextlib.suppress(EOFError):
         while True:
             connection.recv()
+
+
+def answers_once(config: WorkerConfig, connection: Any) -> None:
+    """A process that hangs when all that it was sent is answered."""
+    connection.send(Ready(8000))
+    connection.recv()
+    connection.send(Report([]))
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("body", [silent, answers_once])
+def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[WorkerConfig, Any], None]
+) -> None:
+    monkeypatch.setattr(pool, "run_worker", body)
+
+    async def test(model: ModelProcess) -> None:
+        await model.loaded
+        handle, first = model.open(StreamConfig()), model.process
+        await handle.changed.wait()
+        assert handle.failed == pool.STOPPED
+        await until(lambda: model.process is not first and model.is_ready)
+
+    with_process(tmp_path, test, patience=0.4)
+
+
+def test_a_process_is_not_to_blame_where_the_server_stood_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "run_worker", silent)
+
+    async def test(model: ModelProcess) -> None:
+        await model.loaded
+        handle = model.open(StreamConfig())
+        time.sleep(2.0)  # the event loop with it
+        await asyncio.sleep(0.2)
+        assert handle.failed is None
+        await handle.changed.wait()
+        assert handle.failed == pool.STOPPED
+
+    with_process(tmp_path, test, patience=1.0)
 
 
 def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -379,7 +379,7 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
 
 
 def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
-    server = start("--set", "limits.answer=1")
+    server = start("--set", "limits.answer=3")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 

@@ -1,0 +1,68 @@
+"""The softmax of the CTC kernels on the CPU."""
+
+import math
+
+from numba import njit
+
+from ds2.ctc.workspace import SOFTMAX_VALUES
+from ds2.exponential import REORDER, exponential
+
+FEW = 32  # values that are not worth a vector loop
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax(scores, frames, weight, gradient, normalizers, piece):  # type: ignore[no-untyped-def]
+    """Normalizers log sum exp of all frames; weight * softmax into the gradient. One pass over the scores."""
+    logits, first, stride, outputs = scores
+    at_once = max(1, SOFTMAX_VALUES // outputs)
+    for start in range(0, frames, at_once):
+        size = min(at_once, frames - start)
+        for k in range(size):
+            row = logits[first + (start + k) * stride : first + (start + k) * stride + outputs]
+            normalizers[start + k] = _subtract_largest(row, piece[k * outputs : (k + 1) * outputs])
+        exponentials(piece[: size * outputs])
+        for k in range(size):
+            row = piece[k * outputs : (k + 1) * outputs]
+            total = _sum(row)
+            normalizers[start + k] += math.log(total)
+            if len(gradient):
+                begin = first + (start + k) * stride
+                _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
+
+
+@njit(nogil=True, cache=True)
+def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
+    """row - max(row) into `into`; the maximum."""
+    size = len(row) // 2  # halves are compared as vectors; a plain loop for the maximum would go value by value
+    for v in range(size):
+        into[v] = max(row[v], row[size + v])
+    while size >= FEW:
+        into[0], size = max(into[0], into[size - 1]), size // 2
+        for v in range(size):
+            into[v] = max(into[v], into[size + v])
+    largest = row[len(row) - 1]
+    for v in range(size):
+        largest = max(largest, into[v])
+    for v in range(len(row)):
+        into[v] = row[v] - largest
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def exponentials(values):  # type: ignore[no-untyped-def]
+    for v in range(len(values)):
+        values[v] = exponential(values[v])
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _sum(row):  # type: ignore[no-untyped-def]
+    total = row.dtype.type(0.0)
+    for v in range(len(row)):
+        total += row[v]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _scale_into(row, factor, into):  # type: ignore[no-untyped-def]
+    for v in range(len(row)):
+        into[v] = row[v] * factor
