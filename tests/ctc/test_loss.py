@@ -301,8 +301,9 @@ def test_the_same_bits_however_little_room_there_is(monkeypatch: pytest.MonkeyPa
 
     losses, gradient = with_room(1 << 24)
     for size in (1 << 16, 0):
-        assert torch.equal(with_room(size)[0], losses)
-        assert torch.equal(with_room(size)[1], gradient)
+        other_losses, other_gradient = with_room(size)
+        assert torch.equal(other_losses, losses)
+        assert torch.equal(other_gradient, gradient)
 
 
 @given(st.integers(1, 400), st.integers(1, 12))

@@ -59,8 +59,8 @@ def test_too_few_speakers_and_a_missing_package_are_told(tmp_path: Path) -> None
         rows.append({"audio_filepath": f"{speaker}.wav", "duration": 1.0, "text": "21 steps", "speaker": speaker})
     manifest = tmp_path / "corpus" / "manifest.jsonl"
     manifest.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    code = "import runpy, sys; sys.modules['num2words'] = None; runpy.run_path(sys.argv[0], run_name='__main__')"
-    code = f"import sys; del sys.argv[0]; {code}"
+    blocked = "import runpy, sys; del sys.argv[0]; sys.modules['num2words'] = None"
+    code = f"{blocked}; runpy.run_path(sys.argv[0], run_name='__main__')"
     arguments = [RECIPE / "prepare.py", "--speechocean762", tmp_path / "corpus", "--output", tmp_path / "data"]
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert result.returncode == 2
