@@ -8,14 +8,17 @@
 //              b         . o--o--o            label[j] = y.label[j] + y.blank[j+1] + y.label[j+1] if label j+1 differs
 //     pair 2   blank     . . o--o     beta leaves its own frame's emission out: alpha beta is the mass through a state.
 //
-// Numbers are linear, not logarithms, but have an exponent of their own, of 30 bits: m 2^e. A sum of two or three costs
-// a maximum, shifts of exponents and additions; nothing underflows, whatever the logits and however long the targets;
-// errors stay relative, some 2^-24 a frame. A state that no path reaches is exactly 0, and so needs no mask.
+// Numbers are linear, not logarithms, but have an exponent of their own: m 2^e. A sum of two costs a maximum, two shifts
+// and two multiplications; nothing underflows, whatever the logits and however long the targets; errors stay relative,
+// some 2^-24 a frame. A state that no path reaches is exactly 0, and so needs no mask. A step lets m grow and leaves it:
+// that a column is brought back to 1 <= m < 2 every AT_EASE steps saves a third of the instructions.
 #pragma once
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "threads.h"
 
 #ifdef __CUDACC__
 #define BOTH __host__ __device__ __forceinline__
@@ -25,11 +28,13 @@
 
 namespace ctc {
 
-constexpr int LOWEST = -(1 << 29);  // exponent of 0; what falls below is 0: a path that costs more than 3.7e8 nats
+constexpr int LOWEST = -(1 << 27);  // exponent of 0; what falls below is 0: a path that costs more than 9.3e7 nats
+constexpr int AT_EASE = 4;          // steps between two calls of `normalise`: m < 2 * 6^4, e >= 5 * LOWEST
 constexpr int LANES = 32;
+constexpr double LOG2_E = 1.4426950408889634, LN_2 = 0.6931471805599453;
 
 template <typename Real>
-struct alignas(2 * sizeof(Real)) Scaled {  // m 2^e; 1 <= m < 2 after `normalised`, below 12 before it
+struct alignas(2 * sizeof(Real)) Scaled {  // m 2^e; 1 <= m < 2 after `normalised`, or 0
     Real m;
     int e;
 };
@@ -69,16 +74,14 @@ struct Format<double> {
     static constexpr int MANTISSA = 52, BIAS = 1023;
 };
 
-// 2^exponent; 0 where that is below the smallest normal number.
+// 2^(biased - BIAS); 0 where that is below the smallest normal number.
 template <typename Real>
-BOTH Real power_of_two(int exponent) {
+BOTH Real power_of_two(int biased) {
     typedef Format<Real> F;
-    int biased = exponent + F::BIAS;
-    biased = biased < 0 ? 0 : biased > 2 * F::BIAS ? 2 * F::BIAS : biased;
-    return bits_of<Real>(typename F::Bits(biased) << F::MANTISSA);
+    return bits_of<Real>(typename F::Bits(biased > 0 ? biased : 0) << F::MANTISSA);
 }
 
-// The same number with 1 <= m < 2. 0 has the exponent field 0 and LOWEST beside it, and so falls below LOWEST.
+// The same number with 1 <= m < 2. 0 has the exponent field 0 and LOWEST at most beside it: it falls below LOWEST.
 template <typename Real>
 BOTH Scaled<Real> normalised(Scaled<Real> x) {
     typedef Format<Real> F;
@@ -90,28 +93,23 @@ BOTH Scaled<Real> normalised(Scaled<Real> x) {
 
 template <typename Real>
 BOTH Scaled<Real> sum(Scaled<Real> a, Scaled<Real> b) {
-    const int e = a.e > b.e ? a.e : b.e;
-    return {a.m * power_of_two<Real>(a.e - e) + b.m * power_of_two<Real>(b.e - e), e};
-}
-
-template <typename Real>
-BOTH Scaled<Real> sum(Scaled<Real> a, Scaled<Real> b, Scaled<Real> c) {
-    const int pair = a.e > b.e ? a.e : b.e, e = pair > c.e ? pair : c.e;
-    return {a.m * power_of_two<Real>(a.e - e) + b.m * power_of_two<Real>(b.e - e) + c.m * power_of_two<Real>(c.e - e),
-            e};
+    const int e = a.e > b.e ? a.e : b.e, bias = Format<Real>::BIAS - e;
+    return {a.m * power_of_two<Real>(a.e + bias) + b.m * power_of_two<Real>(b.e + bias), e};
 }
 
 template <typename Real>
 BOTH Scaled<Real> product(Scaled<Real> a, Scaled<Real> b) {
-    return normalised(Scaled<Real>{a.m * b.m, a.e + b.e});
+    return {a.m * b.m, a.e + b.e};
 }
 
-// 2^x as a scaled number; the fraction is taken in double precision, for x may be far below 0.
+// exp(high + low) as a scaled number, 0.7 < m < 1.5; `low` is what `high` lacks to the last digit.
 template <typename Real>
-BOTH Scaled<Real> scaled_power(double x) {
+BOTH Scaled<Real> scaled_exponential(Real high, Real low) {
+    const Real x = high * Real(LOG2_E);
     if (!(x > LOWEST)) return zero<Real>();
-    const double whole = floor(x);
-    return {Real(exp2(Real(x - whole))), int(whole)};
+    const Real whole = rint(x);
+    const Real rest = fma(high, Real(LOG2_E), -x) + (high * Real(LOG2_E - double(Real(LOG2_E))) + low * Real(LOG2_E));
+    return {fast_exp2(x - whole + rest), int(whole)};
 }
 
 // alpha of the next frame in place of this one's. `left` is the label of the pair before the first.
@@ -123,18 +121,17 @@ BOTH void alpha_step(Pair<Real> (&pairs)[P], unsigned skips, Scaled<Real> left, 
 #pragma unroll
 #endif
     for (int p = P - 1; p >= 0; --p) {
-        const Scaled<Real> before = p > 0 ? pairs[p > 0 ? p - 1 : 0].label : left;
         const Pair<Real> old = pairs[p];
-        const Scaled<Real> skipped = skips >> p & 1 ? before : zero<Real>();
-        pairs[p].blank = product(sum(old.blank, before), blank);
-        pairs[p].label = product(sum(old.label, old.blank, skipped), labels[p]);
+        const Scaled<Real> to_blank = sum(old.blank, p > 0 ? pairs[p > 0 ? p - 1 : 0].label : left);
+        const Scaled<Real> to_label = sum(old.label, skips >> p & 1 ? to_blank : old.blank);
+        pairs[p] = {product(to_blank, blank), product(to_label, labels[p])};
     }
 }
 
-// What the label before this pair can go to within it. `pair` is beta times emission.
+// What the label before this pair can go to within it: `all` of it, or the blank alone.
 template <typename Real>
-BOTH Scaled<Real> entrance(Pair<Real> pair, unsigned skip) {
-    return skip & 1 ? sum(pair.blank, pair.label) : pair.blank;
+BOTH Scaled<Real> entrance(Pair<Real> pair, Scaled<Real> all, unsigned skip) {
+    return skip & 1 ? all : pair.blank;
 }
 
 // `pairs`: beta times emission, of the frame before in place of this one's. `betas` receives beta without emission.
@@ -142,14 +139,23 @@ BOTH Scaled<Real> entrance(Pair<Real> pair, unsigned skip) {
 template <typename Real, int P>
 BOTH void beta_step(Pair<Real> (&pairs)[P], unsigned skips, Scaled<Real> right, Scaled<Real> blank,
                     const Scaled<Real> (&labels)[P], Pair<Real> (&betas)[P]) {
+    Scaled<Real> after = right;
 #ifdef __CUDACC__
 #pragma unroll
 #endif
-    for (int p = 0; p < P; ++p) {
-        const Scaled<Real> after = p + 1 < P ? entrance(pairs[p + 1 < P ? p + 1 : p], skips >> (p + 1)) : right;
+    for (int p = P - 1; p >= 0; --p) {
         betas[p] = {sum(pairs[p].blank, pairs[p].label), sum(pairs[p].label, after)};
+        after = entrance(pairs[p], betas[p].blank, skips >> p);
         pairs[p] = {product(betas[p].blank, blank), product(betas[p].label, labels[p])};
     }
+}
+
+template <typename Real, int P>
+BOTH void normalise(Pair<Real> (&pairs)[P]) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int p = 0; p < P; ++p) pairs[p] = {normalised(pairs[p].blank), normalised(pairs[p].label)};
 }
 
 template <typename Real>
@@ -157,21 +163,17 @@ BOTH Scaled<Real> mass(Pair<Real> alpha, Pair<Real> beta) {
     return normalised(sum(product(alpha.blank, beta.blank), product(alpha.label, beta.label)));
 }
 
-// alpha beta / total, an ordinary number from 0 to 1.
+// alpha beta / total, an ordinary number from 0 to 1. `inverse` is 1 / total, with an exponent from -LOWEST down to 0.
 template <typename Real>
-BOTH Real share(Scaled<Real> alpha, Scaled<Real> beta, Scaled<Real> total) {
-    return alpha.m * beta.m / total.m * power_of_two<Real>(alpha.e + beta.e - total.e);
+BOTH Real share(Scaled<Real> alpha, Scaled<Real> beta, Scaled<Real> inverse) {
+    return alpha.m * beta.m * inverse.m * power_of_two<Real>(alpha.e + beta.e + inverse.e + Format<Real>::BIAS);
 }
 
-// Where pair j lies in memory when each of 32 lanes holds P pairs in a row and the lanes write side by side.
-BOTH int slot_of_pair(int j, int P) {
-    const int group = LANES * P, within = j % group;
-    return j - within + within % P * LANES + within / P;
-}
-
-BOTH int pair_in_slot(int slot, int P) {
-    const int group = LANES * P, within = slot % group;
-    return slot - within + within % LANES * P + within / LANES;
-}
+// Pairs in memory: each of 32 lanes holds P = 2^power pairs in a row, and the lanes write side by side.
+//
+//     slot of a warp   0 .. 31              32 .. 63                    pair = (warp * 32 + lane) * P + p
+//     pair             0, P, 2 P, ...       1, P + 1, 2 P + 1, ...      slot = p * 32 + lane
+BOTH int warp_of_pair(int pair, int power) { return pair >> power >> 5; }
+BOTH int slot_of_pair(int pair, int power) { return (pair & ((1 << power) - 1)) * LANES + (pair >> power) % LANES; }
 
 }  // namespace ctc

@@ -8,11 +8,13 @@
 #include "emulator.h"
 #else
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
 
 typedef __half Half;
+typedef __nv_bfloat16 Bfloat16;
 typedef cudaStream_t Stream;
 
 constexpr unsigned EVERY_LANE = 0xffffffffu;
@@ -34,6 +36,18 @@ template <typename T>
 __device__ __forceinline__ T from_across(T value, int mask) {
     return __shfl_xor_sync(EVERY_LANE, value, mask);
 }
+template <typename T>
+__device__ __forceinline__ T from_lane(T value, int lane) {
+    return __shfl_sync(EVERY_LANE, value, lane);
+}
+
+// 2^x to 2^-22 in one instruction; results below 2^-126 are 0.
+__device__ __forceinline__ float fast_exp2(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+__device__ __forceinline__ double fast_exp2(double x) { return exp2(x); }
 
 __device__ __forceinline__ void wait_for_block() { __syncthreads(); }
 

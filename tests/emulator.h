@@ -16,8 +16,11 @@
 #include <random>
 #include <vector>
 
-using std::exp;
+using std::exp2;
+using std::fma;
+using std::fmax;
 using std::log;
+using std::rint;
 
 #define __device__
 #define __global__
@@ -27,6 +30,22 @@ using std::log;
 
 typedef _Float16 Half;
 typedef void* Stream;
+
+struct Bfloat16 {
+    uint16_t bits;
+    Bfloat16() = default;
+    explicit Bfloat16(float x) {  // to the nearest, ties to even
+        uint32_t wide;
+        memcpy(&wide, &x, 4);
+        bits = x == x ? uint16_t((wide + 0x7fff + (wide >> 16 & 1)) >> 16) : 0x7fc0;
+    }
+    explicit operator float() const {
+        const uint32_t wide = uint32_t(bits) << 16;
+        float x;
+        memcpy(&x, &wide, 4);
+        return x;
+    }
+};
 
 namespace emulator {
 
@@ -138,6 +157,13 @@ template <typename T>
 T from_across(T value, int mask) {
     return emulator::from_lane(value, thread() % emulator::WARP ^ mask);
 }
+template <typename T>
+T from_lane(T value, int lane) {
+    return emulator::from_lane(value, lane);
+}
+
+inline float fast_exp2(float x) { return exp2(x); }
+inline double fast_exp2(double x) { return exp2(x); }
 
 inline void wait_for_block() { emulator::wait(emulator::barriers[0], emulator::block_size); }
 inline void wait_for_group(int barrier, int count) { emulator::wait(emulator::barriers[barrier], count); }

@@ -15,10 +15,10 @@ class Arguments(ctypes.Structure):
     """`ctc::Arguments` of csrc/ctc.cu, field by field."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("logits", "gradient", "targets", "target_offsets", "target_lengths")),
+        *((name, ctypes.c_void_p) for name in ("logits", "gradient", "targets", "target_lengths")),
         *((name, ctypes.c_void_p) for name in ("input_lengths", "weights", "losses", "workspace")),
         *((name, ctypes.c_int64) for name in ("batch", "frames", "outputs", "blank", "batch_stride", "frame_stride")),
-        *((name, ctypes.c_int64) for name in ("most_labels", "targets_size")),
+        *((name, ctypes.c_int64) for name in ("most_labels", "targets_size", "targets_width")),
         ("type", ctypes.c_int32),
     )
 
@@ -72,16 +72,12 @@ def run_kernels(
         tensor.to(device, torch.int64, non_blocking=True).contiguous()
         for tensor in (targets, input_lengths, target_lengths)
     )
-    if targets.dim() == 2:
-        offsets = torch.arange(batch, device=device) * targets.shape[1]
-    else:
-        offsets = label_counts.cumsum(0) - label_counts
-    weights = weights.to(device, torch.float64).contiguous()
+    weights = weights.to(device, kind).contiguous()
     arguments = Arguments(
-        scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(), offsets.data_ptr(),
+        scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
         batch, frames, outputs, blank, scores.stride(0), scores.stride(1),
-        min(frames, targets.shape[-1]), labels.numel(), TYPES[logits.dtype],
+        min(frames, targets.shape[-1]), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0, TYPES[logits.dtype],
     )  # fmt: skip
     if arguments.most_labels > library.ds2_ctc_most_labels():
         raise ValueError(f"the GPU's CTC holds {library.ds2_ctc_most_labels()} labels, not {arguments.most_labels}")
