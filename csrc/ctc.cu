@@ -51,7 +51,7 @@ constexpr int WIDE = 1024;                     // outputs from which on a row ta
 constexpr int SORTING = 256;                   // threads that sort
 constexpr int AT_HAND = 2048;                  // keys that are sorted in shared memory
 constexpr int MOST_WARPS = 8;                  // of each direction
-constexpr int MOST_PAIRS = 32;                 // of a thread
+constexpr int MOST_POWER = 4;                  // a thread holds up to 16 pairs
 constexpr int BURST = AT_EASE;                 // frames between two barriers
 
 template <typename Real>
@@ -561,6 +561,38 @@ __global__ void labels(Arguments a, Workspace<Real> w) {
     if (lane == 0) gradient[a.blank] = Score(weight * (value(blank) - (Real(1) - all)));
 }
 
+// ---- rescale
+
+// The gradient of a batch and the factors that it has, (B,), and should have.
+struct Rescaling {
+    void* gradient;       // of Arguments
+    const void* weights;  // of Arguments
+    const void* wanted;   // likewise, wanted_stride elements apart
+    int64_t wanted_stride, batch, frames, outputs, batch_stride, frame_stride;
+    int32_t type;
+};
+
+constexpr int PARTS = 16;  // blocks of an utterance
+
+// In place. Where both factors are the same, as most steps of training have it, nothing is read or written.
+template <typename Real, typename Score>
+__global__ void rescale(Rescaling r) {
+    const int64_t b = block() / PARTS, warp = block() % PARTS * (ROW_BLOCK / LANES) + thread() / LANES;
+    const Real weight = static_cast<const Real*>(r.weights)[b];
+    const Real wanted = static_cast<const Real*>(r.wanted)[b * r.wanted_stride];
+    if (wanted == weight) return;
+    const Real factor = wanted / weight;
+    for (int64_t t = warp; t < r.frames; t += PARTS * (ROW_BLOCK / LANES)) {
+        Score* const row = static_cast<Score*>(r.gradient) + b * r.batch_stride + t * r.frame_stride;
+        for (int64_t v = thread() % LANES; v < r.outputs; v += LANES) row[v] = Score(factor * Real(row[v]));
+    }
+}
+
+template <typename Real, typename Score>
+void start_rescale(const Rescaling& r, Stream stream) {
+    start(rescale<Real, Score>, r.batch * PARTS, ROW_BLOCK, stream, r);
+}
+
 // ---- all together
 
 template <typename Real, int P>
@@ -594,8 +626,7 @@ void run(const Arguments& a, Stream stream) {
         case 1: start_columns<Real, 2>(a, w, stream); break;
         case 2: start_columns<Real, 4>(a, w, stream); break;
         case 3: start_columns<Real, 8>(a, w, stream); break;
-        case 4: start_columns<Real, 16>(a, w, stream); break;
-        default: start_columns<Real, MOST_PAIRS>(a, w, stream);
+        default: start_columns<Real, 1 << MOST_POWER>(a, w, stream);
     }
     if (a.gradient) start(labels<Real, Score>, (all + a_block - 1) / a_block, ROW_BLOCK, stream, a, w);
 }
@@ -603,7 +634,7 @@ void run(const Arguments& a, Stream stream) {
 }  // namespace ctc
 
 // Labels of one utterance that the kernels can hold.
-extern "C" int64_t ds2_ctc_most_labels() { return ctc::MOST_WARPS * ctc::LANES * ctc::MOST_PAIRS - 1; }
+extern "C" int64_t ds2_ctc_most_labels() { return (ctc::MOST_WARPS * ctc::LANES << ctc::MOST_POWER) - 1; }
 
 // Bytes of workspace that ds2_ctc needs for these arguments.
 extern "C" int64_t ds2_ctc_workspace(const ctc::Arguments* arguments) {
@@ -612,7 +643,8 @@ extern "C" int64_t ds2_ctc_workspace(const ctc::Arguments* arguments) {
     return a.type == ctc::FLOAT64 ? ctc::lay_out<double>(a).bytes : ctc::lay_out<float>(a).bytes;
 }
 
-// Enqueues everything on the stream and returns; 0, or the number of a CUDA error.
+// Enqueues everything on the stream and returns; 0, or the number of a CUDA error. Rows are counted in 32 bits: memory
+// ends long before.
 extern "C" int ds2_ctc(const ctc::Arguments* a, void* stream_pointer) {
     const Stream stream = static_cast<Stream>(stream_pointer);
     switch (a->type) {
@@ -620,6 +652,18 @@ extern "C" int ds2_ctc(const ctc::Arguments* a, void* stream_pointer) {
         case ctc::BFLOAT16: ctc::run<float, Bfloat16>(*a, stream); break;
         case ctc::FLOAT16: ctc::run<float, Half>(*a, stream); break;
         default: ctc::run<float, float>(*a, stream);
+    }
+    return last_error();
+}
+
+// Enqueues a change of the gradient's factors, in place; 0, or the number of a CUDA error.
+extern "C" int ds2_ctc_rescale(const ctc::Rescaling* r, void* stream_pointer) {
+    const Stream stream = static_cast<Stream>(stream_pointer);
+    switch (r->type) {
+        case ctc::FLOAT64: ctc::start_rescale<double, double>(*r, stream); break;
+        case ctc::BFLOAT16: ctc::start_rescale<float, Bfloat16>(*r, stream); break;
+        case ctc::FLOAT16: ctc::start_rescale<float, Half>(*r, stream); break;
+        default: ctc::start_rescale<float, float>(*r, stream);
     }
     return last_error();
 }

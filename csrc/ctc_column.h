@@ -117,9 +117,7 @@ BOTH Scaled<Real> scaled_exponential(Real high, Real low) {
 template <typename Real, int P>
 BOTH void alpha_step(Pair<Real> (&pairs)[P], unsigned skips, Scaled<Real> left, Scaled<Real> blank,
                      const Scaled<Real> (&labels)[P]) {
-#ifdef __CUDACC__
 #pragma unroll
-#endif
     for (int p = P - 1; p >= 0; --p) {
         const Pair<Real> old = pairs[p];
         const Scaled<Real> to_blank = sum(old.blank, p > 0 ? pairs[p > 0 ? p - 1 : 0].label : left);
@@ -140,9 +138,7 @@ template <typename Real, int P>
 BOTH void beta_step(Pair<Real> (&pairs)[P], unsigned skips, Scaled<Real> right, Scaled<Real> blank,
                     const Scaled<Real> (&labels)[P], Pair<Real> (&betas)[P]) {
     Scaled<Real> after = right;
-#ifdef __CUDACC__
 #pragma unroll
-#endif
     for (int p = P - 1; p >= 0; --p) {
         betas[p] = {sum(pairs[p].blank, pairs[p].label), sum(pairs[p].label, after)};
         after = entrance(pairs[p], betas[p].blank, skips >> p);
@@ -152,9 +148,7 @@ BOTH void beta_step(Pair<Real> (&pairs)[P], unsigned skips, Scaled<Real> right, 
 
 template <typename Real, int P>
 BOTH void normalise(Pair<Real> (&pairs)[P]) {
-#ifdef __CUDACC__
 #pragma unroll
-#endif
     for (int p = 0; p < P; ++p) pairs[p] = {normalised(pairs[p].blank), normalised(pairs[p].label)};
 }
 

@@ -30,7 +30,7 @@ class NoCompiler(RuntimeError):
 
 
 def load_kernels(name: str) -> ctypes.CDLL:
-    """The library of `csrc/NAME.cu` for the current GPU, compiled if need be: some 15 s, once for each machine.
+    """The library of `csrc/NAME.cu` for the current GPU, compiled if need be: half a minute, once for each machine.
 
     Raises:
         NoCompiler: it is needed and missing.

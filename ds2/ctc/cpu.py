@@ -47,7 +47,8 @@ def ctc_on_cpu(
         run = functools.partial(
             _run,
             _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
-            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.numpy(), losses, _flat(result), room,
+            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses,
+            _flat(result), room,
         )  # fmt: skip
         run_in_threads(run, _share(lengths * (outputs + 8 * sizes), threads))
         if differentiable and not dense:

@@ -23,6 +23,17 @@ class Arguments(ctypes.Structure):
     )
 
 
+class Rescaling(ctypes.Structure):
+    """`ctc::Rescaling` of csrc/ctc.cu, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("gradient", "weights", "wanted")),
+        *((name, ctypes.c_int64) for name in ("wanted_stride", "batch", "frames", "outputs")),
+        *((name, ctypes.c_int64) for name in ("batch_stride", "frame_stride")),
+        ("type", ctypes.c_int32),
+    )
+
+
 def ctc_on_cuda(
     logits: Tensor,
     targets: Tensor,
@@ -34,15 +45,12 @@ def ctc_on_cuda(
 ) -> tuple[Tensor, Tensor]:
     """(B,) losses of logits (B, T, V) of any floating type, and weights[b] times their gradients, in their layout.
 
-    Without nvcc it goes by way of the CPU, with a warning.
-
-    Raises:
-        ValueError: more labels than the kernels hold.
+    By way of the CPU it goes without nvcc, with a warning, and with more labels than the kernels hold.
     """
     rest = (targets, input_lengths, target_lengths, weights)
     with torch.cuda.device(logits.device):
         library = kernels_or_none("ctc", "CTC goes by way of the CPU")
-        if library is None:
+        if library is None or most_labels(logits, targets) > library.ds2_ctc_most_labels():
             return _by_way_of_the_cpu(logits, rest, blank, differentiable)
         stream = torch.cuda.current_stream().cuda_stream
         return run_kernels(library, logits, *rest, blank, differentiable, stream)
@@ -77,14 +85,39 @@ def run_kernels(
         scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
         batch, frames, outputs, blank, scores.stride(0), scores.stride(1),
-        min(frames, targets.shape[-1]), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0, TYPES[logits.dtype],
+        most_labels(logits, targets), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
+        TYPES[logits.dtype],
     )  # fmt: skip
-    if arguments.most_labels > library.ds2_ctc_most_labels():
-        raise ValueError(f"the GPU's CTC holds {library.ds2_ctc_most_labels()} labels, not {arguments.most_labels}")
     launch(library, "ds2_ctc", arguments, device, stream)
     if differentiable and not dense:
         gradient.copy_(result)
     return losses, gradient
+
+
+def most_labels(logits: Tensor, targets: Tensor) -> int:
+    """Of an utterance that may have an alignment, as far as shapes tell."""
+    return min(logits.shape[1], targets.shape[-1])
+
+
+def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor:
+    """(B, T, V) gradient that has weights (B,), with the wanted ones (B,) in their stead; in place if it can be."""
+    with torch.cuda.device(gradient.device):
+        library = kernels_or_none("ctc", "CTC goes by way of the CPU")
+        if library is None or gradient.stride(2) != 1:
+            return gradient * (wanted / weights)[:, None, None].to(gradient.dtype)
+        return run_rescale(library, gradient, weights, wanted, torch.cuda.current_stream().cuda_stream)
+
+
+def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted: Tensor, stream: int = 0) -> Tensor:
+    """As `rescale_on_cuda`, by a library of the kernels, in place; outputs lie side by side."""
+    rescaling = Rescaling(
+        gradient.data_ptr(), weights.data_ptr(), wanted.data_ptr(),
+        wanted.stride(0), *gradient.shape, *gradient.stride()[:2], TYPES[gradient.dtype],
+    )  # fmt: skip
+    error = library.ds2_ctc_rescale(ctypes.byref(rescaling), ctypes.c_void_p(stream))
+    if error:
+        raise RuntimeError(f"ds2_ctc_rescale: CUDA error {error}")
+    return gradient
 
 
 def _by_way_of_the_cpu(

@@ -45,15 +45,18 @@ def ctc_loss(
     batch = logits.shape[0]
     if logits.dtype in (torch.float16, torch.bfloat16) and not logits.is_cuda:
         logits = logits.float()
+    kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
     if reduction == "mean":
-        weights = 1.0 / (max(batch, 1) * target_lengths.to(logits.device, torch.float64).clamp(min=1))
+        weights = (max(batch, 1) * target_lengths.to(logits.device, kind).clamp(min=1)).reciprocal()
     else:
-        weights = torch.ones(batch, dtype=torch.float64, device=logits.device)
+        weights = torch.ones(batch, dtype=kind, device=logits.device)
     differentiable = torch.is_grad_enabled() and logits.requires_grad
     losses, _ = _ctc(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
     if zero_infinity:
         losses = losses.where(losses != torch.inf, 0.0)
-    return losses if reduction == "none" else (losses * weights.to(losses.dtype)).sum()
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else (losses * weights).sum()
 
 
 def required_frames(targets: Tensor, target_lengths: Tensor) -> Tensor:
@@ -121,11 +124,20 @@ def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None
         return (None,) * 7
     gradient, weights = ctx.saved_tensors
     weights = weights.to(grad_losses.dtype)
-    # What the forward pass foresaw is handed on. A GPU is not asked, for the host would have to wait; nor is a tensor
-    # that is being traced.
-    if grad_losses.is_cuda or type(grad_losses) is not Tensor or not torch.equal(grad_losses, weights):
-        gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
+    if type(grad_losses) is Tensor:  # not one that is being traced
+        if grad_losses.is_cuda and not backward_runs_again():
+            from ds2.ctc.cuda import rescale_on_cuda
+
+            return rescale_on_cuda(gradient, weights, grad_losses), None, None, None, None, None, None
+        if not grad_losses.is_cuda and torch.equal(grad_losses, weights):  # a GPU is not asked: the host would wait
+            return gradient, None, None, None, None, None, None
+    gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
     return gradient, None, None, None, None, None, None
+
+
+def backward_runs_again() -> bool:
+    """Whether the backward pass that is running keeps its graph, for another one. Only there does torch tell."""
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
 
 
 _ctc.register_autograd(_backward, setup_context=_setup_context)
