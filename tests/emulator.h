@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <random>
 #include <vector>
@@ -70,6 +71,14 @@ inline std::vector<Fibre> fibres;
 inline Barrier barriers[BARRIERS];
 inline std::vector<Barrier> warp_barriers;
 inline std::vector<char> exchange;  // 16 bytes a thread
+
+struct Fragments {
+    Half left[4][2], right[2][2];
+};
+inline std::vector<Fragments> fragments;  // of each thread
+
+typedef std::vector<std::pair<void*, const void*>> Fetch;  // to, from
+inline std::vector<std::deque<Fetch>> fetches;             // of each thread; the last one is not ended
 inline int running, block_size;
 inline int64_t block_index;
 inline std::function<void()> body;
@@ -95,6 +104,8 @@ inline void run_block() {
     for (Barrier& barrier : barriers) barrier = Barrier();
     warp_barriers.assign((block_size + WARP - 1) / WARP, Barrier());
     exchange.assign(block_size * 16, 0);
+    fragments.resize(block_size);
+    fetches.assign(block_size, {Fetch()});
     fibres.resize(std::max<size_t>(fibres.size(), block_size));
     std::vector<int> order;
     for (int i = 0; i < block_size; ++i) {
@@ -160,6 +171,38 @@ T from_across(T value, int mask) {
 template <typename T>
 T from_lane(T value, int lane) {
     return emulator::from_lane(value, lane);
+}
+
+// Copies are made when they are waited for, no sooner.
+inline void fetch_16_bytes(void* shared, const void* from) {
+    emulator::fetches[emulator::running].back().emplace_back(shared, from);
+}
+inline void end_of_fetch() { emulator::fetches[emulator::running].emplace_back(); }
+template <int UNDER_WAY>
+void wait_for_fetches() {
+    std::deque<emulator::Fetch>& own = emulator::fetches[emulator::running];
+    for (; own.size() > UNDER_WAY + 1; own.pop_front()) {
+        for (auto [to, from] : own.front()) memcpy(to, from, 16);
+    }
+}
+
+// The layout is that of mma.m16n8k16 in the manual of PTX.
+inline void multiply_add(float (&sum)[4], const uint32_t (&left)[4], const uint32_t (&right)[2]) {
+    using namespace emulator;
+    const int warp = running / WARP, lane = running % WARP;
+    Fragments* const all = &fragments[warp * WARP];
+    memcpy(all[lane].left, left, sizeof(left));
+    memcpy(all[lane].right, right, sizeof(right));
+    wait(warp_barriers[warp], WARP);
+    for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        for (int k = 0; k < 16; ++k) {
+            const Half a = all[row % 8 * 4 + k % 8 / 2].left[k / 8 * 2 + row / 8][k % 2];
+            const Half b = all[column * 4 + k % 8 / 2].right[k / 8][k % 2];
+            sum[i] += float(a) * float(b);
+        }
+    }
+    wait(warp_barriers[warp], WARP);
 }
 
 inline float fast_exp2(float x) { return exp2(x); }

@@ -18,7 +18,6 @@ class Arguments(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("weight", "x", "bias", "y")),
         *((name, ctypes.c_int64) for name in ("rows", "inner", "columns")),
-        ("half_result", ctypes.c_int32),
     )
 
 
@@ -42,7 +41,7 @@ def run_kernel(
     x, weight = x.contiguous(), weight.contiguous()
     y = torch.empty(len(x), len(weight), device=x.device)
     pointers = (weight.data_ptr(), x.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr())
-    arguments = Arguments(*pointers, len(weight), weight.shape[1], len(x), 0)
+    arguments = Arguments(*pointers, len(weight), weight.shape[1], len(x))
     error = library.ds2_small_gemm(ctypes.byref(arguments), ctypes.c_void_p(stream))
     if error:
         raise RuntimeError(f"small_gemm: CUDA error {error}")

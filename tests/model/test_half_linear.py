@@ -34,11 +34,11 @@ def test_the_smallest_product(emulated: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("streams", range(1, MOST_STREAMS + 1))
 def test_every_number_of_streams(emulated: ctypes.CDLL, streams: int) -> None:
-    x, weight, bias = operands(streams, 6, 264)
+    x, weight, bias = operands(streams, 20, 264)
     assert torch.allclose(run_kernel(emulated, x, weight, bias), exact(x, weight, bias), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "inner"), [(1, 8), (4, 1024), (5, 1032), (7, 2560), (9, 24)])
+@pytest.mark.parametrize(("rows", "inner"), [(1, 8), (15, 1024), (16, 1032), (17, 2560), (40, 24), (33, 1288)])
 def test_sizes_around_the_blocks(emulated: ctypes.CDLL, rows: int, inner: int) -> None:
     x, weight, bias = operands(3, rows, inner)
     assert torch.allclose(run_kernel(emulated, x, weight, bias), exact(x, weight, bias), rtol=1e-5, atol=1e-4)
