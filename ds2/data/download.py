@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,9 +84,23 @@ def unpack(path: Path, folder: Path) -> None:
                 archive.extractall(folder)
         else:
             with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
+                _extract(archive, folder)
     except DAMAGED as error:
         raise InputError(f"{path}: cannot be unpacked ({error}); remove it and download it again") from error
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+    else:  # Python 3.11.0 to 3.11.3, Debian 12's among them
+        archive.extractall(folder, _plain_members(archive, folder.resolve()))
+
+
+def _plain_members(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
+    for member in archive:
+        if not (member.isfile() or member.isdir()) or not (folder / member.name).resolve().is_relative_to(folder):
+            raise tarfile.TarError(f"{member.name} is a link or lies outside of the archive's folder")
+        yield member
 
 
 def _mark(folder: Path, name: str) -> Path:
