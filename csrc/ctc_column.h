@@ -10,7 +10,7 @@
 //
 // Numbers are linear, not logarithms, but have an exponent of their own: m 2^e. A sum of two costs a maximum, two shifts
 // and two multiplications; nothing underflows, whatever the logits and however long the targets; errors stay relative,
-// some 2^-24 a frame. A state that no path reaches is exactly 0, and so needs no mask. A step lets m grow and leaves it:
+// some 2^-23 a frame. A state that no path reaches is exactly 0, and so needs no mask. A step lets m grow and leaves it:
 // that a column is brought back to 1 <= m < 2 every AT_EASE steps saves a third of the instructions.
 #pragma once
 
@@ -102,7 +102,7 @@ BOTH Scaled<Real> product(Scaled<Real> a, Scaled<Real> b) {
     return {a.m * b.m, a.e + b.e};
 }
 
-// exp(high + low) as a scaled number, 0.7 < m < 1.5; `low` is what `high` lacks to the last digit.
+// exp(high + low) as a scaled number, m about 1; `low` is what `high` lacks to the last digit.
 template <typename Real>
 BOTH Scaled<Real> scaled_exponential(Real high, Real low) {
     const Real x = high * Real(LOG2_E);

@@ -12,7 +12,7 @@
 //
 //     lane 4 r + q holds W[r, 8 q .. 8 q + 7], W[r + 8, the same] and X[r, the same]: two products of 16 columns of K
 //
-// Warps add up through shared memory, in one order: the same bits every time.
+// Warps add up through shared memory, in one order: the same bits every time. From compute capability 8.0 on.
 #include <stdint.h>
 
 #include "threads.h"

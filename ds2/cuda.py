@@ -29,17 +29,11 @@ class NoCompiler(RuntimeError):
     """nvcc is not on this machine, or cannot compile the kernels."""
 
 
-def load_kernels(name: str) -> ctypes.CDLL:
+def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
     """The library of `csrc/NAME.cu` for the current GPU, compiled if need be: half a minute, once for each machine.
 
-    Raises:
-        NoCompiler: it is needed and missing.
+    None where no compiler is, with one warning that says what happens `instead`.
     """
-    return _load(name, _architecture())
-
-
-def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
-    """As `load_kernels`; None where no compiler is, with one warning that says what happens instead."""
     return _load_or_warn(name, _architecture(), instead)
 
 

@@ -50,7 +50,7 @@ def ctc_on_cuda(
     rest = (targets, input_lengths, target_lengths, weights)
     with torch.cuda.device(logits.device):
         library = kernels_or_none("ctc", "CTC goes by way of the CPU")
-        if library is None or most_labels(logits, targets) > library.ds2_ctc_most_labels():
+        if library is None or most_labels(logits, targets, target_lengths) > library.ds2_ctc_most_labels():
             return _by_way_of_the_cpu(logits, rest, blank, differentiable)
         stream = torch.cuda.current_stream().cuda_stream
         return run_kernels(library, logits, *rest, blank, differentiable, stream)
@@ -85,7 +85,7 @@ def run_kernels(
         scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
         batch, frames, outputs, blank, scores.stride(0), scores.stride(1),
-        most_labels(logits, targets), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
+        most_labels(logits, targets, target_lengths), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
         TYPES[logits.dtype],
     )  # fmt: skip
     launch(library, "ds2_ctc", arguments, device, stream)
@@ -94,15 +94,17 @@ def run_kernels(
     return losses, gradient
 
 
-def most_labels(logits: Tensor, targets: Tensor) -> int:
-    """Of an utterance that may have an alignment, as far as shapes tell."""
-    return min(logits.shape[1], targets.shape[-1])
+def most_labels(logits: Tensor, targets: Tensor, target_lengths: Tensor) -> int:
+    """Of an utterance that may have an alignment, as far as can be told without waiting for a GPU."""
+    if target_lengths.is_cuda or not len(target_lengths):
+        return min(logits.shape[1], targets.shape[-1])
+    return min(logits.shape[1], targets.shape[-1], max(0, int(target_lengths.max())))
 
 
 def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor:
     """(B, T, V) gradient that has weights (B,), with the wanted ones (B,) in their stead; in place if it can be."""
     with torch.cuda.device(gradient.device):
-        library = kernels_or_none("ctc", "CTC goes by way of the CPU")
+        library = kernels_or_none("ctc", "the gradient is multiplied by torch")
         if library is None or gradient.stride(2) != 1:
             return gradient * (wanted / weights)[:, None, None].to(gradient.dtype)
         return run_rescale(library, gradient, weights, wanted, torch.cuda.current_stream().cuda_stream)

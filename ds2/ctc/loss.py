@@ -4,7 +4,8 @@ Log-softmax, loss and the gradient with respect to the logits are one operator. 
 
     d loss / d logits[t, v] = softmax(logits[t])[v] - P(output v at frame t | targets),
 
-is computed in the forward pass, already weighted as the reduction will ask for; the backward pass hands it on.
+is computed in the forward pass, already weighted as the reduction will ask for. The backward pass hands it on, or where
+something else than the loss itself is differentiated, multiplies it.
 """
 
 from typing import Any, Literal
@@ -39,7 +40,8 @@ def ctc_loss(
 
     Raises:
         ValueError: shapes, lengths or labels that do not fit each other. On a GPU lengths and labels are not looked at,
-            for the host would have to wait: an utterance that has wrong ones gets the loss NaN.
+            for the host would have to wait: an utterance that has wrong ones gets the loss NaN. Only targets that may
+            be longer than 4,095 labels, as far as shapes tell, go by way of the CPU.
     """
     _check_shapes(logits, targets, input_lengths, target_lengths, blank)
     batch = logits.shape[0]
@@ -77,7 +79,10 @@ def _ctc(
     blank: int,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
-    """(B,) losses, and weights[b] times their gradients as `logits` (empty unless differentiable)."""
+    """(B,) losses, and weights[b] times their gradients as `logits` (empty unless differentiable).
+
+    The gradients belong to the operator: on a GPU the backward pass changes them in place.
+    """
     from ds2.ctc.cpu import ctc_on_cpu
 
     return ctc_on_cpu(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
@@ -123,8 +128,8 @@ def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None
     if grad_losses is None:
         return (None,) * 7
     gradient, weights = ctx.saved_tensors
-    weights = weights.to(grad_losses.dtype)
-    if type(grad_losses) is Tensor:  # not one that is being traced
+    weights = weights.to(grad_losses.device, grad_losses.dtype).contiguous()
+    if has_values(grad_losses):
         if grad_losses.is_cuda and not backward_runs_again():
             from ds2.ctc.cuda import rescale_on_cuda
 
@@ -133,6 +138,14 @@ def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None
             return gradient, None, None, None, None, None, None
     gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
     return gradient, None, None, None, None, None, None
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether it is neither being traced nor a batch of tensors that looks like one (`is_grads_batched`)."""
+    functorch = torch._C._functorch
+    return type(tensor) is Tensor and not (
+        functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+    )
 
 
 def backward_runs_again() -> bool:

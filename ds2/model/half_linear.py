@@ -1,12 +1,11 @@
 """A dense layer in half precision for a few streams: csrc/small_gemm.cu on a GPU, torch elsewhere."""
 
 import ctypes
-import functools
 
 import torch
 from torch import Tensor
 
-from ds2.cuda import NoCompiler, load_kernels
+from ds2.cuda import kernels_or_none
 
 VECTOR = 8  # halves that a lane loads at once: the inner size is a multiple of it
 MOST_STREAMS = 16  # rows of x that the kernel takes
@@ -24,7 +23,7 @@ class Arguments(ctypes.Structure):
 def half_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x W^T + bias: (N, K) and (M, K) of one type, (M,) float32 -> (N, M) float32; sums are in float32."""
     if weight.is_cuda and weight.dtype == torch.float16 and len(x) <= MOST_STREAMS and weight.shape[1] % VECTOR == 0:
-        library = _library()
+        library = kernels_or_none("small_gemm", "layers for a few streams are torch's")
         if library is not None:
             return run_kernel(library, x, weight, bias, torch.cuda.current_stream().cuda_stream)
     return torch.nn.functional.linear(x, weight).float() + bias
@@ -46,11 +45,3 @@ def run_kernel(
     if error:
         raise RuntimeError(f"small_gemm: CUDA error {error}")
     return y
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    try:
-        return load_kernels("small_gemm")
-    except NoCompiler:
-        return None

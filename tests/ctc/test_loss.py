@@ -361,3 +361,15 @@ def test_autocast_and_vmap() -> None:
         assert ctc_loss(low, *rest).dtype == torch.float32
     with pytest.raises(ValueError, match="whole batch"):
         torch.func.vmap(lambda scores: ctc_loss(scores, *rest))(logits.expand(2, *logits.shape))
+
+
+def test_many_gradients_at_once() -> None:
+    """`is_grads_batched`: the Jacobian of the losses, row by row or all together."""
+    logits = torch.randn(3, 6, 4, dtype=torch.float64, requires_grad=True)
+    losses = ctc_loss(
+        logits, torch.randint(1, 4, (3, 2)), torch.tensor([6, 6, 5]), torch.tensor([2, 1, 0]), reduction="none"
+    )
+    rows = torch.eye(3, dtype=torch.float64)
+    (together,) = torch.autograd.grad(losses, logits, rows, retain_graph=True, is_grads_batched=True)
+    one_by_one = [torch.autograd.grad(losses, logits, row, retain_graph=True)[0] for row in rows]
+    assert torch.equal(together, torch.stack(one_by_one))
