@@ -1,5 +1,6 @@
 """The best path on the GPU: hands a recording to the kernels of csrc/viterbi.cu."""
 
+import contextlib
 import ctypes
 
 import numpy as np
@@ -22,12 +23,13 @@ class Arguments(ctypes.Structure):
 
 
 def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tuple[np.ndarray, float]:
-    """As `viterbi.best_path`, of scores on a GPU; without nvcc on the CPU, with a warning."""
+    """As `viterbi.best_path`, of scores on a GPU; on the CPU without nvcc, with a warning, or where memory runs out."""
     with torch.cuda.device(log_probs.device):
         library = kernels_or_none("viterbi", "alignments are found on the CPU")
-        if library is None or not len(log_probs):
-            return best_path(log_probs.cpu().numpy(), labels, blank)
-        return run_kernels(library, log_probs, labels, blank, torch.cuda.current_stream().cuda_stream)
+        if library is not None and len(log_probs):
+            with contextlib.suppress(torch.OutOfMemoryError):  # ten hours of speech take 8 GB
+                return run_kernels(library, log_probs, labels, blank, torch.cuda.current_stream().cuda_stream)
+        return best_path(log_probs.cpu().numpy(), labels, blank)
 
 
 def run_kernels(
