@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
@@ -86,6 +88,41 @@ def test_equals_the_cpu(
     losses, gradient = kernels(arguments[0].float(), *arguments[1:])
     assert torch.allclose(losses.double(), expected, rtol=1e-5, atol=1e-6)
     assert torch.allclose(gradient.double(), expected_gradient, atol=2e-5 * scale)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 16),
+    outputs=st.sampled_from([2, 3, 8, 32, 33, 64]),
+    sizes=st.lists(st.tuples(st.integers(0, 13), st.integers(0, 40)), min_size=1, max_size=3),
+    scale=st.sampled_from([0.1, 1.0, 10.0, 1000.0]),
+    blank=st.integers(0, 63),
+    padded=st.booleans(),
+)
+def test_any_batch_equals_the_cpu(
+    emulated: ctypes.CDLL,
+    seed: int,
+    outputs: int,
+    sizes: list[tuple[int, int]],
+    scale: float,
+    blank: int,
+    padded: bool,
+) -> None:
+    """Any blank, any frames at all or none, targets that fit into them or do not."""
+    generator = torch.Generator().manual_seed(seed)
+    counts = tuple(lengths(*(size[part] for size in sizes)) for part in (0, 1))
+    blank %= outputs
+    targets = torch.randint(0, outputs - 1, (len(sizes), 40), generator=generator)
+    targets += targets >= blank
+    if not padded:
+        targets = targets[torch.arange(40) < counts[1].unsqueeze(1)]
+    logits = scale * torch.randn(len(sizes), 13, outputs, generator=generator, dtype=torch.float64)
+    weights = torch.rand(len(sizes), generator=generator, dtype=torch.float64)
+    arguments = (logits, targets, *counts, weights, blank, True)
+    expected, expected_gradient = torch.ops.ds2.ctc(*arguments)
+    losses, gradient = run_kernels(emulated, *arguments)
+    assert torch.allclose(losses, expected, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(gradient, expected_gradient, atol=1e-10)
 
 
 @pytest.mark.parametrize("size", [(1100, 1050), (2100, 2050)])
