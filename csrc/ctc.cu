@@ -40,19 +40,33 @@ void start_rows(const Arguments& a, const Workspace<Real>& w, Stream stream) {
     else start(rows<Real, Score, ROW_WARP, WIDTH>, (all + a_block - 1) / a_block, ROW_BLOCK, stream, a, w);
 }
 
-// Whether all rows of the logits and of their gradient begin and end at multiples of so many bytes.
-inline bool aligned(const Arguments& a, int64_t bytes, int64_t size) {
+// Whether all rows of the logits and of their gradient, of scores of so many bytes, begin and end where bundles do.
+inline bool aligned(const Arguments& a, int64_t size) {
     const auto ends = {int64_t(a.logits), int64_t(a.gradient), a.outputs * size, a.batch_stride * size, a.frame_stride * size};
-    return std::all_of(ends.begin(), ends.end(), [bytes](int64_t end) { return end % bytes == 0; });
+    return std::all_of(ends.begin(), ends.end(), [](int64_t end) { return end % BUNDLE == 0; });
 }
 
 template <typename Real, typename Score>
-void run(const Arguments& a, Stream stream) {
+struct Types {};
+
+// Calls `work` with the types that the number stands for; 0, or the number of a CUDA error.
+template <typename Work>
+int with_types(int32_t type, Work work) {
+    switch (type) {
+        case FLOAT64: work(Types<double, double>()); break;
+        case BFLOAT16: work(Types<float, Bfloat16>()); break;
+        case FLOAT16: work(Types<float, Half>()); break;
+        default: work(Types<float, float>());
+    }
+    return last_error();
+}
+
+template <typename Real, typename Score>
+void run(Types<Real, Score>, const Arguments& a, Stream stream) {
     const Workspace<Real> w = lay_out<Real>(a);
     const int64_t all = a.batch * a.frames, a_block = ROW_BLOCK / LANES;
     start(check<Real>, a.batch, SORTING, stream, a, w);
-    constexpr int WIDTH = 16 / sizeof(Score);
-    if (aligned(a, 16, sizeof(Score))) start_rows<Real, Score, WIDTH>(a, w, stream);
+    if (aligned(a, sizeof(Score))) start_rows<Real, Score, BUNDLE / sizeof(Score)>(a, w, stream);
     else start_rows<Real, Score, 1>(a, w, stream);
     switch (w.power) {
         case 0: start_columns<Real, 1>(a, w, stream); break;
@@ -62,6 +76,11 @@ void run(const Arguments& a, Stream stream) {
         default: start_columns<Real, 1 << MOST_POWER>(a, w, stream);
     }
     if (a.gradient) start(labels<Real, Score>, (all + a_block - 1) / a_block, ROW_BLOCK, stream, a, w);
+}
+
+template <typename Real, typename Score>
+void run(Types<Real, Score>, const Rescaling& r, Stream stream) {
+    start(rescale<Real, Score>, r.batch * PARTS, ROW_BLOCK, stream, r);
 }
 
 }  // namespace ctc
@@ -79,24 +98,10 @@ extern "C" int64_t ds2_ctc_workspace(const ctc::Arguments* arguments) {
 // Enqueues everything on the stream and returns; 0, or the number of a CUDA error. Rows are counted in 32 bits: memory
 // ends long before.
 extern "C" int ds2_ctc(const ctc::Arguments* a, void* stream_pointer) {
-    const Stream stream = static_cast<Stream>(stream_pointer);
-    switch (a->type) {
-        case ctc::FLOAT64: ctc::run<double, double>(*a, stream); break;
-        case ctc::BFLOAT16: ctc::run<float, Bfloat16>(*a, stream); break;
-        case ctc::FLOAT16: ctc::run<float, Half>(*a, stream); break;
-        default: ctc::run<float, float>(*a, stream);
-    }
-    return last_error();
+    return ctc::with_types(a->type, [&](auto types) { ctc::run(types, *a, static_cast<Stream>(stream_pointer)); });
 }
 
 // Enqueues a change of the gradient's factors, in place; 0, or the number of a CUDA error.
 extern "C" int ds2_ctc_rescale(const ctc::Rescaling* r, void* stream_pointer) {
-    const Stream stream = static_cast<Stream>(stream_pointer);
-    switch (r->type) {
-        case ctc::FLOAT64: ctc::start_rescale<double, double>(*r, stream); break;
-        case ctc::BFLOAT16: ctc::start_rescale<float, Bfloat16>(*r, stream); break;
-        case ctc::FLOAT16: ctc::start_rescale<float, Half>(*r, stream); break;
-        default: ctc::start_rescale<float, float>(*r, stream);
-    }
-    return last_error();
+    return ctc::with_types(r->type, [&](auto types) { ctc::run(types, *r, static_cast<Stream>(stream_pointer)); });
 }

@@ -68,9 +68,4 @@ __global__ void rescale(Rescaling r) {
     }
 }
 
-template <typename Real, typename Score>
-void start_rescale(const Rescaling& r, Stream stream) {
-    start(rescale<Real, Score>, r.batch * PARTS, ROW_BLOCK, stream, r);
-}
-
 }  // namespace ctc

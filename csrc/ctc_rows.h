@@ -9,7 +9,9 @@ namespace ctc {
 constexpr int ROW_WARP = LANES;  // threads that share a row of few outputs
 constexpr int WIDE = 1024;       // outputs from which on a row takes a block
 
-// Scores that are read or written at once: 16 bytes of them, or one where rows do not begin at multiples of 16 bytes.
+constexpr int BUNDLE = 16;       // bytes
+
+// Scores that are read or written at once: one where rows do not begin at multiples of a bundle's bytes.
 template <typename Score, int WIDTH>
 struct alignas(sizeof(Score) * WIDTH) Bundle {
     Score scores[WIDTH];
@@ -20,15 +22,16 @@ struct Softmax {  // of what has been read so far: sum is in units of exp(highes
     Real highest, sum;
 };
 
+// exp(score - highest); where the highest is -inf, so are all, and 0 is what they come to.
 template <typename Real>
 __device__ Real exponential(Real score, Real highest) {
-    return fast_exp2((score - highest) * Real(LOG2_E));
+    return fast_exp2((score - (highest > -INFINITY ? highest : Real(0))) * Real(LOG2_E));
 }
 
 // The sum in units of exp(highest), which is at least as high as its own. 0 where all are -inf, NaN where one is NaN.
 template <typename Real>
 __device__ Real in_units_of(Real highest, Softmax<Real> softmax) {
-    return softmax.sum * exponential(softmax.highest, highest > -INFINITY ? highest : Real(0));
+    return softmax.sum * exponential(softmax.highest, highest);
 }
 
 template <typename Real, typename Score, int WIDTH>
@@ -40,9 +43,7 @@ __device__ Softmax<Real> with(Softmax<Real> softmax, Bundle<Score, WIDTH> bundle
     }
     Real sum = in_units_of(highest, softmax);
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        sum += exponential(Real(bundle.scores[i]), highest > -INFINITY ? highest : Real(0));
-    }
+    for (int i = 0; i < WIDTH; ++i) sum += exponential(Real(bundle.scores[i]), highest);
     return {highest, sum};
 }
 

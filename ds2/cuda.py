@@ -65,6 +65,15 @@ def launch(library: ctypes.CDLL, name: str, arguments: ctypes.Structure, device:
     size.restype = ctypes.c_int64
     workspace = torch.empty(size(ctypes.byref(arguments)), dtype=torch.uint8, device=device)
     arguments.workspace = workspace.data_ptr()
+    call(library, name, arguments, stream)
+
+
+def call(library: ctypes.CDLL, name: str, arguments: ctypes.Structure, stream: int | None) -> None:
+    """Calls the function NAME, which enqueues its work on the stream.
+
+    Raises:
+        RuntimeError: with the number of a CUDA error.
+    """
     error = getattr(library, name)(ctypes.byref(arguments), ctypes.c_void_p(stream))
     if error:
         raise RuntimeError(f"{name}: CUDA error {error}")

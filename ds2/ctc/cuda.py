@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
-from ds2.cuda import kernels_or_none, launch
+from ds2.cuda import call, kernels_or_none, launch
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
@@ -116,9 +116,7 @@ def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted:
         gradient.data_ptr(), weights.data_ptr(), wanted.data_ptr(),
         wanted.stride(0), *gradient.shape, *gradient.stride()[:2], TYPES[gradient.dtype],
     )  # fmt: skip
-    error = library.ds2_ctc_rescale(ctypes.byref(rescaling), ctypes.c_void_p(stream))
-    if error:
-        raise RuntimeError(f"ds2_ctc_rescale: CUDA error {error}")
+    call(library, "ds2_ctc_rescale", rescaling, stream)
     return gradient
 
 

@@ -5,7 +5,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from ds2.cuda import kernels_or_none
+from ds2.cuda import call, kernels_or_none
 
 VECTOR = 8  # halves that a lane loads at once: the inner size is a multiple of it
 MOST_STREAMS = 16  # rows of x that the kernel takes
@@ -41,7 +41,5 @@ def run_kernel(
     y = torch.empty(len(x), len(weight), device=x.device)
     pointers = (weight.data_ptr(), x.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr())
     arguments = Arguments(*pointers, len(weight), weight.shape[1], len(x))
-    error = library.ds2_small_gemm(ctypes.byref(arguments), ctypes.c_void_p(stream))
-    if error:
-        raise RuntimeError(f"small_gemm: CUDA error {error}")
+    call(library, "ds2_small_gemm", arguments, stream)
     return y
