@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ds2.cuda import FLAGS, SOURCES
+from ds2.utils.cuda_library import FLAGS, SOURCES
 
 DELAYS = {"SHFL": 25, "LDS": 29, "MUFU": 20, "F2I": 20, "FRND": 20}  # cycles, as measured on Hopper by several authors
 LINE = re.compile(r"/\*([0-9a-f]{4,6})\*/\s+([^;]*);\s+/\* 0x[0-9a-f]{16} \*/\s+/\* 0x([0-9a-f]{16}) \*/")

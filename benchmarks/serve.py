@@ -26,10 +26,10 @@ import websockets
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.model.streaming import StreamingModel
-from ds2.recognizer import Recognizer
-from ds2.serve.figures import draw_batches, draw_latencies
-from ds2.serve.load import Outcome, Recording, apply_load, read_recordings, table
-from ds2.transcript import make_transcript
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import make_transcript
+from ds2.serve.load_test import Outcome, Recording, apply_load, read_recordings, table
+from ds2.serve.plots import draw_batches, draw_latencies
 
 POLICIES = ("eager", "one-by-one", "wait-to-fill")
 SYSTEMS = (*POLICIES, "loops")
@@ -104,7 +104,7 @@ def server(system: str) -> Iterator[str]:
     if system == "loops":
         command = [sys.executable, __file__, "--loops"]
     else:
-        command = [sys.executable, "-m", "ds2.cli", "serve", "--port", "0", "--set", f"dispatch.policy={system}"]
+        command = [sys.executable, "-m", "ds2", "serve", "--port", "0", "--set", f"dispatch.policy={system}"]
         command += ["--set", f"limits.streams={MOST}", "--set", "limits.rate=1000000", "--set", "limits.wait=1000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.stderr is not None

@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 
 from ds2.bundle import locate
-from ds2.decoder_options import BUNDLES_CHOICE
 from ds2.metrics import wer
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.options import BUNDLES_CHOICE
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.load import Recording, read_recordings
+from ds2.serve.load_test import Recording, read_recordings
 from ds2.serve.messages import End, Final, LiveConfig, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.stream import Setup
 from ds2.serve.worker import Worker, load

@@ -26,14 +26,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.config import load_config
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import ModelConfig
 from ds2.model.frontend import Frontend
 from ds2.train.config import TrainConfig
-from ds2.train.corpus import ending_workers
+from ds2.train.data import ending_workers
 from ds2.train.optimizer import make_optimizer
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
 
 PREFETCHED = 4  # batches that may be ready when a turn begins
 

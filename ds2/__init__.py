@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ds2.recognizer import Recognizer
-    from ds2.transcript import Transcript
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.transcript import Transcript
 
 __version__ = "0.1.0"
 
@@ -23,7 +23,7 @@ def load(path: "str | Path" = "digits", device: str = "auto") -> "Recognizer":
 
     Heavy imports wait until here, so that `import ds2` costs nothing.
     """
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.recognizer import Recognizer
 
     return Recognizer.load(path, device)
 

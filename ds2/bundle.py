@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -20,8 +20,8 @@ import torch
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
+from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.frontend import FrontendConfig
-from ds2.model.graphs import GraphedStep
 from ds2.model.half_linear import half_linear
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.serve.dispatch import Dispatcher, Eager, OneByOne, Policy, Work

@@ -11,8 +11,8 @@ import ds2
 from ds2.cli import corpus, data, language_model, recognition, serving, training
 from ds2.cli.arguments import parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
-from ds2.errors import InputError
-from ds2.extras import hint
+from ds2.utils.errors import InputError
+from ds2.utils.extras import hint
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "train": training.train,

@@ -8,8 +8,8 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 
 def build(
@@ -35,9 +35,9 @@ def build(
         characters: A model over characters, as for Mandarin.
     """
     from ds2.decoder.estimate import EstimateConfig
-    from ds2.files import check_writable
-    from ds2.lm import build as build_model
-    from ds2.lm import describe
+    from ds2.decoder.language_model import build as build_model
+    from ds2.decoder.language_model import describe
+    from ds2.utils.files import check_writable
 
     try:
         config = EstimateConfig(order, prune, vocabulary, memory)
@@ -62,9 +62,9 @@ def compile(
         output: The file to write.
         quantize: In two thirds of the room; log-probabilities are rounded to 1/1024, none is below -32.
     """
+    from ds2.decoder.language_model import ARPA_NAMES, describe
     from ds2.decoder.ngram import NGram
-    from ds2.files import check_writable
-    from ds2.lm import ARPA_NAMES, describe
+    from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
         raise InputError(f"--output {output}: the compiled form is no ARPA; name it otherwise")
@@ -86,8 +86,8 @@ def score(model: Positional[Path], text: Positional[Path], characters: bool = Fa
         text: A sentence a line.
         characters: The model is over characters.
     """
+    from ds2.decoder.language_model import perplexity
     from ds2.decoder.rescore import load_sentence_model
-    from ds2.lm import perplexity
 
     value, count, unknown = perplexity(load_sentence_model(model), text, characters)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
@@ -102,8 +102,8 @@ def info(model: Positional[Path]) -> int:
     Args:
         model: ARPA, plain or .gz, or the compiled form.
     """
+    from ds2.decoder.language_model import describe
     from ds2.decoder.ngram import NGram
-    from ds2.lm import describe
 
     print(describe(NGram.load(model), model))
     return 0
@@ -133,13 +133,13 @@ def tune_decoder(
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
-    from ds2.decoder_options import DecoderOptions
-    from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
-    from ds2.decoding import load_search_model, with_decoder
-    from ds2.evaluate import beyond_alphabet
-    from ds2.files import check_writable
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.decoding import load_search_model, with_decoder
+    from ds2.recognition.evaluate import beyond_alphabet
+    from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, draw, tune
+    from ds2.utils.files import check_writable
+    from ds2.utils.progress import Progress
 
     if output is None and not model.exists():
         raise InputError(f"--model {model}: one of the package; name the file to write with --output")

@@ -9,8 +9,8 @@ from tyro.conf import Positional
 
 from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
@@ -71,8 +71,8 @@ def bench_serve(
     from websockets.exceptions import InvalidURI
     from websockets.uri import parse_uri
 
-    from ds2.files import make_folder, whole_file
-    from ds2.serve.load import apply_load, read_recordings, table
+    from ds2.serve.load_test import apply_load, read_recordings, table
+    from ds2.utils.files import make_folder, whole_file
 
     try:
         parse_uri(url)
@@ -89,7 +89,7 @@ def bench_serve(
         outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
         print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
     if output is not None:
-        from ds2.serve.figures import draw_batches, draw_latencies
+        from ds2.serve.plots import draw_batches, draw_latencies
 
         draw_batches(output / "batches.png", outcomes)
         draw_latencies(output / "latency.png", {"": outcomes})

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
@@ -28,11 +28,11 @@ def train(
         fraction: Of the training set's hours to train on, for a study of how much more data would help.
         device: auto, cpu or cuda.
     """
-    from ds2.config import load_config
-    from ds2.recognizer import choose_device
+    from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
-    from ds2.train.ranks import join_ranks
+    from ds2.train.distributed.ranks import join_ranks
     from ds2.train.trainer import Trainer
+    from ds2.utils.config import load_config
 
     if fraction is not None:
         set_ = (*set_, f"data.fraction={fraction}")
@@ -65,8 +65,8 @@ def bench_train(
         set_: Overrides a key of the configuration; may be repeated.
         device: auto, cpu or cuda.
     """
-    from ds2.recognizer import choose_device
-    from ds2.train.scaling import bench, write_results
+    from ds2.recognition.recognizer import choose_device
+    from ds2.train.distributed.bench import bench, write_results
 
     need("matplotlib")
     if min(ranks, default=1) < 1:
@@ -92,13 +92,13 @@ def find_rate(
     """
     import tempfile
 
-    from ds2.config import load_config
-    from ds2.files import make_folder
-    from ds2.recognizer import choose_device
+    from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
     from ds2.train.rate_finder import FEWEST, draw_rates
     from ds2.train.rate_finder import find_rate as find
     from ds2.train.trainer import Trainer
+    from ds2.utils.config import load_config
+    from ds2.utils.files import make_folder
 
     need("matplotlib")
     if batches < FEWEST:
@@ -142,8 +142,8 @@ def report(run: Positional[Path], output: Path | None = None) -> int:
         run: The --output folder of ds2 train, finished or not.
         output: The file to write; by default report.html in that folder.
     """
-    from ds2.files import check_writable
     from ds2.train.report import write_report
+    from ds2.utils.files import check_writable
 
     check_writable(output)
     target = output or run / "report.html"
@@ -161,7 +161,7 @@ def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
         bundles: Two or more bundles of one configuration.
         output: The bundle to write.
     """
-    from ds2.average import average as mean
+    from ds2.train.average import average as mean
 
     mean(bundles).save(output)
     print(output)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 STAR = -1  # a target that stands for speech of any content and length
 STAR_COST = 0.5  # nats a frame below the most probable output: dear enough that the star leaves known words alone

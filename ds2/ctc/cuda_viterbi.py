@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.viterbi import best_path
-from ds2.cuda import kernels_or_none, launch
+from ds2.utils.cuda_library import kernels_or_none, launch
 
 BLOCK = 1024  # frames, as many as the kernels take: an hour keeps 90 columns of the trellis
 

@@ -28,7 +28,7 @@ from numba import njit
 from ds2.ctc.log_space import ctc_log_space
 from ds2.ctc.softmax import exponentials, softmax
 from ds2.ctc.workspace import distance_to_keep, workspace_for
-from ds2.exponential import REORDER
+from ds2.utils.fast_exp import REORDER
 
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12

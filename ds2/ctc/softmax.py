@@ -5,7 +5,7 @@ import math
 from numba import njit
 
 from ds2.ctc.workspace import SOFTMAX_VALUES
-from ds2.exponential import REORDER, exponential
+from ds2.utils.fast_exp import REORDER, exponential
 
 FEW = 32  # values that are not worth a vector loop
 

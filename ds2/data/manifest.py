@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 KINDS = {  # key: (type in JSON, whether every line must have it)
     "audio_filepath": (str, True),

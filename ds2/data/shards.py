@@ -17,12 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ds2.data.audio import SUFFIXES
-from ds2.data.corpus import Row
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import KINDS, Utterance, write_manifest
+from ds2.data.prepare import Row
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, whole_file
 
 THREADS = 2  # encoding leaves Python's lock alone
 MANIFEST = "manifest.jsonl"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.manifest import Utterance
-from ds2.files import whole_file
+from ds2.utils.files import whole_file
 
 MOST = 40  # characters and speakers shown
 

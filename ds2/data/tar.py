@@ -9,8 +9,8 @@ import os
 import tarfile
 from pathlib import Path
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 OPEN = 64  # archives at a time, in each process
 

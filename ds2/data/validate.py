@@ -14,8 +14,8 @@ import numpy as np
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 THREADS = 2  # decoding leaves Python's lock alone
 OUTLINE_POINTS = 100  # of the loudness of an utterance, by which copies are known after another coding

@@ -8,8 +8,8 @@ from typing import IO
 import numpy as np
 
 from ds2.decoder.ngram import UNKNOWN, WORD_BITS, Level
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.config import require
 from ds2.decoder import beam_kernels as kernels
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import END, UNKNOWN, NGram
-from ds2.errors import InputError
+from ds2.utils.config import require
+from ds2.utils.errors import InputError
 
 BLOCK = 256  # frames between two tidyings of a stream's tree
 PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting

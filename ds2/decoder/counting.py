@@ -13,7 +13,7 @@ import numpy as np
 
 from ds2.decoder.columns import Column, Columns, SortedRuns, pieces
 from ds2.decoder.ngram import BEGIN, END, UNKNOWN, WORD_BITS
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 BUFFER = 1 << 20  # words that are numbered before they are written
 NONE = -1  # no n-gram of this order ends here: it would begin before the sentence

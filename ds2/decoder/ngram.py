@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ds2.config import require
 from ds2.model.convolution import Convolution, ConvolutionConfig
 from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend, FrontendConfig
 from ds2.model.lookahead import RowConvolution
 from ds2.model.random_walk import RandomWalk
 from ds2.model.recurrent import Cell, RecurrentLayer
+from ds2.utils.config import require
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ the calls cost more than the values. Arrays are flat: terms, gates and recurrent
 import numpy as np
 from numba import njit
 
-from ds2.exponential import REORDER, exponential
+from ds2.utils.fast_exp import REORDER, exponential
 
 kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER, _nrt=False)  # type: ignore[call-overload]
 inlined = njit(cache=True, error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)  # type: ignore[call-overload]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.model import recurrence
+from ds2.model import recurrent_autograd
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     CLIP,
@@ -29,7 +29,7 @@ from ds2.model.normalization import (
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
 GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
-BY_HAND = {"rnn": recurrence.rnn, "gru": recurrence.gru}
+BY_HAND = {"rnn": recurrent_autograd.rnn, "gru": recurrent_autograd.gru}
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
@@ -44,8 +44,8 @@ class Direction(nn.Module):
 
     The BN is folded into W (normalization.FoldedBatchNorm), so it costs no pass over time of its own. Gates keep tanh,
     as the fused kernels have it. torch's simple RNN has a ReLU without the clip: its result is taken where no state
-    exceeds the clip, which makes them equal; otherwise the loop of `recurrence.rnn` runs. That and `recurrence.gru` are
-    also what trains on a CPU.
+    exceeds the clip, which makes them equal; otherwise the loop of `recurrent_autograd.rnn` runs. That loop and
+    `recurrent_autograd.gru` also train on a CPU.
     """
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool):

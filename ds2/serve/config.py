@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import locate
-from ds2.config import from_dict, load_config, override
-from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
+from ds2.recognition.options import BUNDLES_CHOICE, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig, Precision
+from ds2.utils.config import from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"
 MAY_BE_NOTHING = {"partial_every", "timeout", "drain"}  # keys; all other numbers of a section are above 0

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.decoder_options import DecoderOptions
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
-from ds2.transcript import Transcript
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]

@@ -14,14 +14,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message
 
-from ds2.errors import InputError
-from ds2.formats import to_srt, to_vtt
+from ds2.recognition.formats import to_srt, to_vtt
+from ds2.recognition.transcript import Transcript
 from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
 from ds2.serve.uploads import TooLong, decode_upload
-from ds2.transcript import Transcript
+from ds2.utils.errors import InputError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ds2.errors import InputError
 from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import (
     SAMPLE_BYTES,
@@ -40,6 +39,7 @@ from ds2.serve.messages import (
     WorkerConfig,
 )
 from ds2.serve.metrics import Metrics
+from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"

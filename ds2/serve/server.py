@@ -25,7 +25,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ds2.bundle import locate, read_metadata
-from ds2.errors import InputError
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
 from ds2.serve.messages import WorkerConfig
@@ -33,6 +32,7 @@ from ds2.serve.metrics import Metrics
 from ds2.serve.openai import Transcriptions, problem, refusal_of
 from ds2.serve.pool import Pool
 from ds2.serve.vosk import LATER, POLICY, VoskSession
+from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}

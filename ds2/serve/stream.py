@@ -16,11 +16,11 @@ import soxr
 from torch import Tensor
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, LiveConfig, Partial, SpanEnd, StreamConfig
 from ds2.text import Tokenizer
-from ds2.transcript import Transcript, make_transcript
+from ds2.utils.errors import InputError
 
 SPEECH = 0.5  # a frame whose blank is less probable holds a label
 NOTHING_NEW = 0.98  # frames whose blank is always more probable change no partial result

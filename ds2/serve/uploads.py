@@ -6,7 +6,7 @@ import os
 import numpy as np
 import soundfile
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
 RATES = (1_000, 768_000)  # Hz; what resampling takes grows with the rate that a header names

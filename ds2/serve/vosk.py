@@ -25,11 +25,11 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from ds2.errors import InputError
+from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.messages import SAMPLE_BYTES, Final, SpanEnd, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
-from ds2.transcript import Transcript, Word
+from ds2.utils.errors import InputError
 
 HOLD = 1.0  # seconds of sound that may wait before replies to a faster client wait too
 MESSAGES = 20_000  # that may wait; of a byte each they would be cheap in bytes alone

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.errors import InputError
-from ds2.model.graphs import GraphedStep
+from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.recognizer import Recognizer
+from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
     Close,
@@ -35,6 +34,7 @@ from ds2.serve.messages import (
     WorkerConfig,
 )
 from ds2.serve.stream import Chunk, LiveStream, Setup
+from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
 WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere

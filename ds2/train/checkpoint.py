@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:

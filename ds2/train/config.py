@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ds2.config import require
 from ds2.data.augment import AugmentConfig
-from ds2.data.sampling import SamplingConfig
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
+from ds2.utils.config import require
 
 
 @dataclass(frozen=True)

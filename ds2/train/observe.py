@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from ds2.ctc import ctc_loss
 from ds2.data.dataset import Batch
 from ds2.decoder import greedy
-from ds2.errors import InputError
-from ds2.files import make_folder, numbered_lines, whole_file
 from ds2.model.acoustic import AcousticModel
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import RunningStatistics
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import save_checkpoint
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, numbered_lines, whole_file
 
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced

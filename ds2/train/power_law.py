@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.files import whole_file
+from ds2.utils.files import whole_file
 
 Points = Sequence[tuple[float, float]]  # (hours, WER)
 NOTHING_LEARNT = 0.95  # WER from which on a point is of no line: it could not be much higher with fewer hours

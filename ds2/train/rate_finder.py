@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data.dataset import Batch
-from ds2.errors import InputError
-from ds2.files import whole_file
-from ds2.train.corpus import Loader, ending_workers
+from ds2.train.data import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 LOWEST, HIGHEST = 1e-6, 1.0
 FEWEST = 20  # minibatches: fewer rates than three in a decade tell nothing

@@ -9,11 +9,11 @@ import optuna
 import tomli_w
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from ds2.config import load_config, to_dict
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.train.config import TrainConfig
 from ds2.train.study import settings
+from ds2.utils.config import load_config, to_dict
+from ds2.utils.errors import InputError
+from ds2.utils.files import whole_file
 
 FEWEST = 4  # finished trials that importance can be told from
 

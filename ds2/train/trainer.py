@@ -22,27 +22,27 @@ import torch
 from torch.autograd.profiler import record_function
 
 from ds2.bundle import Bundle
-from ds2.config import to_dict
 from ds2.ctc.loss import required_frames
 from ds2.data.dataset import Batch
-from ds2.errors import InputError
-from ds2.files import make_folder
 from ds2.model.acoustic import AcousticModel
-from ds2.progress import Progress
-from ds2.train.asynchronous import Asynchronous
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
-from ds2.train.corpus import Corpus, Loader, ending_workers, share_cores
+from ds2.train.data import Corpus, Loader, ending_workers, share_cores
+from ds2.train.distributed.asynchronous import Asynchronous
+from ds2.train.distributed.ranks import Ranks
+from ds2.train.distributed.strategies import Mixed, Strategy, Synchronous
+from ds2.train.distributed.timeline import profiling
 from ds2.train.objective import Objective
 from ds2.train.observe import draw_curves, observe, write_histograms
-from ds2.train.ranks import Ranks
-from ds2.train.record import RunState, keep_batch, keep_record, model_bundle
+from ds2.train.run_state import RunState, keep_batch, keep_record, model_bundle
 from ds2.train.signals import Signals
-from ds2.train.strategies import Mixed, Strategy, Synchronous
-from ds2.train.timeline import profiling
 from ds2.train.transfer import fit_weights, freeze, same_frontend
 from ds2.train.update import Updater
 from ds2.train.validation import validate
+from ds2.utils.config import to_dict
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "synchronous": Synchronous,

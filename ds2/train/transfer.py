@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ds2.bundle import Bundle
-from ds2.config import from_dict
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
 
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import TrainConfig
 from ds2.train.optimizer import learning_rate, make_optimizer
+from ds2.utils.errors import InputError
 
 LEFT_OUT_LIMIT = 20  # updates left out in a row: the run has diverged
 NORM_MEMORY = 0.98  # of the running mean of gradient norms that a surge is measured by

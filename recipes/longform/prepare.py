@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.corpus.recording import find_pairs
-from ds2.data.corpus import run
+from ds2.curation.recording import find_pairs
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
-from ds2.files import make_folder, read_text, whole_file
-from ds2.progress import Progress
+from ds2.data.prepare import run
+from ds2.utils.files import make_folder, read_text, whole_file
+from ds2.utils.progress import Progress
 
 PAUSE = (0.3, 1.5)  # seconds between utterances
 RATE = 16000  # Hz

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
+from helpers.kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align

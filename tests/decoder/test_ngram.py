@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ds2.decoder.arpa import read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import STEP, NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 SMALL = """\\data\\
 ngram 1=5

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ds2.decoder_options import DecoderOptions
-from ds2.errors import InputError
+from ds2.recognition.options import DecoderOptions
 from ds2.serve import pool
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import Close, LiveConfig, Ready, Report, Result, Sound, Step, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.pool import ModelProcess, Pool
+from ds2.utils.errors import InputError
 
 
 def config(path: Path, slots: int = 4) -> WorkerConfig:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketState
 
+from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.pool import Handle
 from ds2.serve.vosk import Over, VoskSession
-from ds2.transcript import Transcript, Word
 
 
 class Client:

@@ -13,13 +13,12 @@ from serve.conftest import recordings
 
 from ds2.bundle import locate
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder_options import DecoderOptions
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.model.slots import SlotModel
-from ds2.recognizer import Recognizer
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
     Close,
@@ -38,6 +37,7 @@ from ds2.serve.messages import (
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
 from ds2.text import BLANK, Tokenizer
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ from conftest import TINY
 from ds2.bundle import Bundle
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch
-from ds2.errors import InputError
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
 from ds2.train.objective import Objective, to_uniform
 from ds2.train.rate_finder import draw_rates, find_rate
 from ds2.train.trainer import Trainer
+from ds2.utils.errors import InputError
 
 Manifests = Callable[[int], Path]
 PLAIN = AugmentConfig((1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)

@@ -12,13 +12,13 @@ import torch
 from conftest import TINY
 
 from ds2.data.augment import AugmentConfig
-from ds2.errors import InputError
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
+from ds2.train.distributed.bench import Run, read_run, write_results
 from ds2.train.observe import FIGURES, PERCENTILES, observe, percentiles, read_metrics, write_metrics
 from ds2.train.report import write_report
-from ds2.train.scaling import Run, read_run, write_results
 from ds2.train.trainer import Trainer
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture

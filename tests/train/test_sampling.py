@@ -9,8 +9,8 @@ import torch
 from conftest import TINY
 
 from ds2.data.augment import AugmentConfig
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest
-from ds2.data.sampling import SamplingConfig
 from ds2.data.shards import ShardConfig, write_shards
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig

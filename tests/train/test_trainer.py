@@ -17,14 +17,14 @@ import torch
 from conftest import TINY
 
 from ds2.bundle import Bundle
-from ds2.config import load_config
 from ds2.data.augment import AugmentConfig
-from ds2.data.sampling import SamplingConfig
-from ds2.errors import InputError
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
+from ds2.utils.errors import InputError
 
 Manifests = Callable[[int], Path]
 
@@ -112,7 +112,7 @@ def command(spoken_digits: Manifests, tmp_path: Path) -> Command:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def start(folder: str) -> "subprocess.Popen[bytes]":
-        arguments = [sys.executable, "-m", "ds2.cli", "train", str(toml), "--output", str(tmp_path / folder)]
+        arguments = [sys.executable, "-m", "ds2", "train", str(toml), "--output", str(tmp_path / folder)]
         with (tmp_path / f"{folder}.log").open("w") as log:
             return subprocess.Popen(
                 arguments, env=environment, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True

@@ -5,10 +5,10 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, read_text, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, read_text, whole_file
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row, table
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row, table
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, whole_file
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ds2.data.audio import probe
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import text_lines, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import text_lines, whole_file
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
 

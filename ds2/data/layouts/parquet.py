@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.data.corpus import Row
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, whole_file
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")

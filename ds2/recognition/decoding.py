@@ -1,0 +1,143 @@
+"""The beam search of a bundle, with its vocabulary or language model, as a person asked for it."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ds2.bundle import Bundle
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.kenlm_model import is_kenlm_binary
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import ARRAYS, BEGIN, END, UNKNOWN, NGram
+from ds2.recognition.options import DecoderOptions
+from ds2.text import Tokenizer, normalize
+from ds2.utils.config import from_dict, to_dict
+from ds2.utils.errors import InputError
+
+CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
+CONFIDENCE_HYPOTHESES = 10  # whose shares are the confidence of words
+HOT_BOOST = 5.0  # nats, where a hot word names none
+
+
+def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | None:
+    """The beam search of a bundle, or None for greedy decoding.
+
+    Raises:
+        InputError: a language model that cannot be read or searched with, a hot word that cannot be spelt.
+    """
+    lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
+    if lm is None and not (options.lm_weight is options.word_bonus is None):
+        raise InputError("--lm-weight, --word-bonus: the model holds no language model to weigh; name one with --lm")
+    vocabulary = bundle.metadata.get("vocabulary") if options.lm is None else None
+    if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
+        return None
+    config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
+    return search(tokenizer, config, lm, vocabulary, hot_words(options.hot))
+
+
+def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
+    """The bundle's configuration of the search, and over it what the options say."""
+    default = BeamConfig(CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, closed=closed)
+    config = from_dict(BeamConfig, {**to_dict(default), **chosen}, "the bundle's decoder")
+    asked: dict[str, Any] = {
+        "beam_width": options.beam,
+        "lm_weight": options.lm_weight,
+        "word_bonus": options.word_bonus,
+    }
+    return dataclasses.replace(config, **{key: value for key, value in asked.items() if value is not None})
+
+
+def search(
+    tokenizer: Tokenizer,
+    config: BeamConfig,
+    lm: NGram | None,
+    vocabulary: list[str] | None = None,
+    boosts: Mapping[str, float] | None = None,
+) -> BeamDecoder:
+    """A beam search over a language model of tokens, as of Chinese characters, or of words, or over a vocabulary.
+
+    Raises:
+        InputError: a hot word beyond the alphabet, or hot words beside a language model of tokens; a language model
+            without a word that can be spelt.
+    """
+    boosts = boosts or {}
+    if lm is not None and is_over_tokens(lm, tokenizer):
+        if boosts:
+            raise InputError("--hot: the language model is over tokens and knows no words")
+        config = dataclasses.replace(config, best=CONFIDENCE_HYPOTHESES, closed=False)
+        return BeamDecoder(config, None, lm, token_numbers(lm, tokenizer))
+    for word in boosts:
+        if unknown := tokenizer.unknown(word):
+            raise InputError(f"--hot {word}: the model cannot spell {', '.join(map(repr, sorted(unknown)))}")
+    listed = vocabulary or ([word for word in lm.words if not tokenizer.unknown(word)] if lm is not None else [])
+    if lm is not None and not listed:
+        raise InputError(f"--lm: the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text")
+    words = list(dict.fromkeys([*listed, *boosts]))
+    if not words:
+        return BeamDecoder(config)
+    [space] = tokenizer.encode(" ")
+    lexicon = Lexicon(map(tokenizer.encode, words), space, [boosts.get(word, 0.0) for word in words])
+    config = dataclasses.replace(config, best=CONFIDENCE_HYPOTHESES if lm is not None else config.best)
+    numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
+    return BeamDecoder(config, lexicon, lm, numbers)
+
+
+def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
+    """Whether all that the language model knows are single tokens."""
+    return all(word in tokenizer.index for word in lm.words if word not in (BEGIN, END, UNKNOWN))
+
+
+def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
+    """(V,) the language model's number of each token; -1 of the space, which such models leave out."""
+    absent = dict.fromkeys(tokenizer.tokens, 0) | {" ": -1}
+    return np.array([lm.index.get(token, absent[token]) for token in tokenizer.tokens], np.int32)
+
+
+def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
+    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
+
+    Raises:
+        InputError: what stands behind = is not a finite number, or nothing before it.
+    """
+    boosts = {}
+    for argument in arguments:
+        word, equals, nats = argument.partition("=")
+        word = normalize(word)
+        try:
+            boosts[word] = float(nats) if equals else HOT_BOOST
+        except ValueError:
+            boosts[word] = math.nan
+        if not word or not math.isfinite(boosts[word]):
+            raise InputError(f"--hot {argument}: expected WORD, or WORD=NATS such as deep=3.5")
+    return boosts
+
+
+def load_search_model(path: Path) -> NGram:
+    """Raises:
+    InputError: it cannot be read, or is in KenLM's binary form.
+    """
+    if is_kenlm_binary(path):
+        raise InputError(f"--lm {path}: KenLM's binary form can rescore (--rescore), not search; give the ARPA file")
+    return NGram.load(path)
+
+
+def bundled_model(bundle: Bundle) -> NGram | None:
+    """The language model in a bundle."""
+    if not bundle.language_model:
+        return None
+    about = bundle.metadata["language_model"]
+    return NGram(about["words"], tuple(bundle.language_model[name].numpy() for name in ARRAYS), about["order"])
+
+
+def with_decoder(bundle: Bundle, config: BeamConfig, lm: NGram | None) -> Bundle:
+    """The bundle with a decoder's configuration and, if there is one, its language model."""
+    metadata = {**bundle.metadata, "decoder": to_dict(config)}
+    if lm is None:
+        return Bundle(bundle.weights, metadata, bundle.language_model)
+    arrays = {name: torch.from_numpy(np.array(array)) for name, array in zip(ARRAYS, lm.arrays, strict=True)}
+    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, arrays)
