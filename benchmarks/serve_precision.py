@@ -17,7 +17,7 @@ import torch
 from ds2.bundle import locate
 from ds2.metrics import wer
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.recognition.options import BUNDLES_CHOICE
+from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.load_test import Recording, read_recordings
 from ds2.serve.messages import End, Final, LiveConfig, Open, Sound, StreamConfig, WorkerConfig
@@ -49,7 +49,7 @@ def main() -> None:
 
 def made(precision: str) -> Setup:
     config = WorkerConfig(
-        locate("digits-streaming"), "cpu", BUNDLES_CHOICE, precision, 64, LiveConfig(), DispatchConfig()
+        locate("digits-streaming"), "cpu", DEFAULT_OPTIONS, precision, 64, LiveConfig(), DispatchConfig()
     )  # type: ignore[arg-type]
     return load(config)
 

@@ -78,13 +78,13 @@ def read_manual() -> tuple[list[str], list[str], tuple]:
 def compare(about: tuple, config: BeamConfig, problem: tuple, log_probs: Tensor, lengths: Tensor) -> list[dict]:
     kernels, batched = BeamDecoder(config, *problem), BatchedDecoder(config, *problem)
     expected = labels_of(kernels(log_probs, lengths))
-    rivals: dict[str, Decode] = {
+    competitors: dict[str, Decode] = {
         "kernels on the CPU": lambda *batch: labels_of(kernels(*batch)),
         "ours on the device": lambda *batch: labels_of(batched(*batch)),
     }
     if log_probs.is_cuda and not problem and (theirs := torchaudios(config.beam_width)) is not None:
-        rivals["torchaudio on the device"] = theirs
-    return [measure(about, name, decode, log_probs, lengths, expected) for name, decode in rivals.items()]
+        competitors["torchaudio on the device"] = theirs
+    return [measure(about, name, decode, log_probs, lengths, expected) for name, decode in competitors.items()]
 
 
 def labels_of(found: list[list]) -> Labels:

@@ -9,7 +9,7 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.recognition.options import BUNDLES_CHOICE, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 
@@ -22,7 +22,7 @@ def transcribe(
     format: str = "txt",
     output: Path | None = None,
     device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input (-).
 
@@ -90,7 +90,7 @@ def align(
     from ds2.recognition.formats import FORMATS
     from ds2.recognition.plots import draw_alignment
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import make_folder, read_text, whole_file
+    from ds2.utils.files import make_folder, read_text, atomic_write
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
@@ -107,7 +107,7 @@ def align(
             frame_seconds = recognizer.model.config.frame_seconds
             draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds)
         else:
-            with whole_file(path) as partial:
+            with atomic_write(path) as partial:
                 partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
         print(path)
     for word in aligned.doubtful:
@@ -123,7 +123,7 @@ def evaluate(
     model: str = DEFAULT_MODEL,
     listing: Path | None = None,
     device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Measure word and character error rate on a manifest.
 
@@ -140,7 +140,7 @@ def evaluate(
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.evaluate import evaluate as measure
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import check_writable, whole_file
+    from ds2.utils.files import check_writable, atomic_write
     from ds2.utils.progress import Progress
 
     check_writable(listing)
@@ -156,7 +156,7 @@ def evaluate(
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
     if listing is not None:
-        with whole_file(listing) as partial:
+        with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)

@@ -72,7 +72,7 @@ def bench_serve(
     from websockets.uri import parse_uri
 
     from ds2.serve.load_test import apply_load, read_recordings, table
-    from ds2.utils.files import make_folder, whole_file
+    from ds2.utils.files import make_folder, atomic_write
 
     try:
         parse_uri(url)
@@ -93,6 +93,6 @@ def bench_serve(
 
         draw_batches(output / "batches.png", outcomes)
         draw_latencies(output / "latency.png", {"": outcomes})
-        with whole_file(output / "load.json") as partial:
+        with atomic_write(output / "load.json") as partial:
             partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
     return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED

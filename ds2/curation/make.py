@@ -33,7 +33,7 @@ from ds2.curation.segment import SegmentConfig
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, whole_file, write_lines
+from ds2.utils.files import make_folder, atomic_write, write_lines
 from ds2.utils.progress import Progress
 
 TO_CHECK = 200  # segments that a person is asked to check
@@ -197,7 +197,7 @@ def _sample(segments: Sequence[Utterance]) -> list[Utterance]:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ds2.curation.score import FEATURES
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from ds2.curation.filter import FilterReport
@@ -86,6 +86,6 @@ def _pyplot() -> Iterator[Any]:
 def _save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot
 
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format=path.suffix[1:], dpi=110)
     pyplot.close(figure)

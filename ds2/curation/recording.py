@@ -17,7 +17,7 @@ from ds2.data.boundaries import HOP
 from ds2.data.manifest import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import in_utf8, make_folder, read_text, whole_file
+from ds2.utils.files import in_utf8, make_folder, read_text, atomic_write
 
 OVERVIEW_SECONDS = 0.25  # for each of which the loudest level is kept
 CLIPPED_SHARE = 1e-3  # of the samples at full scale: above it a recording is called clipped
@@ -120,7 +120,7 @@ def make_record(
         return Record(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
     path = record_path(output, pair.name)
     make_folder(path.parent)
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(json.dumps(asdict(record), ensure_ascii=False), encoding="utf-8", errors="backslashreplace")
     return record
 

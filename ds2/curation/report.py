@@ -15,7 +15,7 @@ from ds2.curation.score import FEATURES, features, words
 from ds2.curation.segment_plots import draw_segment
 from ds2.data.manifest import Utterance
 from ds2.metrics import MARKS, align
-from ds2.utils.files import make_folder, whole_file
+from ds2.utils.files import make_folder, atomic_write
 from ds2.utils.progress import Progress
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Pages:
         self._write(name, self.environment.get_template(template).render(**values))
 
     def _write(self, name: str, text: str) -> None:
-        with whole_file(self.folder / name) as partial:
+        with atomic_write(self.folder / name) as partial:
             partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

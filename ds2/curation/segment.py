@@ -132,7 +132,7 @@ def _hear(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[f
     tokens: list[int] = []
     scores: list[float] = []
     sounds, count = [], 0
-    for log_probs, samples in recognizer.listen(audio):
+    for log_probs, samples in recognizer.iter_log_probs(audio):
         best = log_probs.max(dim=1)
         tokens += best.indices.tolist()
         scores += best.values.tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.utils.files import make_folder, whole_file
+from ds2.utils.files import make_folder, atomic_write
 
 WIDTH, WAVE_HEIGHT, SPECTROGRAM_HEIGHT = 720, 40, 96  # pixels
 DECIBELS = 70.0  # below the loudest cell all is black
@@ -24,7 +24,7 @@ def draw_segment(audio: Path, path: Path) -> None:
     samples, rate = read_audio(audio)
     picture = np.concatenate([waveform(samples.numpy()), spectrogram(samples, rate)])
     make_folder(path.parent)
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         Image.fromarray(picture).save(partial, "WEBP", quality=QUALITY, method=2)
 
 

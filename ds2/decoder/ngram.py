@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
@@ -160,7 +160,7 @@ class NGram:
 
         metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
         data = save(dict(zip(ARRAYS, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(data)
 
     @classmethod

@@ -95,7 +95,7 @@ def _listen(recognizer: Recognizer, audio: str | Path, used: Tensor) -> tuple[Te
     """(T, K) log-probabilities of the tokens `used` and the best of the others, level of every 10 ms, seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
     parts, sounds, count = [], [], 0
-    for log_probs, samples in recognizer.listen(audio):
+    for log_probs, samples in recognizer.iter_log_probs(audio):
         rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
         parts.append(torch.cat([log_probs[:, used], rest], dim=1))
         sounds.append(energies(samples, recognizer.sample_rate))

@@ -12,7 +12,7 @@ from ds2.recognition.formats import FORMATS, printable
 from ds2.recognition.recognizer import Recognizer, Segment
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, whole_file, write_lines
+from ds2.utils.files import make_folder, atomic_write, write_lines
 
 STDIN = Path("-")
 UNREAD = (".m4a", ".mp4", ".webm", ".aac", ".wma", ".amr", ".3gp", ".mkv", ".mov", ".avi")  # sound, for ffmpeg
@@ -127,5 +127,5 @@ def _base(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8")

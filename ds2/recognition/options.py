@@ -41,4 +41,4 @@ class DecoderOptions:
             raise InputError("--beam 0: decodes greedily, without a language model; leave it out")
 
 
-BUNDLES_CHOICE = DecoderOptions()
+DEFAULT_OPTIONS = DecoderOptions()

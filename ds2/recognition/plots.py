@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
@@ -48,7 +48,7 @@ def draw_alignment(path: Path, aligned: "AlignedRecording", sample_rate: int, fr
         names = [aligned.names[token].replace(" ", "␣") for token in tokens.tolist()]
         trellis.set_yticks(range(len(tokens)), names, fontsize=6)
     trellis.set(xlabel="seconds", ylabel="tokens of the transcript")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=80)
     pyplot.close(figure)
 

@@ -17,7 +17,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition.decoding import make_beam
-from ds2.recognition.options import BUNDLES_CHOICE, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.windows import Job, Result, Segment, Window, padded_groups
 from ds2.text import Tokenizer, split_words
@@ -55,7 +55,7 @@ class Recognizer:
 
     @classmethod
     def load(
-        cls, path: str | Path = DEFAULT_MODEL, device: str = "auto", options: DecoderOptions = BUNDLES_CHOICE
+        cls, path: str | Path = DEFAULT_MODEL, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
     ) -> "Recognizer":
         """Loads a bundle, a file or by its name in the package, onto "cpu", "cuda" or whichever is there ("auto").
 
@@ -96,7 +96,7 @@ class Recognizer:
         parts = [self.log_probs([window])[0] for window in self._windows_of_samples(samples)]
         return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
 
-    def listen(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+    def iter_log_probs(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
         """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
@@ -241,8 +241,8 @@ class Recognizer:
         if self.rescorer is not None and self.beam is not None:
             config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in found]
             found = rescore(found, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
-        best, *rivals = found
-        return make_transcript(best, self.tokenizer, self.model.config.frame_seconds, duration, rivals)
+        best, *competitors = found
+        return make_transcript(best, self.tokenizer, self.model.config.frame_seconds, duration, competitors)
 
 
 def choose_device(name: str) -> str:

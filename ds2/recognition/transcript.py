@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Word:
     """One word: seconds from the start of the recording; confidence 0 to 1.
 
-    Of a search with rivals the confidence is posterior: the share of the n-best's probability with this word in this
+    Of a search with competitors the confidence is posterior: the share of the n-best's probability with this word in this
     place. Without, it is the geometric mean of the tokens' probabilities.
     """
 
@@ -40,13 +40,13 @@ def make_transcript(
     tokenizer: Tokenizer,
     frame_seconds: float,
     duration: float,
-    rivals: "Sequence[Hypothesis]" = (),
+    competitors: "Sequence[Hypothesis]" = (),
 ) -> Transcript:
     """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
     words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
-    if rivals:
-        rows = [words, *(tuple(_words(rival, tokenizer, frame_seconds, duration)) for rival in rivals)]
-        words = _with_posteriors(rows, [hypothesis.score, *(rival.score for rival in rivals)])
+    if competitors:
+        rows = [words, *(tuple(_words(competitor, tokenizer, frame_seconds, duration)) for competitor in competitors)]
+        words = _with_posteriors(rows, [hypothesis.score, *(competitor.score for competitor in competitors)])
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 

@@ -18,7 +18,7 @@ from ds2.recognition.decoding import bundled_model, is_over_tokens, search
 from ds2.recognition.recognizer import Recognizer, Segment
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lm_weight and word_bonus that are tried
 WIDTHS = (8, 16, 32, 64, 128, 256)
@@ -121,7 +121,7 @@ def draw(tuning: Tuning, path: Path) -> None:
     right.axhline(100 * tuning.greedy, color="gray", linestyle="--", label="greedy")
     right.set(xlabel="beam width", ylabel=f"{tuning.unit}, %", xscale="log")
     right.legend()
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, dpi=110, format="png")
     plt.close(figure)
 

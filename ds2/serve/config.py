@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import locate
-from ds2.recognition.options import BUNDLES_CHOICE, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig, Precision
 from ds2.utils.config import from_dict, load_config, override
@@ -47,7 +47,7 @@ class ServeConfig:
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
     certificate: Path | None = None  # TLS: PEM files
     certificate_key: Path | None = None
-    decoder: DecoderOptions = BUNDLES_CHOICE  # language model, weights, beam, hot words
+    decoder: DecoderOptions = DEFAULT_OPTIONS  # language model, weights, beam, hot words
     live: LiveConfig = field(default_factory=LiveConfig)
     dispatch: DispatchConfig = field(default_factory=DispatchConfig)
     limits: Limits = field(default_factory=Limits)

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 
 from ds2.serve.load_test import Outcome
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -41,6 +41,6 @@ def draw_latencies(path: Path, policies: Mapping[str, Sequence[Outcome]]) -> Non
 
 
 def _save(path: Path, figure: "plt.Figure") -> None:
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=150)
     plt.close(figure)

@@ -34,7 +34,9 @@ class Setup:
     beam: BeamDecoder
     tokenizer: Tokenizer
     config: LiveConfig
-    rivals: int = 0  # how many hypotheses beside the best make its words' confidence; the others are alternatives only
+    competitors: int = (
+        0  # how many hypotheses beside the best make its words' confidence; the others are alternatives only
+    )
 
     def __post_init__(self) -> None:
         stride = self.model.stride
@@ -221,8 +223,8 @@ class LiveStream:
         found: dict[str, tuple[Transcript, float]] = {}  # by text: some hypotheses differ in a space at an end
         hypotheses = self.setup.beam.finish(self.search)
         for number, hypothesis in enumerate(hypotheses):
-            rivals = hypotheses[1 : 1 + self.setup.rivals] if number == 0 else ()
-            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, rivals)
+            competitors = hypotheses[1 : 1 + self.setup.competitors] if number == 0 else ()
+            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, competitors)
             found.setdefault(transcript.text, (_later(transcript, start), hypothesis.score))
         self._begin_utterance(self.frames)
         ranked = tuple(found.values())

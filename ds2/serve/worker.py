@@ -168,8 +168,8 @@ def load(config: WorkerConfig) -> Setup:
         model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
-    rivals = beam.config.best - 1  # as offline
-    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, rivals)
+    competitors = beam.config.best - 1  # as offline
+    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, competitors)
 
 
 def _with_alternatives(beam: BeamDecoder) -> BeamDecoder:

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Writes tensors and plain values, whole or not at all; a full disk leaves the earlier checkpoint intact."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 

@@ -19,7 +19,7 @@ from ds2.model.normalization import RunningStatistics
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import save_checkpoint
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, numbered_lines, whole_file
+from ds2.utils.files import make_folder, numbered_lines, atomic_write
 
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced
@@ -31,7 +31,7 @@ Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped
 
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
     """One JSON line an epoch, all of them, whole: a resumed run leaves no epoch out and none twice."""
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("".join(json.dumps(epoch) + "\n" for epoch in history), encoding="utf-8")
 
 
@@ -81,7 +81,7 @@ def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
     for axes in (loss_axes, wer_axes):
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=120)
     pyplot.close(figure)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 Points = Sequence[tuple[float, float]]  # (hours, WER)
 NOTHING_LEARNT = 0.95  # WER from which on a point is of no line: it could not be much higher with fewer hours
@@ -71,7 +71,7 @@ def draw_power_laws(path: Path, series: Mapping[str, Points]) -> dict[str, Power
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(which="both", color="#e4e7eb")
     axes.legend()
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=100)
     pyplot.close(figure)
     return laws

@@ -10,7 +10,7 @@ from ds2.data.dataset import Batch
 from ds2.train.data import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 LOWEST, HIGHEST = 1e-6, 1.0
 FEWEST = 20  # minibatches: fewer rates than three in a decade tell nothing
@@ -86,6 +86,6 @@ def draw_rates(path: Path, test: RateTest) -> None:
     axes.axvline(test.suggestion, color="C1", linestyle="--", label=f"suggestion {test.suggestion:.1e}")
     axes.set(xscale="log", xlabel="learning rate", ylabel="loss, smoothed, nats per utterance")
     axes.legend()
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
     pyplot.close(figure)

@@ -22,7 +22,7 @@ from ds2.train.checkpoint import load_checkpoint
 from ds2.train.observe import read_metrics
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 WORST = 15  # utterances listed
 AT_A_TIME = 16  # utterances decoded
@@ -63,7 +63,7 @@ def write_report(run: Path, output: Path) -> None:
     }
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
-    with whole_file(output) as partial:
+    with atomic_write(output) as partial:
         partial.write_text(page, encoding="utf-8")
 
 

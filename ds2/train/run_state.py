@@ -17,7 +17,7 @@ from ds2.train.config import TrainConfig
 from ds2.train.data import Corpus
 from ds2.train.observe import Epoch, write_metrics, write_tensorboard
 from ds2.utils.config import to_dict
-from ds2.utils.files import make_folder, whole_file
+from ds2.utils.files import make_folder, atomic_write
 
 BATCHES_KEPT = 20  # of those left out, in a run: enough to look at, too few to fill a disk
 
@@ -74,7 +74,7 @@ def keep_record(folder: Path, state: RunState) -> None:
     record = state.history[-1]
     if state.skipped:
         path = folder / "skipped.txt"
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_text("\n".join(state.skipped) + "\n", encoding="utf-8")
         print(f"{len(state.skipped)} utterances left out in this epoch, listed in {path}", flush=True)
     write_metrics(folder / "metrics.jsonl", state.history)

@@ -13,7 +13,7 @@ from ds2.train.config import TrainConfig
 from ds2.train.study import settings
 from ds2.utils.config import load_config, to_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 FEWEST = 4  # finished trials that importance can be told from
 
@@ -41,10 +41,10 @@ def results(study: optuna.Study, folder: Path) -> str:
 def write_results(study: optuna.Study, config: Path, folder: Path) -> str:
     """results.md, whose text is returned, best.toml, importance.png where there is something to draw."""
     text = results(study, folder)
-    with whole_file(folder / "results.md") as partial:
+    with atomic_write(folder / "results.md") as partial:
         partial.write_text(text + "\n", encoding="utf-8")
     best = load_config(TrainConfig, config.absolute(), settings(study.best_trial.params))
-    with whole_file(folder / "best.toml") as partial:
+    with atomic_write(folder / "best.toml") as partial:
         partial.write_text(tomli_w.dumps(without_none(to_dict(best))), encoding="utf-8")
     _draw_importance(study, folder)
     return text
@@ -109,6 +109,6 @@ def draw_importance(path: Path, importance: dict[str, float], trials: Sequence[o
             axes.set_xscale("log")
             axes.tick_params(axis="x", which="minor", labelbottom=False)  # they would write over each other
         axes.grid(alpha=0.3)
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
     pyplot.close(figure)

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     import torch
@@ -87,7 +87,7 @@ def _load(name: str, architecture: str) -> ctypes.CDLL:
     path = _cache() / f"{name}-sm{architecture}-{digest.hexdigest()[:16]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             compile_kernels(name, partial, [architecture])
     return ctypes.CDLL(str(path))
 

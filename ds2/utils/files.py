@@ -11,7 +11,7 @@ from ds2.utils.errors import InputError
 
 
 @contextlib.contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yields a temporary path beside `path`; renames it over `path` when the block ends well.
 
     On any failure the temporary file is removed and what stood at `path` before stays as it was. The data reach
@@ -70,7 +70,7 @@ def write_lines(path: str | Path, lines: Sequence[str]) -> None:
     if not lines:
         Path(path).unlink(missing_ok=True)
         return
-    with whole_file(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
+    with atomic_write(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
 
 

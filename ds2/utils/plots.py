@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,5 +19,5 @@ def subplots(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **op
 
 def save_png(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Writes the figure as PNG, whole or not at all."""
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=dpi)

@@ -11,12 +11,12 @@ import torch
 from ds2.bundle import Bundle
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.utils.errors import InputError
-from ds2.utils.files import check_writable, make_folder, numbered_lines, text_lines, whole_file, write_lines
+from ds2.utils.files import check_writable, make_folder, numbered_lines, text_lines, atomic_write, write_lines
 
 
 def test_appears_when_the_block_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("new")
         assert not path.exists()
     assert path.read_text() == "new"
@@ -26,19 +26,19 @@ def test_appears_when_the_block_ends(tmp_path: Path) -> None:
 def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(TypeError), whole_file(path) as partial:
+    with pytest.raises(TypeError), atomic_write(path) as partial:
         partial.write_text("ne") and partial.write_text(3)  # type: ignore[arg-type]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_name_too_long(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / ("x" * 300)) as partial:
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / ("x" * 300)) as partial:
         partial.write_text("x")
 
 
 def test_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as partial:
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "no" / "a.txt") as partial:
         partial.write_text("x")
 
 

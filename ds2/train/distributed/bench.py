@@ -12,7 +12,7 @@ from typing import Any
 from ds2.train.distributed.timeline import SKIPPED, Span, draw_timeline, shares
 from ds2.train.observe import read_metrics
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, whole_file
+from ds2.utils.files import make_folder, atomic_write
 
 PROFILED = 6  # minibatches in a time line
 HEADER = (
@@ -115,7 +115,7 @@ def table(runs: Sequence[Run], target: float | None = None) -> str:
 def write_results(output: Path, runs: Sequence[Run], target: float | None = None) -> str:
     """scaling.md with the table, which is returned, and timeline.png."""
     text = table(runs, target)
-    with whole_file(output / "scaling.md") as partial:
+    with atomic_write(output / "scaling.md") as partial:
         partial.write_text(text + "\n", encoding="utf-8")
     draw_timeline(output / "timeline.png", {run.name: run.timeline for run in runs if run.timeline})
     return text

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from ds2.train.config import TrainConfig
 from ds2.train.data import Corpus
 from ds2.train.distributed.ranks import Ranks
-from ds2.utils.files import whole_file
+from ds2.utils.files import atomic_write
 
 COLOURS = {
     "data": "#8c6bb1",
@@ -36,7 +36,7 @@ def profiling(folder: Path, config: TrainConfig, corpus: Corpus, ranks: Ranks) -
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
 
     def write(recorded: profile) -> None:
-        with whole_file(folder / f"timeline.rank{ranks.number}.json") as partial:
+        with atomic_write(folder / f"timeline.rank{ranks.number}.json") as partial:
             partial.write_text(json.dumps(spans(recorded)), encoding="utf-8")
 
     window = schedule(skip_first=before, wait=0, warmup=1, active=config.profile, repeat=1)
@@ -87,6 +87,6 @@ def draw_timeline(path: Path, runs: Mapping[str, Sequence[Sequence[Span]]], seco
     axes.spines[["top", "right", "left"]].set_visible(False)
     handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
     axes.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 1.25), frameon=False)
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
     pyplot.close(figure)
