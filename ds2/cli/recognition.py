@@ -90,7 +90,7 @@ def align(
     from ds2.recognition.formats import FORMATS
     from ds2.recognition.plots import draw_alignment
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import make_folder, read_text, atomic_write
+    from ds2.utils.files import atomic_write, make_folder, read_text
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
@@ -140,7 +140,7 @@ def evaluate(
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.evaluate import evaluate as measure
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import check_writable, atomic_write
+    from ds2.utils.files import atomic_write, check_writable
     from ds2.utils.progress import Progress
 
     check_writable(listing)

@@ -72,7 +72,7 @@ def bench_serve(
     from websockets.uri import parse_uri
 
     from ds2.serve.load_test import apply_load, read_recordings, table
-    from ds2.utils.files import make_folder, atomic_write
+    from ds2.utils.files import atomic_write, make_folder
 
     try:
         parse_uri(url)

@@ -33,7 +33,7 @@ from ds2.curation.segment import SegmentConfig
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write, write_lines
+from ds2.utils.files import atomic_write, make_folder, write_lines
 from ds2.utils.progress import Progress
 
 TO_CHECK = 200  # segments that a person is asked to check

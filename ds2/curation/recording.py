@@ -17,7 +17,7 @@ from ds2.data.boundaries import HOP
 from ds2.data.manifest import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import in_utf8, make_folder, read_text, atomic_write
+from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text
 
 OVERVIEW_SECONDS = 0.25  # for each of which the loudest level is kept
 CLIPPED_SHARE = 1e-3  # of the samples at full scale: above it a recording is called clipped

@@ -15,7 +15,7 @@ from ds2.curation.score import FEATURES, features, words
 from ds2.curation.segment_plots import draw_segment
 from ds2.data.manifest import Utterance
 from ds2.metrics import MARKS, align
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.progress import Progress
 
 if TYPE_CHECKING:

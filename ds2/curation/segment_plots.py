@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 WIDTH, WAVE_HEIGHT, SPECTROGRAM_HEIGHT = 720, 40, 96  # pixels
 DECIBELS = 70.0  # below the loudest cell all is black

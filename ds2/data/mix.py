@@ -12,7 +12,7 @@ from ds2.data.augment import AugmentConfig, Augmenter, layered_noise, seeded_gen
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, write_manifest
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 # Nothing but noise: who mixes a test set wants it otherwise as it is.
 MIX = AugmentConfig(speed=(1.0,), noise_share=1.0, synthetic_noise_share=0.0, gain=(0.0, 0.0))

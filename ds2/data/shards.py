@@ -22,7 +22,7 @@ from ds2.data.manifest import KINDS, Utterance, write_manifest
 from ds2.data.prepare import Row
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 THREADS = 2  # encoding leaves Python's lock alone
 MANIFEST = "manifest.jsonl"

@@ -12,7 +12,7 @@ from ds2.recognition.formats import FORMATS, printable
 from ds2.recognition.recognizer import Recognizer, Segment
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write, write_lines
+from ds2.utils.files import atomic_write, make_folder, write_lines
 
 STDIN = Path("-")
 UNREAD = (".m4a", ".mp4", ".webm", ".aac", ".wma", ".amr", ".3gp", ".mkv", ".mov", ".avi")  # sound, for ffmpeg

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Word:
     """One word: seconds from the start of the recording; confidence 0 to 1.
 
-    Of a search with competitors the confidence is posterior: the share of the n-best's probability with this word in this
-    place. Without, it is the geometric mean of the tokens' probabilities.
+    A search with competitors gives posteriors: the share of the n-best's probability that has this word at this
+    place. Without competitors it is the geometric mean of the tokens' probabilities.
     """
 
     text: str

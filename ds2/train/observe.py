@@ -19,7 +19,7 @@ from ds2.model.normalization import RunningStatistics
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import save_checkpoint
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, numbered_lines, atomic_write
+from ds2.utils.files import atomic_write, make_folder, numbered_lines
 
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced

@@ -17,7 +17,7 @@ from ds2.train.config import TrainConfig
 from ds2.train.data import Corpus
 from ds2.train.observe import Epoch, write_metrics, write_tensorboard
 from ds2.utils.config import to_dict
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 BATCHES_KEPT = 20  # of those left out, in a run: enough to look at, too few to fill a disk
 

@@ -23,7 +23,7 @@ from ds2.curation.recording import find_pairs
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.prepare import run
-from ds2.utils.files import make_folder, read_text, atomic_write
+from ds2.utils.files import atomic_write, make_folder, read_text
 from ds2.utils.progress import Progress
 
 PAUSE = (0.3, 1.5)  # seconds between utterances

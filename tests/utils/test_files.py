@@ -11,7 +11,7 @@ import torch
 from ds2.bundle import Bundle
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.utils.errors import InputError
-from ds2.utils.files import check_writable, make_folder, numbered_lines, text_lines, atomic_write, write_lines
+from ds2.utils.files import atomic_write, check_writable, make_folder, numbered_lines, text_lines, write_lines
 
 
 def test_appears_when_the_block_ends(tmp_path: Path) -> None:

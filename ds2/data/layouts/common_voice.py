@@ -8,7 +8,7 @@ from pathlib import Path
 from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, read_text, atomic_write
+from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")

@@ -8,7 +8,7 @@ from pathlib import Path
 from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row, table
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do

@@ -12,7 +12,7 @@ from ds2.data.audio import probe
 from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
-from ds2.utils.files import text_lines, atomic_write
+from ds2.utils.files import atomic_write, text_lines
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
 

@@ -9,7 +9,7 @@ from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")

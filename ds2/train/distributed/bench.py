@@ -12,7 +12,7 @@ from typing import Any
 from ds2.train.distributed.timeline import SKIPPED, Span, draw_timeline, shares
 from ds2.train.observe import read_metrics
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 PROFILED = 6  # minibatches in a time line
 HEADER = (
