@@ -11,7 +11,7 @@ import ds2
 from ds2.cli import corpus, data, language_model, recognition, serving, training
 from ds2.cli.arguments import parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import hint
 
 COMMANDS: dict[str, Callable[..., int]] = {
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()  # at exit it would be too late to tell that the disk is full
         return code
+    except ParameterError as error:
+        return _refuse(f"--{error.parameter.replace('_', '-')}: {error.reason}")
     except InputError as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
