@@ -32,7 +32,7 @@ from ds2.exponential import REORDER
 
 FLOOR = 1e-290
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
-SAFE_PRODUCT = 1e100  # scales are multiplied up to here before a logarithm is taken
+SAFE_PRODUCT = 1e100  # sums of columns are multiplied up to here, or down to its inverse, before a logarithm is taken
 U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # indices of the inner loops are unsigned: a signed one is tested
 # for being negative, which costs the vector instructions; and arrays are flat: each slice would count a reference
 
@@ -231,6 +231,9 @@ def _alpha(  # type: ignore[no-untyped-def]
         alpha[labels + count] = 0.0
         alpha[new + high] = 0.0
         alpha[labels + high] = 0.0
+        if total < 1.0 / SAFE_PRODUCT:  # as small as FLOOR: its product with another small one would underflow
+            logarithm += math.log(total)
+            continue
         product *= total
         if not 1.0 / SAFE_PRODUCT < product < SAFE_PRODUCT:
             logarithm += math.log(product)
