@@ -22,6 +22,7 @@ GROUND = {
     "decoder_options",
     "extras",
     "exponential",
+    "jit",
     "",
 }  # "" is ds2 itself
 FLOORS = {  # room: the rooms it may import besides itself and the ground floor
