@@ -6,6 +6,7 @@ from typing import Literal
 
 from ds2.data.augment import AugmentConfig
 from ds2.data.epoch_plan import SamplingConfig
+from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import require
@@ -20,6 +21,7 @@ class DataConfig:
     workers: int = 1  # processes that read and augment, for each process that trains
     units: Units = "characters"  # or "bigrams": half as many tokens, and so fewer frames are enough
     fraction: float = 1.0  # of the training set's hours that is used: how much more data would help, see power_law
+    lexicon: Path | None = None  # pronunciations, as CMUdict's: what the second output layer, model.phones, learns
     closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
 
     def __post_init__(self) -> None:
@@ -45,6 +47,7 @@ class OptimizerConfig:
     clip_norm: float = 400.0  # the gradient is rescaled to this norm when it exceeds it
     surge: float = 0.0  # an update is left out whose gradient is this many times the mean norm so far; 0: none is
     label_smoothing: float = 0.0  # share of the loss that draws each frame's posteriors to the uniform ones
+    phone_weight: float = 0.5  # of the CTC loss of the phones, beside that of the tokens
     average_decay: float = 0.0  # of the moving average of the weights that is validated and kept; 0: the weights are
 
     def __post_init__(self) -> None:
@@ -52,7 +55,7 @@ class OptimizerConfig:
         require(self, "above 0 and below 1", lambda share: 0 < share < 1, "momentum")
         require(self, "from 0 to 1", lambda share: 0 <= share <= 1, "warmup", "label_smoothing")
         require(self, "at least 0 and below 1", lambda share: 0 <= share < 1, "average_decay")
-        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "surge")
+        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "surge", "phone_weight")
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,10 @@ class TrainConfig:
             raise ValueError(
                 f"sampling.weights has {len(self.sampling.weights)} values for {len(self.data.train)} manifests"
             )
+        if (self.data.lexicon is None) != (self.model.phones == 0):
+            raise ValueError("data.lexicon and model.phones come together")
+        if self.model.phones not in (0, len(PHONE_TOKENS)):
+            raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")
         require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "checkpoint_every", "accumulate")
         counts = ("growing", "patience", "seed", "observe", "profile", "checkpoint_minutes")
         require(self, "0 or more", lambda count: count >= 0, *counts)

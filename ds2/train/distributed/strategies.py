@@ -13,7 +13,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.profiler import record_function
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-from torch.distributed.algorithms.model_averaging.utils import average_parameters
 from torch.nn.parallel import DistributedDataParallel
 
 from ds2.data.dataset import Batch
@@ -127,7 +126,6 @@ class Mixed(Synchronous):
         if ranks.size % config.group:
             raise InputError(f"parallel.group = {config.group} must divide the {ranks.size} ranks")
         self.own_group, self.groups = dist.new_subgroups(config.group)
-        self.everyone = dist.new_group()
         self.average_every = config.average_every
         super().__init__(objective, updater, ranks, config)
 
@@ -146,7 +144,7 @@ class Mixed(Synchronous):
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
             with record_function("ds2: communication"):
-                average_parameters(self.updater.model.parameters(), self.everyone)
+                self.ranks.average(self.updater.model)
         return good
 
     def settle(self) -> None:
