@@ -74,8 +74,12 @@ class NGram:
         self.order = order
 
     @classmethod
-    def from_levels(cls, words: Sequence[str], levels: Sequence[Level]) -> "NGram":
-        """Builds the automaton; single words must all be there, numbered as `words`."""
+    def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
+        """Builds the automaton; single words must all be there, numbered as `words`.
+
+        Args:
+            dtype: of log-probabilities and back-off weights.
+        """
         order = len(levels)
         starts = np.cumsum([1] + [len(level.word) for level in levels])  # first state of each order from 1 on
         states = int(starts[-2]) if order > 1 else 1
@@ -87,7 +91,7 @@ class NGram:
         if not (np.diff(keys) > 0).all():
             raise ValueError("n-grams must be sorted by prefix and word, each once")
         first = np.searchsorted(owner, np.arange(states + 1))
-        backoffs = np.zeros(states, np.float32)
+        backoffs = np.zeros(states, dtype)
         shorter = np.zeros(states, np.int64)
         follow = np.zeros(len(word), np.int64)  # of the highest order: filled in last
         arcs = 0
@@ -104,7 +108,7 @@ class NGram:
             else:
                 follow[own] = suffix
         follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
-        log_probs = np.concatenate([level.log_prob for level in levels]).astype(np.float32)
+        log_probs = np.concatenate([level.log_prob for level in levels]).astype(dtype)
         arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
         return cls(words, arrays, order)
 
