@@ -1,4 +1,4 @@
-"""What is done to all n-grams of a model at once: questions by the column, and back-off weights that make it sum to 1."""
+"""What is done to all n-grams of a model at once: their scores, and the back-off weights by which they sum to 1."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -77,8 +77,8 @@ def mix(
         known = np.array([word in model.index for word in words])
         for level, total in zip(keys, probabilities, strict=True):
             word = level & WORD_MASK
-            log_probs, states = advance_all(model, states[level >> WORD_BITS], numbers[word])
-            total += weight * known[word] * np.exp(log_probs)
+            scores, states = advance_all(model, states[level >> WORD_BITS], numbers[word])
+            total += weight * known[word] * np.exp(scores)
     log_probs = [np.log(np.maximum(total, SMALLEST)) for total in probabilities]
     mixed = [
         Level(level >> WORD_BITS, level & WORD_MASK, log_prob, np.zeros(len(level)))

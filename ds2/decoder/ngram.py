@@ -91,7 +91,7 @@ class NGram:
         if not (np.diff(keys) > 0).all():
             raise ValueError("n-grams must be sorted by prefix and word, each once")
         first = np.searchsorted(owner, np.arange(states + 1))
-        backoffs = np.zeros(states, dtype)
+        backoffs: np.ndarray = np.zeros(states, dtype)
         shorter = np.zeros(states, np.int64)
         follow = np.zeros(len(word), np.int64)  # of the highest order: filled in last
         arcs = 0
@@ -108,7 +108,7 @@ class NGram:
             else:
                 follow[own] = suffix
         follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
-        log_probs = np.concatenate([level.log_prob for level in levels]).astype(dtype)
+        log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
         arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
         return cls(words, arrays, order)
 
