@@ -23,7 +23,7 @@ def advance_all(model: NGram, states: np.ndarray, words: np.ndarray) -> tuple[np
     return log_probs, following
 
 
-def below(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
+def shorter_log_probs(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
     """(K,) log-probabilities of the highest order's n-grams without their first word, by the orders below alone."""
     *lower, highest = levels
     model = NGram.from_levels(words, lower, np.float64)
@@ -41,15 +41,15 @@ def normalized(words: Sequence[str], levels: Sequence[Level]) -> list[Level]:
     result = list(levels)
     for order in range(1, len(levels)):
         contexts, longer = result[order - 1], levels[order]
-        left = _left(longer.prefix, longer.log_prob, len(contexts.word))
-        left_below = _left(longer.prefix, below(words, [*result[:order], longer]), len(contexts.word))
-        some = (left > LITTLE) & (left_below > LITTLE)
-        backoff = np.log(np.divide(left, left_below, out=np.ones(len(left)), where=some))
+        shorter = shorter_log_probs(words, [*result[:order], longer])
+        rest, rest_shorter = (left(longer.prefix, np.exp(p), len(contexts.word)) for p in (longer.log_prob, shorter))
+        some = (rest > LITTLE) & (rest_shorter > LITTLE)
+        backoff = np.log(np.divide(rest, rest_shorter, out=np.ones(len(rest)), where=some))
         result[order - 1] = replace(contexts, backoff=backoff)
     return [*result[:-1], replace(result[-1], backoff=np.zeros(len(result[-1].word)))]
 
 
-def _left(context: np.ndarray, log_probs: np.ndarray, contexts: int) -> np.ndarray:
-    """(C,) the probability that is left in each context; where nothing is seen, just 1."""
-    taken: np.ndarray = np.bincount(context, np.exp(log_probs), contexts)
+def left(context: np.ndarray, probabilities: np.ndarray, contexts: int) -> np.ndarray:
+    """(C,) the probability that the n-grams of each context leave to other words; 1 where there are none."""
+    taken: np.ndarray = np.bincount(context, probabilities, contexts)
     return 1.0 - taken
