@@ -274,3 +274,20 @@ def test_without_continuation_counts_a_single_word_is_as_probable_as_frequent() 
     for model in (kneser_ney, raw):
         known = [word for word in model.words if word != "<s>"]
         assert sum(math.exp(model.advance(0, word)[0]) for word in known) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(("order", "prune"), [(1, ()), (3, ()), (4, (0, 1)), (3, (0, 0, 1))])
+def test_the_n_grams_of_an_automaton_are_those_that_it_was_made_of(order: int, prune: tuple[int, ...]) -> None:
+    words, levels = estimate(corpus(), EstimateConfig(order, prune))
+    for own, expected in zip(NGram.from_levels(words, levels, np.float64).levels(), levels, strict=True):
+        for field in dataclasses.fields(own):
+            assert np.array_equal(getattr(own, field.name), getattr(expected, field.name)), field.name
+
+
+def test_an_n_gram_that_nothing_follows_needs_no_state() -> None:
+    """Behind `the cat` the model is as behind `cat`."""
+    text = [["the", "cat"], ["a", "cat"], ["cat", "sat"]]
+    model = NGram.from_levels(*estimate(text, EstimateConfig(3, (0, 0, 1))))
+    assert len(model.arrays[4]) <= len(model.words)  # the root, and single words without </s> and <unk>
+    [_, cat], [_, the_cat] = model.advance(0, "cat"), model.advance(model.advance(0, "the")[1], "cat")
+    assert cat == the_cat != 0
