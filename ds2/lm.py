@@ -15,6 +15,7 @@ from ds2.decoder.arpa import is_arpa, read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.mixing import best_weights, mix, word_probabilities
 from ds2.decoder.ngram import BEGIN, END, UNKNOWN, Level, NGram
+from ds2.decoder.pruning import prune
 from ds2.decoder.rescore import SentenceModel
 from ds2.errors import InputError
 from ds2.files import text_lines
@@ -90,14 +91,17 @@ def read_words(path: Path) -> tuple[str, ...]:
 
 
 def read_levels(path: Path) -> tuple[list[str], list[Level]]:
-    """The words and n-grams of an ARPA file.
+    """The words and n-grams of an ARPA file, or of the compiled form.
 
     Raises:
-        InputError: it cannot be read, or is of another form, whose n-grams are not listed with all their figures.
+        InputError: it cannot be read, or is rounded.
     """
-    if not is_arpa(path):
-        raise InputError(f"{path}: not an ARPA file; mix and prune models before they are compiled")
-    return read_arpa(path)
+    if is_arpa(path):
+        return read_arpa(path)
+    model = NGram.load(path)
+    if model.unit != 1.0:
+        raise InputError(f"{path}: quantised; mix and prune models before that")
+    return list(model.words), model.levels()
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,16 @@ def _perplexity(probabilities: np.ndarray) -> float:
     """Over what is known."""
     known = probabilities[probabilities > 0]
     return math.exp(-np.log(known).mean()) if len(known) else math.inf
+
+
+def prune_model(path: Path, output: Path, threshold: float, most: int) -> NGram:
+    """Writes a model without the n-grams that matter least, see `prune`.
+
+    Raises:
+        InputError: the model cannot be read, or is rounded.
+    """
+    words, levels = read_levels(path)
+    return write(words, prune(words, levels, threshold, most), output)
 
 
 def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:

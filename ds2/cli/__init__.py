@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {  # ds2 GROUP CO
             "vocabulary": language_model.vocabulary,
             "build": language_model.build,
             "mix": language_model.mix,
+            "prune": language_model.prune,
             "compile": language_model.compile,
             "score": language_model.score,
             "info": language_model.info,

@@ -1,4 +1,4 @@
-"""ds2 lm vocabulary, build, mix, compile, score, info; ds2 tune-decoder."""
+"""ds2 lm vocabulary, build, mix, prune, compile, score, info; ds2 tune-decoder."""
 
 import math
 import sys
@@ -97,7 +97,7 @@ def mix(
     Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
 
     Args:
-        models: ARPA files, plain or .gz.
+        models: ARPA, plain or .gz, or the compiled form, not quantised.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         dev: A text that no model was estimated from, a sentence a line: the mixture makes it as probable as can be.
         weights: One for each model, in place of --dev.
@@ -123,6 +123,32 @@ def mix(
         for path, weight, value in zip(models, weights, found.perplexities, strict=True):
             print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows")
     print(describe(mix_models(parts, weights, output), output))
+    return 0
+
+
+def prune(
+    model: Positional[Path],
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    threshold: float = 0.0,
+    ngrams: int = 0,
+) -> int:
+    """Make an n-gram model smaller: what changes it least, by relative entropy, goes.
+
+    Example: ds2 lm prune large.arpa.gz -o small.arpa.gz --threshold 1e-8
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form, not quantised.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
+        threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
+        ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
+    """
+    from ds2.files import check_writable
+    from ds2.lm import describe, prune_model
+
+    if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
+        raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
+    check_writable(output)
+    print(describe(prune_model(model, output, threshold, ngrams), output))
     return 0
 
 

@@ -12,6 +12,7 @@ Log-probabilities are natural logarithms, or, quantised, whole steps of them. Th
 into memory, not read.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -233,7 +234,7 @@ def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
     Behind such an n-gram the model is as behind its longest suffix, whose state then serves.
     """
     states, last = [], ROOT
-    for level, longer in zip(levels, levels[1:], strict=False):
+    for level, longer in itertools.pairwise(levels):
         needed = level.backoff != 0
         needed[longer.prefix] = True
         states.append(np.where(needed, last + np.cumsum(needed), ROOT))

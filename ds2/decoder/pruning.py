@@ -5,8 +5,8 @@ Without the n-gram h w its context h backs off for w, by a weight that grows a l
     backoff'(h) = (left(h) + p(w | h)) / (left_below(h) + p(w | h'))          h' is h without its first word
     loss(h w) = p(h) (p(w | h) log(p(w | h) / (backoff'(h) p(w | h'))) + left(h) log(backoff(h) / backoff'(h)))
 
-left(h) is the probability that the n-grams of h leave to other words, left_below(h) what h' leaves to those: the loss is
-the relative entropy between the model before and after, and exp(loss) - 1 the relative rise of its perplexity.
+left(h) is the probability that the n-grams of h leave to other words, left_below(h) what h' leaves to those. The loss
+is the relative entropy between the model before and after, and exp(loss) - 1 the relative rise of its perplexity.
 """
 
 from collections.abc import Sequence
