@@ -46,7 +46,9 @@ def context_probability(tables: list[dict], context: list[str]) -> float:
 def rises(model: Model) -> dict[Gram, float]:
     values = perplexity_rises(*model)
     return {
-        gram: value for own, grams in zip(values, ngrams(model)[1:], strict=True) for gram, value in zip(grams, own)
+        gram: value
+        for own, grams in zip(values, ngrams(model)[1:], strict=True)
+        for gram, value in zip(grams, own, strict=True)
     }
 
 
