@@ -134,7 +134,7 @@ class Batches:
         model: Callable[[list[Window]], list[Tensor]],
         on_audio: Callable[[float], object],
     ):
-        """`model`: a batch of windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of each batch."""
+        """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
         self.cutter, self.model, self.on_audio = cutter, model, on_audio
         self.group: list[tuple[Job, int, Window]] = []
 
