@@ -1,4 +1,4 @@
-"""Measuring a recogniser on a manifest."""
+"""Measures a recogniser on a manifest."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ds2.data.manifest import Utterance
 from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
-from ds2.recognition.recognizer import Recognizer, Segment
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.windows import Segment
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -15,11 +16,11 @@ SHOWN = 10  # characters beyond the alphabet that are named
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one run; `skipped` holds a line for each utterance that could not be read."""
+    """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
 
     words: ErrorCounts
     characters: ErrorCounts
-    listing: str  # wrong utterances, aligned
+    listing: str  # the wrong utterances, reference and hypothesis aligned
     audio_seconds: float
     compute_seconds: float
     skipped: list[str]
@@ -31,7 +32,7 @@ class Evaluation:
 
 
 def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> str:
-    """A line on references that the model cannot write, whatever it hears; empty where there are none."""
+    """A line on references with characters that the model cannot output; empty where there are none."""
     unknown = [characters for utterance in utterances if (characters := tokenizer.unknown(utterance.text))]
     if not unknown:
         return ""
@@ -48,15 +49,12 @@ def evaluate(
     """Transcribes every utterance and compares; calls `on_done` after each.
 
     Raises:
-        InputError: not one of them can be read.
+        InputError: none of them can be read.
     """
-    segments = [
-        Segment(utterance.audio_path, utterance.offset or 0.0, None if utterance.offset is None else utterance.duration)
-        for utterance in utterances
-    ]
     references, hypotheses, names, skipped = [], [], [], []
     audio_seconds, began = 0.0, time.monotonic()
-    for utterance, (_, result) in zip(utterances, recognizer.transcribe_files(segments), strict=True):
+    results = recognizer.transcribe_files(map(Segment.of, utterances))
+    for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):
             skipped.append(str(result))
