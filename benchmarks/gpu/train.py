@@ -97,7 +97,7 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
     train = TrainConfig(data, config, AugmentConfig((1.0,), noise_share=0.0), batch_size=arguments.batch)
     train = dataclasses.replace(train, optimizer=OptimizerConfig("sgd"), compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
-    dataset = trainer.corpus.training().dataset
+    dataset = trainer.data.train_loader().dataset
     return trainer, collate([dataset[0, index] for index in range(arguments.batch)])
 
 
