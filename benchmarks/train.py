@@ -119,7 +119,7 @@ def main() -> None:
     torch.set_num_threads(1)
     config = load_config(TrainConfig, arguments.config, ["data.workers=1", *arguments.set])
     with tempfile.TemporaryDirectory() as folder:
-        rates = measure(dataclasses.replace(config, checkpoint_every=10**9), Path(folder), arguments)
+        rates = measure(dataclasses.replace(config, checkpoint_minutes=0.0), Path(folder), arguments)
     print("| loop | utterances/s by the clock, median (lowest to highest) | by processor time |\n|---|---|---|")
     for name, found in rates.items():
         clock, processor = zip(*found, strict=True)
@@ -138,9 +138,9 @@ def main() -> None:
 def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
     trainer = Trainer(config, folder)
     trainer.model.train()
-    plain = PlainTrainer(config, trainer.model.frontend, len(trainer.corpus.tokenizer))
-    trainer.corpus.sampler.begin(1)  # an epoch in random order
-    ready = list(itertools.islice(trainer.corpus.training(), arguments.batches))
+    plain = PlainTrainer(config, trainer.model.frontend, len(trainer.data.tokenizer))
+    trainer.data.sampler.begin(1)  # an epoch in random order
+    ready = list(itertools.islice(trainer.data.train_loader(), arguments.batches))
     loops: dict[str, tuple[Callable[[Batch], None], Iterator[Batch] | None]] = {
         "ours, ready tensors": (lambda batch: trainer._train_minibatch([batch]), None),
         "ours, end to end": (lambda batch: trainer._train_minibatch([batch]), endless(trainer)),
@@ -161,7 +161,7 @@ def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) ->
 
 def endless(trainer: Trainer) -> Iterator[Batch]:
     """Batches of one random epoch, again and again, by a worker of its own."""
-    with ending_workers(trainer.corpus.training()) as loader:
+    with ending_workers(trainer.data.train_loader()) as loader:
         while True:
             yield from loader
 

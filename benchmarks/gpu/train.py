@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch, collate
-from ds2.model.presets import PRESETS
+from ds2.model.acoustic import ModelConfig
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
 
@@ -79,7 +79,7 @@ def measure(model: str, arguments: argparse.Namespace, peak: float) -> dict[str,
 def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Trainer, Batch]:
     """A trainer of the preset, and one batch of noise with texts of 14 characters a second."""
     rng = np.random.default_rng(0)
-    config = PRESETS[model]
+    config = ModelConfig.preset(model)
     rate, length = config.frontend.sample_rate, round(arguments.seconds * config.frontend.sample_rate)
     soundfile.write(folder / "noise.wav", 0.1 * rng.standard_normal(arguments.batch * length), rate, subtype="FLOAT")
     letters = list("abcdefghijklmnopqrstuvwxyz '")
@@ -97,7 +97,7 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
     train = TrainConfig(data, config, AugmentConfig((1.0,), noise_share=0.0), batch_size=arguments.batch)
     train = dataclasses.replace(train, optimizer=OptimizerConfig("sgd"), compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
-    dataset = trainer.corpus.training().dataset
+    dataset = trainer.data.train_loader().dataset
     return trainer, collate([dataset[0, index] for index in range(arguments.batch)])
 
 

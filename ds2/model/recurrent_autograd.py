@@ -1,8 +1,8 @@
 """The recurrences of simple RNN and GRU for training on a CPU, forward and backward over time by hand.
 
-torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which for wide
-layers takes longer than all else. Here it is one product over all time steps, behind the loop. The loops are Python's;
-what they call, products of matrices and the kernels of gru_kernels.py, is large enough for that not to matter.
+torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which takes most
+of the time of wide layers. Here it is one product over all time steps, after the loop. The loops are in Python; each
+call in them (matrix products, the kernels of gru_kernels.py) is large enough for that not to matter.
 """
 
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def add_product(total: Tensor, x: Tensor, matrix: Tensor) -> None:
 
 
 def flat(tensor: Tensor) -> np.ndarray:
-    """The values of a contiguous tensor, one behind the other."""
+    """The values of a contiguous tensor, as one array."""
     return np.asarray(tensor.view(-1).numpy())
 
 

@@ -35,6 +35,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def remove_partials(folder: Path) -> None:
+    """Removes the temporary files that `atomic_write` leaves where its process is killed."""
+    for partial in folder.rglob(".*.partial"):
+        partial.unlink(missing_ok=True)
+
+
 def check_writable(*paths: Path | None) -> None:
     """Asks before long work whether files can be written at its end; None is a file that nobody wants.
 
