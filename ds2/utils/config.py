@@ -55,13 +55,15 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     return typing.cast(Config, _Reader(str(path), path.parent, warns=True).section(cls, values, ""))
 
 
-def from_dict(cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path()) -> Config:
+def from_dict(
+    cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path(), *, warns: bool = False
+) -> Config:
     """Builds the dataclass `cls` from nested dictionaries, those of a bundle for example.
 
     `source` names their origin in errors; relative paths among the values are relative to `folder`. Keys that were
-    renamed are accepted without a warning: nobody can edit a bundle.
+    renamed are accepted, by default without a warning: nobody can edit a bundle.
     """
-    return typing.cast(Config, _Reader(source, folder, warns=False).section(cls, values, ""))
+    return typing.cast(Config, _Reader(source, folder, warns).section(cls, values, ""))
 
 
 def to_dict(config: Any) -> dict[str, Any]:
