@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
@@ -57,10 +57,16 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     Among equally short ones the choice is always the same; time grows with N * M / 64, memory with N + M.
     """
     edits: list[Edit] = []
-    for tag, start, end, other, last in Levenshtein.opcodes(reference, hypothesis):
+    for kind, start, end, other, last in _blocks(reference, hypothesis):
         units = zip_longest(reference[start:end], hypothesis[other:last])
-        edits += [Edit(KINDS[tag], before, after) for before, after in units]
+        edits += [Edit(kind, before, after) for before, after in units]
     return edits
+
+
+def _blocks(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[tuple[Kind, int, int, int, int]]:
+    """(kind, start, end, start, end) of neighbouring edits alike, in the reference and in the hypothesis."""
+    for code in Levenshtein.opcodes(reference, hypothesis):
+        yield KINDS[code.tag], code.src_start, code.src_end, code.dest_start, code.dest_end
 
 
 def word_errors(reference: str, hypothesis: str) -> ErrorCounts:
@@ -76,8 +82,8 @@ def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
 def _count(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
     """The edits of `align`, counted without listing them: texts may be long."""
     sizes: Counter[Kind] = Counter()
-    for tag, start, end, other, last in Levenshtein.opcodes(reference, hypothesis):
-        sizes[KINDS[tag]] += max(end - start, last - other)
+    for kind, start, end, other, last in _blocks(reference, hypothesis):
+        sizes[kind] += max(end - start, last - other)
     return ErrorCounts(sizes["substitute"], sizes["delete"], sizes["insert"], len(reference))
 
 
