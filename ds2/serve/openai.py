@@ -21,8 +21,8 @@ from ds2.serve.gate import Refused
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.pool import Busy, Pool
-from ds2.serve.uploads import TooLong, decode_upload
-from ds2.utils.errors import InputError
+from ds2.serve.uploads import decode_upload
+from ds2.utils.errors import InputError, TooLong
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}

@@ -22,7 +22,7 @@ from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
 Manifests = Callable[[int], Path]
-PLAIN = AugmentConfig((1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
+PLAIN = AugmentConfig((1.0,), noise_probability=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
 
 
 def configuration(manifest: Path, **changes: object) -> TrainConfig:

@@ -34,7 +34,7 @@ def configuration(manifest: Path, **changes: object) -> TrainConfig:
     config = TrainConfig(
         DataConfig((manifest,), manifest, workers=0),
         model=dataclasses.replace(TINY, dropout=0.1),
-        augment=AugmentConfig(noise_share=0.5),
+        augment=AugmentConfig(noise_probability=0.5),
         optimizer=OptimizerConfig("adamw", 5e-3),
         epochs=2,
         batch_size=4,
@@ -56,7 +56,7 @@ def assert_same_weights(one: Path, other: Path) -> None:
 
 
 def test_learns_and_leaves_bundle_record_and_picture(spoken_digits: Manifests, tmp_path: Path) -> None:
-    quiet = AugmentConfig((1.0,), noise_share=0, frequency_masks=0, time_masks=0)
+    quiet = AugmentConfig((1.0,), noise_probability=0, frequency_masks=0, time_masks=0)
     config = configuration(spoken_digits(12), model=TINY, augment=quiet, epochs=25)
     best = Trainer(config, tmp_path / "run").run()
     history = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -324,7 +324,7 @@ def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifest
     "change", [{"random_walk": 2}, {"cell": "bn-lstm"}, {"bidirectional": False, "lookahead": 2}], ids=str
 )
 def test_every_kind_of_model_learns(spoken_digits: Manifests, tmp_path: Path, change: dict) -> None:
-    config = configuration(spoken_digits(8), epochs=8, augment=AugmentConfig(noise_share=0.0))
+    config = configuration(spoken_digits(8), epochs=8, augment=AugmentConfig(noise_probability=0.0))
     trainer = Trainer(dataclasses.replace(config, model=dataclasses.replace(config.model, **change)), tmp_path / "run")
     trainer.run()
     losses = [epoch["loss"] for epoch in trainer.state.history]
