@@ -17,7 +17,8 @@ from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
 from ds2.train.objective import Objective, to_uniform
-from ds2.train.rate_finder import draw_rates, find_rate
+from ds2.train.plots import draw_rates
+from ds2.train.rate_finder import find_rate
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -117,7 +118,7 @@ def test_a_batch_that_is_no_good_is_kept_and_left_out(spoken_digits: Manifests, 
 
     trainer._train_minibatch = poisoned  # type: ignore[method-assign]
     trainer.run()
-    (kept,) = (tmp_path / "run" / "left_out").iterdir()
+    (kept,) = (tmp_path / "run" / "skipped_updates").iterdir()
     assert kept.name == "epoch1_batch2_rank0.pt"
     piece = load_checkpoint(kept)["pieces"][0]
     assert not piece["samples"].isfinite().all()
@@ -126,7 +127,7 @@ def test_a_batch_that_is_no_good_is_kept_and_left_out(spoken_digits: Manifests, 
 
 
 def test_a_surge_of_the_gradient_is_left_out(spoken_digits: Manifests, tmp_path: Path) -> None:
-    config = configuration(spoken_digits(8), optimizer=OptimizerConfig("sgd", 1e-4, surge=3.0))
+    config = configuration(spoken_digits(8), optimizer=OptimizerConfig("sgd", 1e-4, gradient_spike=3.0))
     trainer = Trainer(config, tmp_path / "run")
     updater = trainer.strategy.updater
     before = weights(trainer)
@@ -144,10 +145,10 @@ def test_a_surge_of_the_gradient_is_left_out(spoken_digits: Manifests, tmp_path:
 
 def test_the_moving_average_is_what_is_kept_and_survives_a_resumption(spoken_digits: Manifests, tmp_path: Path) -> None:
     """The average after n updates, by hand: a <- decay a + (1 - decay) w, from the first weights on."""
-    config = configuration(spoken_digits(8), optimizer=OptimizerConfig("sgd", 1e-3, 0.9, average_decay=0.7))
+    config = configuration(spoken_digits(8), optimizer=OptimizerConfig("sgd", 1e-3, 0.9, ema_decay=0.7))
     trainer = Trainer(config, tmp_path / "run")
     updater, expected = trainer.strategy.updater, None
-    move = updater._move
+    move = updater._update_weights
 
     def watched(epoch: int) -> None:
         nonlocal expected
@@ -155,13 +156,13 @@ def test_the_moving_average_is_what_is_kept_and_survives_a_resumption(spoken_dig
         now = weights(trainer)
         expected = now if expected is None else 0.7 * expected + 0.3 * now
 
-    updater._move = watched  # type: ignore[method-assign]
+    updater._update_weights = watched  # type: ignore[method-assign]
     trainer.run()
-    found = torch.cat([tensor.flatten() for tensor in updater.judged.state_dict().values()])
+    found = torch.cat([tensor.flatten() for tensor in updater.validated.state_dict().values()])
     torch.testing.assert_close(found, expected)
     best = Bundle.load(tmp_path / "run" / "best.safetensors").weights["output.weight"]
     assert not torch.equal(best, trainer.model.output.weight)
-    again = Trainer(config, tmp_path / "run").strategy.updater.judged
+    again = Trainer(config, tmp_path / "run").strategy.updater.validated
     assert torch.equal(torch.cat([tensor.flatten() for tensor in again.state_dict().values()]), found)
 
 
@@ -272,8 +273,8 @@ def test_an_empty_piece_costs_nothing_and_leaves_statistics_alone(spoken_digits:
 
 def test_options_that_do_not_go_together_are_refused() -> None:
     parallel = ParallelConfig("asynchronous")
-    with pytest.raises(ValueError, match="average_decay"):
-        configuration(Path("a"), parallel=parallel, optimizer=OptimizerConfig(average_decay=0.9))
+    with pytest.raises(ValueError, match="ema_decay"):
+        configuration(Path("a"), parallel=parallel, optimizer=OptimizerConfig(ema_decay=0.9))
     with pytest.raises(ValueError, match="float16"):
         configuration(Path("a"), parallel=parallel, compute=ComputeConfig("float16"))
 
@@ -286,7 +287,7 @@ def test_the_rate_test_stops_where_the_loss_runs_away(spoken_digits: Manifests, 
     assert test.rates == sorted(test.rates)
     assert len(test.rates) < 60
     assert test.losses[-1] > 2 * min(test.losses) or test.losses[-1] != test.losses[-1]
-    draw_rates(tmp_path / "rates.png", test)
+    draw_rates(tmp_path / "rates.png", test.rates, test.losses, test.suggestion)
     assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
     optimizer = OptimizerConfig("sgd", test.suggestion, 0.9)
     trainer = Trainer(dataclasses.replace(config, optimizer=optimizer, epochs=10), tmp_path / "after")

@@ -21,7 +21,7 @@ from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
 from ds2.train.distributed.asynchronous import HEAD, TICK, UPDATE, Asynchronous, ParameterServer, message_size
 from ds2.train.distributed.ranks import Ranks
-from ds2.train.distributed.strategies import synchronize_statistics
+from ds2.train.distributed.synchronous import synchronize_statistics
 from ds2.train.objective import Objective
 from ds2.train.trainer import Trainer
 from ds2.train.transfer import freeze

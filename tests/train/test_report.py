@@ -15,7 +15,8 @@ from ds2.data.augment import AugmentConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.distributed.bench import Run, read_run, write_results
-from ds2.train.observe import FIGURES, PERCENTILES, observe, percentiles, read_metrics, write_metrics
+from ds2.train.metrics import FIGURES, read_metrics, write_metrics
+from ds2.train.observe import PERCENTILES, observe, percentiles
 from ds2.train.report import write_report
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
@@ -83,7 +84,7 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
     )
     assert page.returncode == 0
     assert "CONSOLE" not in page.stderr
-    for section in ("curves", "listening", "errors", "inside", "data", "config", "environment"):
+    for section in ("curves", "alignments", "errors", "layers", "data", "config", "environment"):
         assert f'<section id="{section}">' in page.stdout
     assert page.stdout.count('class="stage shown"') == 1
     assert "<output>epoch 2</output>" in page.stdout
@@ -109,7 +110,7 @@ def test_a_cut_last_line_is_left_out_and_a_broken_one_named(tmp_path: Path) -> N
     assert read_metrics(path) == epochs[:1]
     for garbage in ("{broken", "3", "{}"):
         path.write_text(f"{garbage}\n{whole}")
-        with pytest.raises(InputError, match=r"metrics\.jsonl:1: no epoch's figures"):
+        with pytest.raises(InputError, match=r"metrics\.jsonl:1: not the figures of an epoch"):
             write_report(tmp_path, tmp_path / "report.html")
     path.write_text(whole[:5])
     with pytest.raises(InputError, match="no epoch of a training has ended"):
@@ -122,7 +123,7 @@ def test_a_training_too_short_for_a_time_line_is_told(spoken_digits: Callable[[i
     for batch_size in (1, 3):
         run = tmp_path / f"run{batch_size}"
         Trainer(dataclasses.replace(config, batch_size=batch_size), run).run()
-        with pytest.raises(InputError, match=f"{run}: no time line.*lower batch_size"):
+        with pytest.raises(InputError, match=f"{run}: no timeline.*lower batch_size"):
             read_run(run, "synchronous", 1)
 
 
