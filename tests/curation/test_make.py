@@ -219,7 +219,7 @@ def test_many_tiny_recordings_get_a_bounded_number_of_pages(tmp_path: Path, monk
 def test_folders_without_recordings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError, match="no audio file"):
         find_pairs(tmp_path)
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         find_pairs(tmp_path / "missing")
     assert main(["make-corpus", str(tmp_path), "--output", str(tmp_path / "corpus")]) == 2
     assert main(["make-corpus", str(tmp_path), "--output", str(tmp_path / "corpus"), "--mean", "50"]) == 2
