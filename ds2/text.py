@@ -9,7 +9,8 @@ from ds2.utils.errors import InputError
 
 Units = Literal["characters", "bigrams"]
 
-BLANK = "<blank>"
+BLANK = 0  # index of CTC's blank among the outputs of every model
+BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
@@ -33,10 +34,12 @@ class Tokenizer:
         """`tokens` in the order of the model's outputs.
 
         Raises:
-            InputError: the first token is not the blank, or a token occurs twice.
+            InputError: the first token is not the blank, a token occurs twice, or is not a text of some length.
         """
-        if not tokens or tokens[0] != BLANK:
-            raise InputError(f"tokens: the first must be {BLANK}, got {list(tokens[:1])}")
+        if not all(isinstance(token, str) and token for token in tokens):
+            raise InputError(f"tokens: each must be a text, got {list(tokens)!r:.60}")
+        if not tokens or tokens[BLANK] != BLANK_TOKEN:
+            raise InputError(f"tokens: the first must be {BLANK_TOKEN}, got {list(tokens[:1])}")
         self.tokens = tuple(tokens)
         self.index = {token: index for index, token in enumerate(tokens)}
         if len(self.index) != len(self.tokens):
@@ -53,7 +56,7 @@ class Tokenizer:
         found = {character for text in texts for character in text}
         if units == "bigrams":
             found |= {unit for text in texts for unit in _bigrams(text)}
-        return cls([BLANK, *sorted(found, key=lambda unit: (len(unit), unit))])
+        return cls([BLANK_TOKEN, *sorted(found, key=lambda unit: (len(unit), unit))])
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -232,9 +232,18 @@ def mix(
 
     refuse_overwriting([manifest], [output / "manifest.jsonl"])
     utterances = read_manifest(manifest)
-    values = to_dict(MIX) | {"noise": recordings(noise), "rooms": recordings(rooms), "snr": snr, "noise_share": share}
-    values |= {"noise_layers": layers, "line_share": line_share, "reverberation_share": float(bool(rooms))}
-    values |= {"synthetic_noise_share": float(not noise)}
+    values = to_dict(MIX) | {
+        "noise": recordings(noise),
+        "impulse_responses": recordings(rooms),
+        "snr": snr,
+        "noise_probability": share,
+    }
+    values |= {
+        "noise_layers": layers,
+        "channel_probability": line_share,
+        "reverberation_probability": float(bool(rooms)),
+    }
+    values |= {"synthetic_noise_probability": float(not noise)}
     for setting in set_:
         override(values, setting)
     config = from_dict(AugmentConfig, values, "data mix")

@@ -35,6 +35,7 @@ from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import atomic_write, make_folder, remove_partials, write_lines
+from ds2.utils.folder_lock import FolderLock
 from ds2.utils.progress import Progress
 
 TO_CHECK = 200  # segments that a person is asked to check
@@ -57,19 +58,20 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
     """Curates a folder of recordings, or continues to; a recording that cannot be used is reported and skipped.
 
     Raises:
-        InputError: no recordings; a bad model or checked subset; the output cannot be written.
+        InputError: no recordings; a bad model or checked subset; the output cannot be written, or another run writes it.
     """
     pairs, checked = find_pairs(folder, output), read_checked(config.checked) if config.checked is not None else None
     make_folder(output)
-    remove_partials(output)
-    records = _records(pairs, output.absolute(), config)
-    segments = [utterance for record in records for utterance in utterances_of(record, output)]
-    corpus = _filtered(records, segments, checked, config.filter)
-    _write_judged(output, corpus.segments, corpus.report)
-    to_check = _sample(corpus.segments)
-    write_manifest(output / "to_check.jsonl", to_check)
-    write_lines(output / "failed.txt", corpus.failed)
-    write_report(output, corpus, to_check)
+    with FolderLock(output):
+        remove_partials(output)
+        records = _records(pairs, output.absolute(), config)
+        segments = [utterance for record in records for utterance in utterances_of(record, output)]
+        corpus = _filtered(records, segments, checked, config.filter)
+        _write_judged(output, corpus.segments, corpus.report)
+        to_check = _sample(corpus.segments)
+        write_manifest(output / "to_check.jsonl", to_check)
+        write_lines(output / "failed.txt", corpus.failed)
+        write_report(output, corpus, to_check)
     return corpus
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.data.manifest import Utterance
-from ds2.recognition.recognizer import Recognizer, Segment
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import IDEOGRAPH, normalize
 from ds2.utils.errors import InputError
 
@@ -29,11 +29,7 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
 
     For an utterance that cannot be read, or whose text is too long for its frames, yields the error.
     """
-    segments = [
-        Segment(utterance.audio_path, utterance.offset or 0.0, None if utterance.offset is None else utterance.duration)
-        for utterance in utterances
-    ]
-    results = recognizer.log_probs_of_files(segments)
+    results = recognizer.log_probs_of_files([utterance.segment for utterance in utterances])
     for utterance, (_, duration, log_probs) in zip(utterances, results, strict=True):
         if isinstance(log_probs, InputError):
             yield log_probs

@@ -86,9 +86,8 @@ def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
     Raises:
         InputError: the audio cannot be read.
     """
-    if utterance.offset is None:
-        return read_audio(utterance.audio_path, sample_rate)[0]
-    return read_audio(utterance.audio_path, sample_rate, utterance.offset, utterance.duration)[0]
+    path, offset, duration = utterance.segment
+    return read_audio(path, sample_rate, offset, duration)[0]
 
 
 def collate(items: Sequence[Example | InputError]) -> Batch:

@@ -94,7 +94,7 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
     for result in results:
         if isinstance(result, str):
             skipped.append(result)
-        elif (other := first.setdefault(result.stretch, result)) is not result:
+        elif (other := first.setdefault(result.segment, result)) is not result:
             skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
     return list(first.values()), skipped
 

@@ -75,10 +75,8 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
         findings.append(Finding(kind, utterance.place, message))
 
     try:
-        if utterance.offset is None:
-            samples, rate = read_audio(utterance.audio_path)
-        else:
-            samples, rate = read_audio(utterance.audio_path, None, utterance.offset, utterance.duration)
+        path, offset, duration = utterance.segment
+        samples, rate = read_audio(path, None, offset, duration)
     except InputError as error:
         found("unreadable", str(error))
         return Examined(number, utterance, findings)

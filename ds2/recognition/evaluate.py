@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ds2.data.manifest import Utterance
 from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
-from ds2.recognition.recognizer import Recognizer, Segment
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -50,10 +50,7 @@ def evaluate(
     Raises:
         InputError: not one of them can be read.
     """
-    segments = [
-        Segment(utterance.audio_path, utterance.offset or 0.0, None if utterance.offset is None else utterance.duration)
-        for utterance in utterances
-    ]
+    segments = [utterance.segment for utterance in utterances]
     references, hypotheses, names, skipped = [], [], [], []
     audio_seconds, began = 0.0, time.monotonic()
     for utterance, (_, result) in zip(utterances, recognizer.transcribe_files(segments), strict=True):

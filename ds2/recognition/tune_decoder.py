@@ -15,7 +15,7 @@ from ds2.decoder.ngram import NGram
 from ds2.decoder.tune import Point, best, coarse_to_fine
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import bundled_model, is_over_tokens, search
-from ds2.recognition.recognizer import Recognizer, Segment
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
@@ -129,7 +129,7 @@ def draw(tuning: Tuning, path: Path) -> None:
 def _listen(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
     references, rows, skipped = [], [], []
-    segments = [Segment(u.audio_path, u.offset or 0.0, None if u.offset is None else u.duration) for u in utterances]
+    segments = [utterance.segment for utterance in utterances]
     for utterance, (_, _, result) in zip(utterances, recognizer.log_probs_of_files(segments), strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))

@@ -2,21 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from ds2.data.manifest import Segment
 from ds2.utils.errors import InputError
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A file, or `duration` seconds of it from `offset` (seconds) on."""
-
-    path: Path
-    offset: float = 0.0
-    duration: float | None = None
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.pool import Busy, Handle, Pool
-from ds2.serve.uploads import TooLong, decode_upload
-from ds2.utils.errors import InputError
+from ds2.serve.uploads import decode_upload
+from ds2.utils.errors import InputError, TooLong
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}

@@ -43,10 +43,10 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
     losses: list[float] = []
     mean = 0.0
     with ending_workers(trainer.data.train_loader()) as loader:
-        for minibatch in itertools.islice(endless(trainer, loader), batches):
+        for number, minibatch in enumerate(itertools.islice(endless(trainer, loader), batches)):
             if not any(batch.utterances for batch in minibatch):
                 continue  # no file of it can be read
-            rate = LOWEST * (HIGHEST / LOWEST) ** (len(rates) / max(1, batches - 1))
+            rate = LOWEST * (HIGHEST / LOWEST) ** (number / max(1, batches - 1))
             loss = loss_at(trainer, minibatch, rate)
             mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
             rates.append(rate)

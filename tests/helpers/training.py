@@ -21,7 +21,7 @@ from ds2.utils.config import load_config
 
 Launch = Callable[..., "subprocess.Popen[str]"]
 Manifests = Callable[[int], Path]
-PLAIN = AugmentConfig((1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
+PLAIN = AugmentConfig((1.0,), noise_probability=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
 
 
 def plain_config(manifest: Path, **changes: object) -> TrainConfig:
@@ -43,7 +43,7 @@ def augmented_config(manifest: Path, **changes: object) -> TrainConfig:
     config = TrainConfig(
         DataConfig((manifest,), manifest, workers=0),
         model=dataclasses.replace(TINY, dropout=0.1),
-        augment=AugmentConfig(noise_share=0.5),
+        augment=AugmentConfig(noise_probability=0.5),
         optimizer=OptimizerConfig("adamw", 5e-3),
         epochs=2,
         batch_size=4,

@@ -36,7 +36,7 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 
 
@@ -286,7 +286,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = SlotModel(AcousticModel(config, 3), 1)
     assert model.delay == 0
-    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK_TOKEN, "a", " "]), LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))

@@ -33,13 +33,13 @@ def test_the_rate_test_stops_where_the_loss_runs_away(spoken_digits: Manifests, 
 
 
 def test_the_rate_test_skips_what_cannot_be_read(spoken_digits: Manifests, tmp_path: Path) -> None:
-    """Three of four files are gone once the features are measured: of 20 minibatches 5 have a loss."""
+    """Three of four files are gone once the features are measured: of 80 minibatches 20 have a loss."""
     manifest = spoken_digits(4)
     trainer = Trainer(plain_config(manifest, batch_size=1), tmp_path / "run")
     for number in range(3):
         (manifest.parent / f"{number}.wav").unlink()
-    test = find_rate(trainer, 20)
-    assert len(test.rates) == 5
+    test = find_rate(trainer, 80)
+    assert 5 < len(test.rates) <= 20
     assert min(test.losses) > 0
     (manifest.parent / "3.wav").unlink()
     with pytest.raises(InputError, match="none of the utterances tried can be read"):

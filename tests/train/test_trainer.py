@@ -36,7 +36,7 @@ from ds2.utils.errors import InputError
 
 
 def test_learns_and_writes_bundle_metrics_and_curves(spoken_digits: Manifests, tmp_path: Path) -> None:
-    quiet = AugmentConfig((1.0,), noise_share=0, frequency_masks=0, time_masks=0)
+    quiet = AugmentConfig((1.0,), noise_probability=0, frequency_masks=0, time_masks=0)
     config = augmented_config(spoken_digits(12), model=TINY, augment=quiet, epochs=25)
     best = Trainer(config, tmp_path / "run").run()
     history = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -184,7 +184,7 @@ def test_an_epoch_without_a_usable_utterance_ends_the_run(spoken_digits: Manifes
     "change", [{"random_walk": 2}, {"cell": "bn-lstm"}, {"bidirectional": False, "lookahead": 2}], ids=str
 )
 def test_every_kind_of_model_learns(spoken_digits: Manifests, tmp_path: Path, change: dict) -> None:
-    config = augmented_config(spoken_digits(8), epochs=8, augment=AugmentConfig(noise_share=0.0))
+    config = augmented_config(spoken_digits(8), epochs=8, augment=AugmentConfig(noise_probability=0.0))
     trainer = Trainer(dataclasses.replace(config, model=dataclasses.replace(config.model, **change)), tmp_path / "run")
     trainer.run()
     losses = [epoch["loss"] for epoch in trainer.state.history]
