@@ -58,7 +58,7 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
     """Curates a folder of recordings, or continues to; a recording that cannot be used is reported and skipped.
 
     Raises:
-        InputError: no recordings; a bad model or checked subset; the output cannot be written, or another run writes it.
+        InputError: no recordings; a bad model or checked subset; the output cannot be written, or is in use.
     """
     pairs, checked = find_pairs(folder, output), read_checked(config.checked) if config.checked is not None else None
     make_folder(output)

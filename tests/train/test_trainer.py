@@ -209,6 +209,6 @@ def test_an_epoch_and_its_progress_are_logged(
     caplog.set_level(logging.INFO, "ds2")
     Trainer(augmented_config(spoken_digits(8), epochs=1), tmp_path / "run").run()
     first, second, epoch = caplog.messages
-    assert re.fullmatch(r"epoch 1/1: 4 of 8 utterances, [\d.]+ utterances/s, \d+:\d\d left, loss [\d.]+", first)
+    assert re.fullmatch(r"epoch 1/1: 4 of 8 utterances, [\d.]+ utterances/s, \d:\d\d:\d\d left, loss [\d.]+", first)
     assert second.startswith("epoch 1/1: 8 of 8 utterances, ")
     assert epoch.startswith("epoch 1: loss ")
