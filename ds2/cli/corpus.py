@@ -131,14 +131,14 @@ def make_corpus(
     import os
 
     from ds2.curation.filter import FilterConfig
-    from ds2.curation.make import CorpusConfig
+    from ds2.curation.make import CurationConfig
     from ds2.curation.make import make_corpus as make
     from ds2.curation.segment import SegmentConfig
 
     need("jinja2", "matplotlib")
     segments = _refused(SegmentConfig, mean=mean, shortest=shortest, longest=longest)
     filters = _refused(FilterConfig, wer=wer, keep=keep)
-    config = CorpusConfig(model, device, workers or os.cpu_count() or 1, skip, checked, segments, filters)
+    config = CurationConfig(model, device, workers or os.cpu_count() or 1, skip, checked, segments, filters)
     corpus = make(folder, output, config)
     print(corpus.summary)
     print(output / "report" / "index.html")

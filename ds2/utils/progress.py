@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ class Progress:
             return
         self.logged = now
         rate = (self.done - self.start) / (now - self.began)
-        minutes, seconds = divmod(round((self.total - self.done) / rate), 60) if rate > 0 else (0, 0)
         facts = [f"{self.description}: {self.done:,} of {self.total:,} {self.unit}", f"{rate:.1f} {self.unit}/s"]
-        logger.info(", ".join([*facts, f"{minutes}:{seconds:02} left", *([note] if note else [])]))
+        if rate > 0:
+            facts.append(f"{timedelta(seconds=round((self.total - self.done) / rate))} left")
+        logger.info(", ".join([*facts, *([note] if note else [])]))
 
     def finish(self) -> None:
         if self.bar is not None:

@@ -2,8 +2,8 @@
 
     python recipes/longform/measure.py data/longform [--model runs/english/best.safetensors]
 
-At a join the last word of one utterance must end, and the first word of the next begin: the error is by how much either
-reaches across the utterance's own beginning or end.
+At a join the last word of one utterance must end and the first word of the next begin: the error is how far either
+word reaches into the other utterance.
 """
 
 import argparse

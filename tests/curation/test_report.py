@@ -13,10 +13,10 @@ import torch
 from helpers.readings import read_digits
 
 from ds2.curation.filter import FilterConfig
-from ds2.curation.make import CorpusConfig, make_corpus
+from ds2.curation.make import CurationConfig, make_corpus
+from ds2.curation.plots import SPECTROGRAM_HEIGHT, WAVE, WAVE_HEIGHT, WIDTH, spectrogram, waveform
 from ds2.curation.report import clock, outline
 from ds2.curation.segment import SegmentConfig
-from ds2.curation.segment_plots import SPECTROGRAM_HEIGHT, WAVE, WAVE_HEIGHT, WIDTH, spectrogram, waveform
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -32,7 +32,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines[::6] = lines[3::6]
         (folder / "raw" / name).with_suffix(".txt").write_text("\n".join(lines))
     shutil.copy(folder / "raw" / "a.wav", folder / "raw" / "no_text.wav")
-    config = CorpusConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
+    config = CurationConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
     make_corpus(folder / "raw", folder / "out", config)
     return folder / "out" / "report"
 
