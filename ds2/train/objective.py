@@ -20,16 +20,11 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 class Objective(nn.Module):
     """CTC of the augmented features, the loss of the random walk's affinities, and label smoothing, where configured.
 
-    <<<<<<< HEAD
-        With a pronouncing lexicon, CTC of the phones as well (multi-task learning, Caruana 1997; of phones beside
-        characters, Sanabria and Metze 2018), of utterances whose words are all in it.
+    With a pronouncing lexicon the CTC loss of the phones is added (multi-task learning, Caruana 1997; phones beside
+    characters, Sanabria and Metze 2018), for utterances whose words are all in the lexicon.
 
-        A process whose part of a minibatch is empty takes part all the same, with a loss of 0 and gradients of 0: the
-        others wait for it in the statistics of batch normalisation and in the exchange of gradients.
-    =======
-        A rank whose part of a minibatch is empty still takes part, with a loss of 0 and gradients of 0: the others wait for
-        it in batch normalisation and in the exchange of gradients.
-    >>>>>>> train
+    A rank whose part of a minibatch is empty still takes part, with a loss of 0 and gradients of 0: the others wait for
+    it in batch normalisation and in the exchange of gradients.
     """
 
     def __init__(self, model: AcousticModel, config: TrainConfig):
