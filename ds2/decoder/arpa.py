@@ -15,7 +15,7 @@ from ds2.files import whole_file
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
-BLOCK = 1 << 16  # lines that are read at once
+BLOCK = 1 << 10  # lines that are read at once: more leave the cache, and wake the garbage collector
 HEAD = 4096  # bytes in which \data\ must come
 
 
