@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def search(
     for word in boosts:
         if unknown := tokenizer.unknown(word):
             raise InputError(f"--hot {word}: the model cannot spell {', '.join(map(repr, sorted(unknown)))}")
-    listed = vocabulary or ([word for word in lm.words if not tokenizer.unknown(word)] if lm is not None else [])
+    listed = vocabulary or (spellable(lm.words, tokenizer) if lm is not None else [])
     if lm is not None and not listed:
         raise InputError(f"--lm: the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text")
     words = list(dict.fromkeys([*listed, *boosts]))
@@ -85,6 +85,12 @@ def search(
     config = dataclasses.replace(config, best=CONFIDENCE_HYPOTHESES if lm is not None else config.best)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
+
+
+def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """The words that the alphabet can spell."""
+    beyond = tokenizer.unknown("".join(set().union(*words)))
+    return [word for word in words if beyond.isdisjoint(word)]
 
 
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
