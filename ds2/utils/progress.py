@@ -22,7 +22,7 @@ class Progress:
             self.task = self.bar.add_task(description, total=total, completed=start, rate="", note="")
             self.bar.start()
 
-    def step(self, count: int = 1, note: str = "") -> None:
+    def step(self, count: float = 1, note: str = "") -> None:
         if self.bar is None:
             return
         task = self.bar.tasks[self.task]
