@@ -75,33 +75,20 @@ def all_commands() -> Iterator[str]:
 
 def overview(group: str = "") -> str:
     """The commands of ds2, or of one of its groups, with a line for each."""
-    if group:
-        description, commands = GROUPS[group]
-        sections: Mapping[str, Mapping[str, Any]] = {"Commands": commands}
-    else:
-        description, sections = "End-to-end speech recognition.", SECTIONS
-    lines = []
+    description, commands = GROUPS.get(group, ("End-to-end speech recognition.", {}))
+    sections: Mapping[str, Mapping[str, Any]] = {"Commands": commands} if group else SECTIONS
+    prog = f"ds2 {group}".rstrip()
+    lines = [f"usage: {prog} COMMAND ...", "", description]
     column = 2 + max(len(name) for section in sections.values() for name in section)
     for title, section in sections.items():
         lines += ["", f"{title}:"]
-        lines += [f"  {name:{column}}{_summary(command)}" for name, command in section.items()]
-    prog = f"ds2 {group}".rstrip()
-    return "\n".join(
-        [
-            f"usage: {prog} COMMAND ...",
-            "",
-            description,
-            *lines,
-            "",
-            f"{prog} COMMAND --help: its options and an example.",
-        ]
-    )
+        lines += [f"  {name:{column}}{_summary(name, command)}" for name, command in section.items()]
+    listed = "" if group else " and ".join(f"ds2 {name}" for name in GROUPS) + " list their commands; "
+    return "\n".join([*lines, "", f"{listed}{prog} COMMAND --help has an example."])
 
 
-def _summary(command: Command | Mapping[str, Command]) -> str:
-    if callable(command):
-        return (command.__doc__ or "").partition("\n")[0]
-    return ", ".join(command)
+def _summary(name: str, command: Command | Mapping[str, Command]) -> str:
+    return (command.__doc__ or "").partition("\n")[0] if callable(command) else GROUPS[name][0]
 
 
 def parse(arguments: Sequence[str]) -> Callable[[], int] | None:

@@ -1,9 +1,9 @@
 """ds2 data validate, stats, split, merge, sample, convert, shard."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -12,6 +12,9 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import Output
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.data.validate import Finding
 
 SHOWN = 20  # findings on the terminal; the report holds all
 
@@ -54,11 +57,8 @@ def validate_command(
         examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
     findings = [finding for item in examined for finding in item.findings]
     findings += [*duplicates(examined), *leaks(splits)]
-    for finding in findings[:SHOWN]:
-        print(f"{finding.place}: {finding.kind}: {finding.message}")
-    if len(findings) > SHOWN:
-        print(f"... and {len(findings) - SHOWN} more")
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}  # which ds2 data split is for
+    _print_findings(findings)
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(finding.kind for finding in findings).most_common())
     print(f"{len(utterances)} utterances, {len(bad)} with findings: {kinds or 'none'}")
     if report is not None:
@@ -70,8 +70,16 @@ def validate_command(
     return SOME_FAILED if findings else 0
 
 
+def _print_findings(findings: "Sequence[Finding]") -> None:
+    """The first findings, and how many there are beyond them."""
+    for finding in findings[:SHOWN]:
+        print(f"{finding.place}: {finding.kind}: {finding.message}")
+    if len(findings) > SHOWN:
+        print(f"... and {len(findings) - SHOWN} more")
+
+
 def stats_command(manifest: Positional[Path], picture: Path | None = None) -> int:
-    """Show hours, speakers, durations and characters, as numbers and as a plot.
+    """Show hours, speakers, durations and characters.
 
     Example: ds2 data stats train.jsonl --picture train.png
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
@@ -9,6 +10,9 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import Device, OptionalOutput, Output
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.recognition.tune_decoder import Tuning
 
 
 def build_command(
@@ -118,9 +122,7 @@ def tune_decoder_command(
     closed: bool = False,
     device: Device = "auto",
 ) -> int:
-    """Choose a decoder's weights and beam on held-out utterances.
-
-    The result is a bundle that holds them and the language model.
+    """Choose a decoder's weights and beam on held-out utterances; bundle them.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 
@@ -155,13 +157,17 @@ def tune_decoder_command(
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step)
     with_decoder(bundle, tuning.config, chosen).save(output or model)
-    config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
-    print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
-    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
+    _print_tuning(tuning, output or model)
     if picture is not None:
         from ds2.recognition.plots import draw_tuning
 
         draw_tuning(tuning, picture)
+    return SOME_FAILED if tuning.skipped else 0
+
+
+def _print_tuning(tuning: "Tuning", written: Path) -> None:
+    config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
+    print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
+    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {written}")
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)
-    return SOME_FAILED if tuning.skipped else 0

@@ -68,24 +68,16 @@ def bench_serve_command(
     import asyncio
     import json
 
-    from websockets.exceptions import InvalidURI
-    from websockets.uri import parse_uri
-
     from ds2.serve.load_test import apply_load, read_recordings, table
     from ds2.utils.files import atomic_write, make_folder
 
-    try:
-        parse_uri(url)
-    except (InvalidURI, ValueError) as error:
-        raise ParameterError("url", f"{url}: expected a server's address such as ws://127.0.0.1:2700") from error
-    if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
-        raise ParameterError("streams", f"{streams}: expected numbers from 1 on, such as 10,20,30")
+    counts = _check_load(url, streams)
     if output is not None:
         need("matplotlib")
         make_folder(output)
     recordings = read_recordings(manifest)
     outcomes = []
-    for number in map(int, streams.split(",")):
+    for number in counts:
         outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
         print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
     if output is not None:
@@ -96,3 +88,21 @@ def bench_serve_command(
         with atomic_write(output / "load.json") as partial:
             partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
     return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED
+
+
+def _check_load(url: str, streams: str) -> list[int]:
+    """The numbers of streams.
+
+    Raises:
+        ParameterError: they are not numbers, or the server's address is not one.
+    """
+    from websockets.exceptions import InvalidURI
+    from websockets.uri import parse_uri
+
+    try:
+        parse_uri(url)
+    except (InvalidURI, ValueError) as error:
+        raise ParameterError("url", f"{url}: expected a server's address such as ws://127.0.0.1:2700") from error
+    if not all(number.strip().isdigit() and int(number) for number in streams.split(",")):
+        raise ParameterError("streams", f"{streams}: expected numbers from 1 on, such as 10,20,30")
+    return [int(number) for number in streams.split(",")]
