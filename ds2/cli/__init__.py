@@ -36,7 +36,10 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {  # ds2 GROUP CO
     "lm": (
         "N-gram language models.",
         {
+            "vocabulary": language_model.vocabulary,
             "build": language_model.build,
+            "mix": language_model.mix,
+            "prune": language_model.prune,
             "compile": language_model.compile,
             "score": language_model.score,
             "info": language_model.info,

@@ -1,5 +1,6 @@
 """ds2 train, average, bench-train: how one gets a model."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,13 +32,20 @@ def train(
     from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
     from ds2.train.distributed.ranks import join_ranks
+    from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
     from ds2.utils.config import load_config
+    from ds2.utils.logs import shown_log
 
     if fraction is not None:
         set_ = (*set_, f"data.fraction={fraction}")
-    with join_ranks(choose_device(device)) as (ranks, own_device):
-        best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+    with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
+        try:
+            best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+        except TrainingStopped as stopped:
+            if ranks.first:
+                print(f"ds2: {stopped}", file=sys.stderr)
+            return 128 + stopped.number  # as shells count it
         if ranks.first:
             print(best)
     return 0
@@ -67,11 +75,13 @@ def bench_train(
     """
     from ds2.recognition.recognizer import choose_device
     from ds2.train.distributed.bench import bench, write_results
+    from ds2.utils.logs import shown_log
 
     need("matplotlib")
     if min(ranks, default=1) < 1:
         raise InputError(f"--ranks {min(ranks)}: must be at least 1")
-    runs = bench(config, output, strategies, ranks, set_, choose_device(device))
+    with shown_log():
+        runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_results(output, runs, target_loss))
     return 0
 
@@ -94,7 +104,8 @@ def find_rate(
 
     from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
-    from ds2.train.rate_finder import FEWEST, draw_rates
+    from ds2.train.plots import draw_rates
+    from ds2.train.rate_finder import FEWEST
     from ds2.train.rate_finder import find_rate as find
     from ds2.train.trainer import Trainer
     from ds2.utils.config import load_config
@@ -107,7 +118,7 @@ def find_rate(
     with tempfile.TemporaryDirectory() as folder:
         test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
     print(f"optimizer.learning_rate = {test.suggestion:.1e}")
-    draw_rates(output / "rates.png", test)
+    draw_rates(output / "rates.png", test.rates, test.losses, test.suggestion)
     return 0
 
 

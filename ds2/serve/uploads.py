@@ -1,4 +1,4 @@
-"""An uploaded file -> samples; what would be too much is refused before it is decoded."""
+"""An uploaded file -> samples; a file that would be too long is refused before it is decoded."""
 
 import os
 

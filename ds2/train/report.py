@@ -19,7 +19,7 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.observe import read_metrics
+from ds2.train.metrics import read_metrics
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write

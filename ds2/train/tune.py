@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
-from ds2.train.observe import read_metrics
+from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder

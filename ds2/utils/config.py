@@ -1,7 +1,8 @@
 """Configuration: frozen dataclasses read from TOML, with overrides from the command line.
 
 Every component keeps its own dataclass beside its code; this module only moves values in and out of them. A key that
-was renamed is declared as `name: float = formerly("old_name", 0.4)`: the old name is still accepted.
+was renamed is declared as `name: float = formerly("old_name", 0.4)`: the old name is still accepted. One that took the
+place of another, whose value means nothing to it, as `name: float = replaces("old_name", 0.4)`.
 """
 
 import dataclasses
@@ -24,11 +25,17 @@ logger = logging.getLogger(__name__)
 MOST_INTEGER = 2**53  # that a float holds to the unit
 SHOWN = 100  # characters of a wrong value
 FORMERLY = "formerly"  # key of a field's metadata: its name in the version before
+REPLACES = "replaces"  # likewise: the key of the version before whose place it took
 
 
 def formerly(old_name: str, default: Any) -> Any:
     """A dataclass field with this default whose key was called `old_name` in the version before."""
     return dataclasses.field(default=default, metadata={FORMERLY: old_name})
+
+
+def replaces(old_name: str, default: Any) -> Any:
+    """A dataclass field with this default, used in place of the former key `old_name`, whose value is ignored."""
+    return dataclasses.field(default=default, metadata={REPLACES: old_name})
 
 
 def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = ()) -> Config:
@@ -50,13 +57,15 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     return typing.cast(Config, _Reader(str(path), path.parent, warns=True).section(cls, values, ""))
 
 
-def from_dict(cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path()) -> Config:
+def from_dict(
+    cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path(), *, warns: bool = False
+) -> Config:
     """Builds the dataclass `cls` from nested dictionaries, those of a bundle for example.
 
     `source` names their origin in errors; relative paths among the values are relative to `folder`. Keys that were
-    renamed are accepted without a warning: a bundle cannot be edited.
+    renamed are accepted, by default without a warning: a bundle cannot be edited.
     """
-    return typing.cast(Config, _Reader(source, folder, warns=False).section(cls, values, ""))
+    return typing.cast(Config, _Reader(source, folder, warns).section(cls, values, ""))
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -129,17 +138,21 @@ class _Reader:
             raise InputError(f"{self.source}: {section or 'configuration'}: {error!s:.200}") from error
 
     def renamed(self, cls: Any, values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
-        """The values under the names of today."""
-        names = {
-            field.metadata[FORMERLY]: field.name for field in dataclasses.fields(cls) if FORMERLY in field.metadata
-        }
+        """The values under the names of today, without those that have none any more."""
+        fields = dataclasses.fields(cls)
+        names = {field.metadata[FORMERLY]: field.name for field in fields if FORMERLY in field.metadata}
+        replaced = {field.metadata[REPLACES]: field.name for field in fields if REPLACES in field.metadata}
         for old in names.keys() & values.keys():
             new = names[old]
             if new in values:
                 raise InputError(f"{self.source}: {prefix}{old} is the former name of {prefix}{new}; remove it")
             if self.warns:
                 logger.warning("%s: %s is now called %s; rename it", self.source, prefix + old, prefix + new)
-        return {names.get(name, name): value for name, value in values.items()}
+        for old in replaced.keys() & values.keys():
+            if self.warns:
+                new = prefix + replaced[old]
+                logger.warning("%s: %s is ignored; %s took its place", self.source, prefix + old, new)
+        return {names.get(name, name): value for name, value in values.items() if name not in replaced}
 
     def preset(self, cls: Any, name: Any, section: str) -> dict[str, Any]:
         """The values of a named configuration; keys beside `preset` replace its own."""

@@ -81,6 +81,12 @@ def _to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
+def remove_partials(folder: Path) -> None:
+    """Removes the temporary files that `atomic_write` leaves where its process is killed."""
+    for partial in folder.rglob(".*.partial"):
+        partial.unlink(missing_ok=True)
+
+
 def check_writable(*paths: Path | None) -> None:
     """Checks up front that output files can be written; None stands for a file that is not wanted.
 

@@ -18,7 +18,8 @@ from ds2.data.prepare import run
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
-from ds2.train.power_law import draw_power_laws
+from ds2.train.plots import draw_power_laws
+from ds2.train.power_law import fit_power_laws
 from ds2.utils.extras import need
 
 FRACTIONS = (0.01, 0.1, 0.2, 0.5, 1.0)
@@ -48,7 +49,9 @@ def main() -> None:
         print(
             f"| {fraction:.0%} | {hours:.2f} | {epochs} | {rates['regular']:.2%} | {rates['noisy']:.2%} |", flush=True
         )
-    for name, law in draw_power_laws(arguments.output / "scaling.png", points).items():
+    laws = fit_power_laws(points)
+    draw_power_laws(arguments.output / "scaling.png", points, laws)
+    for name, law in laws.items():
         print(
             f"{name}: WER = {law.factor:.2%} * hours ** -{law.exponent:.2f}, {law.tenfold:.0%} fewer errors for ten "
             f"times the data; off by {law.residual:.2f} in the logarithm"

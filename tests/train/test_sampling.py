@@ -21,7 +21,7 @@ def configuration(manifests: tuple[Path, ...], sampling: SamplingConfig, epochs:
     data = DataConfig(manifests, manifests[0], workers=0)
     augment, optimizer = AugmentConfig(noise_probability=0.5), OptimizerConfig("adamw", 5e-3)
     return TrainConfig(
-        data, TINY, augment, optimizer, sampling=sampling, epochs=epochs, batch_size=4, checkpoint_every=1
+        data, TINY, augment, optimizer, sampling=sampling, epochs=epochs, batch_size=4, checkpoint_minutes=1e-6
     )
 
 

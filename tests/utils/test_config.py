@@ -9,7 +9,7 @@ import pytest
 
 from ds2.model.acoustic import ModelConfig
 from ds2.train.config import TrainConfig
-from ds2.utils.config import formerly, from_dict, load_config, to_dict
+from ds2.utils.config import formerly, from_dict, load_config, replaces, to_dict
 from ds2.utils.errors import InputError
 
 
@@ -152,3 +152,21 @@ def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str
     assert len(str(caught.value)) < len(str(tmp_path)) + 400
     with pytest.raises(InputError):
         load(tmp_path, "", text.replace(" = ", "=", 1))
+
+
+@dataclass(frozen=True)
+class Replaced:
+    minutes: float = replaces("every", 5.0)
+
+
+def test_a_replaced_key_is_ignored_with_a_warning_that_names_the_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text("every = 200")
+    assert load_config(Replaced, path) == Replaced(5.0)
+    assert caplog.messages == [f"{path}: every is ignored; minutes took its place"]
+    assert load_config(Replaced, path, ["minutes=2"]) == Replaced(2.0)
+    caplog.clear()
+    assert from_dict(Replaced, {"every": 3, "minutes": 1.0}, "a.safetensors") == Replaced(1.0)
+    assert not caplog.messages
