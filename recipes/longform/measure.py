@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def join_errors(recognizer: Recognizer, audio: Path, rows: list[dict]) -> list[float]:
-    """Seconds by which each utterance's words reach beyond it."""
+    """Seconds by which the words of each utterance lie outside of it."""
     found = align(recognizer, audio, read_text(audio.with_suffix(".txt"))).transcript.words
     errors, first = [], 0
     for row in rows:

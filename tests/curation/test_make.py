@@ -227,19 +227,6 @@ def test_folders_without_recordings_are_refused(tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "corpus").exists()
 
 
-def test_segments_of_an_earlier_run_are_no_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("raw/a.wav", "raw/corpus/audio/a.wav/0.flac", "audio/raw/a.wav/0.flac"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    raw = tmp_path / "raw"
-    assert [pair.name for pair in find_pairs(raw, raw / "corpus")] == ["a.wav"]
-    assert [pair.name for pair in find_pairs(tmp_path, raw / "corpus")] == ["audio/raw/a.wav/0.flac", "raw/a.wav"]
-    monkeypatch.chdir(raw)
-    assert [pair.name for pair in find_pairs(Path(), Path("corpus"))] == ["a.wav"]
-    # The corpus may lie around its recordings: what is not among the segments is a recording.
-    assert [pair.name for pair in find_pairs(raw, tmp_path)] == ["a.wav", "corpus/audio/a.wav/0.flac"]
-
-
 def test_segment_then_filter_at_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_pair(tmp_path / "a.wav", 8, lines=30)
     manifest, output = tmp_path / "segments.jsonl", tmp_path / "filtered"

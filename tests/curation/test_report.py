@@ -7,14 +7,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from helpers.readings import read_digits
 
 from ds2.curation.filter import FilterConfig
 from ds2.curation.make import CurationConfig, make_corpus
-from ds2.curation.plots import SPECTROGRAM_HEIGHT, WAVE, WAVE_HEIGHT, WIDTH, spectrogram, waveform
 from ds2.curation.report import clock, outline
 from ds2.curation.segment import SegmentConfig
 
@@ -119,21 +116,6 @@ def test_what_is_checked_can_be_saved(report: Path) -> None:
     rows = base64.b64decode(title(browse(with_script(report / "check.html", script)))).decode().splitlines()
     first = json.loads((report.parent / "to_check.jsonl").read_text().splitlines()[0])
     assert [json.loads(row) for row in rows] == [{"id": first["id"], "text": 'nine "nine"'}]
-
-
-def test_the_waveform_of_a_ramp_rises() -> None:
-    picture = waveform(np.linspace(-1, 1, 7200, dtype=np.float32))
-    assert picture.shape == (WAVE_HEIGHT, WIDTH, 3)
-    inked = (picture == WAVE).all(axis=2)
-    assert inked[-1, 0]
-    assert inked[0, -1]
-    assert not inked[0, 0]
-
-
-def test_the_spectrogram_of_a_tone_is_bright_at_its_height() -> None:
-    time = torch.arange(16000) / 8000
-    brightness = spectrogram(torch.sin(2 * torch.pi * 1000 * time), 8000).sum(axis=(1, 2))
-    assert brightness.argmax() == pytest.approx(SPECTROGRAM_HEIGHT * 0.75, abs=2)  # 1 of 4 kHz, from below
 
 
 def test_clock() -> None:

@@ -1,10 +1,7 @@
 """The line through WER by hours."""
 
-from pathlib import Path
-
 import pytest
 
-from ds2.train.plots import draw_power_laws
 from ds2.train.power_law import PowerLaw, fit_power_laws
 
 
@@ -35,12 +32,3 @@ def test_a_model_that_learnt_nothing_is_on_no_line() -> None:
     laws = fit_power_laws(series)
     assert laws.keys() == {"regular"}
     assert laws["regular"].exponent == pytest.approx(0.25)
-
-
-def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    points = [(1.0, 0.4), (10.0, 0.2)]
-    series = {"regular": points, "noisy": [(h, 2 * w) for h, w in points], "too few": [(1.0, 0.9)]}
-    laws = fit_power_laws(series)
-    draw_power_laws(tmp_path / "laws.png", series, laws)
-    assert laws["noisy"].factor == pytest.approx(2 * laws["regular"].factor)
-    assert (tmp_path / "laws.png").read_bytes().startswith(b"\x89PNG")
