@@ -15,8 +15,9 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from ds2.data.audio import read_audio, resample
+from ds2.data.audio import read_audio
 from ds2.data.channel import LineName, transmit
+from ds2.data.speed import change_speed
 from ds2.data.tempo import change_tempo
 from ds2.utils.config import require
 from ds2.utils.errors import InputError
@@ -147,11 +148,6 @@ def _sounding(path: Path, sample_rate: int) -> Tensor:
 def seeded_generator(*key: int) -> torch.Generator:
     """Random numbers that depend on the key alone."""
     return torch.Generator().manual_seed(hash(key) & 0x7FFF_FFFF_FFFF_FFFF)
-
-
-def change_speed(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
-    """(N,) -> (N / factor,): plays faster and higher for a factor above 1."""
-    return resample(samples, round(sample_rate * factor), sample_rate) if factor != 1.0 else samples
 
 
 def reverberate(samples: Tensor, decay: float, generator: torch.Generator) -> Tensor:

@@ -15,7 +15,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_lines
 
 STDIN = Path("-")
-UNREAD = (".m4a", ".mp4", ".webm", ".aac", ".wma", ".amr", ".3gp", ".mkv", ".mov", ".avi")  # sound, for ffmpeg
+UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 

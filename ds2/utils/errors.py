@@ -9,6 +9,10 @@ class InputError(ValueError):
     """
 
 
+class TooLong(InputError):
+    """A recording is longer than is allowed."""
+
+
 class ParameterError(InputError):
     """A parameter has a value that cannot be used: `ParameterError("device", "no CUDA device here; use cpu")`.
 

@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 EXTRAS = {
-    "av": "serve",
     "cn2an": "train",
     "jinja2": "corpus",
     "matplotlib": "train",
@@ -11,7 +10,6 @@ EXTRAS = {
     "optuna": "train",
     "prometheus_client": "serve",
     "pyarrow": "data",
-    "soxr": "serve",
     "starlette": "serve",
     "tomli_w": "train",
     "uvicorn": "serve",
