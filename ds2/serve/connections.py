@@ -19,6 +19,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 log = logging.getLogger("ds2.serve")
 WANTED_DESCRIPTORS = 8192  # if the system allows so many
 SPARE_DESCRIPTORS = 16  # for files and pipes
+BACKLOGS_PER_LIMIT = 8  # the system accepts a backlog of connections at once, before any of them is seen here
 LINGER_SECONDS = 1.0  # in which a client can read an answer before the connection is closed
 LOG_SECONDS = 10.0  # between two log lines about descriptors
 
@@ -28,9 +29,11 @@ class Settings(uvicorn.Config):
 
     def __init__(self, app: ASGIApp, request_timeout: float, **options: Any):
         """`request_timeout`: seconds for the header of a request."""
-        super().__init__(app, http=HttpConnection, ws=WebSocketConnection, **options)
-        self.request_timeout = request_timeout
         self.descriptors = _raise_descriptor_limit()
+        backlog = self.descriptors // BACKLOGS_PER_LIMIT
+        super().__init__(app, http=HttpConnection, ws=WebSocketConnection, backlog=backlog, **options)
+        self.request_timeout = request_timeout
+        self.reserve = SPARE_DESCRIPTORS + backlog
         self.logged_at = float("-inf")
 
 
@@ -43,7 +46,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._update_deadline()
-        if transport.get_extra_info("socket").fileno() >= self.config.descriptors - SPARE_DESCRIPTORS:
+        if transport.get_extra_info("socket").fileno() >= self.config.descriptors - self.config.reserve:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -71,8 +71,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(application: Application) -> None:
     config = application.config
-    listening = _listen(config)
     settings = _settings(application)
+    listening = _listen(config, settings.backlog)
     try:
         _load(settings)  # finds a bad certificate before the model is loaded
         if not await _started(application):
@@ -144,10 +144,10 @@ def _load(settings: Settings) -> None:
         raise InputError(f"{settings.ssl_certfile}: cannot be used for TLS ({error})") from error
 
 
-def _listen(config: ServeConfig) -> socket.socket:
+def _listen(config: ServeConfig, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server((config.host, config.port), family=family, backlog=1024)
+        return socket.create_server((config.host, config.port), family=family, backlog=backlog)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
 

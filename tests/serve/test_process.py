@@ -166,7 +166,7 @@ def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
             assert handle.backlog == 1.0
             await handle.changed.wait()
             handle.changed.clear()
-            assert handle.heard == second
+            assert handle.processed == second
 
     with_process(tmp_path, test)
 

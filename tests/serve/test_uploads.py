@@ -61,6 +61,7 @@ def test_a_bomb_is_decoded_in_blocks_and_only_while_its_client_waits(start: Star
 def test_the_decoded_sound_of_all_uploads_is_limited(start: Start, tmp_path: Path) -> None:
     server, path = start("--set", "limits.decoded_bytes=1"), silence(tmp_path / "one.flac", 1, 8000)
     url, files = f"{server.url}/v1/audio/transcriptions", {"file": path.read_bytes()}
+    assert httpx.post(url, files=files, timeout=60).status_code == 200
     with standing_still(server), httpx.stream("POST", url, files=files, data={"stream": "true"}, timeout=30) as first:
         refused = httpx.post(url, files=files, timeout=60)
         assert (first.status_code, refused.status_code) == (200, 503)
@@ -74,9 +75,10 @@ def test_an_upload_that_drips_ends_at_its_deadline(start: Start) -> None:
     server = start("--set", "limits.upload_timeout_seconds=1.0")
     head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
     with socket.create_connection(("127.0.0.1", server.port), 20) as client:
-        client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
+        client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode())
+        client.sendall(b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n')
         while not select.select([client], [], [], 0.1)[0]:
-            client.sendall(b"\r")
+            client.sendall(b"x")
         answer = client.recv(10_000)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"took more than 1 s" in answer
