@@ -23,7 +23,7 @@ class Arguments(ctypes.Structure):
 
 
 def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tuple[np.ndarray, float]:
-    """`viterbi_cpu.best_path` for scores on a GPU; on the CPU if nvcc is missing, with a warning, or memory runs out."""
+    """`viterbi_cpu.best_path` for scores on a GPU; on the CPU without nvcc, with a warning, or if memory runs out."""
     with torch.cuda.device(log_probs.device):
         library = kernels_or_none("viterbi", "alignments are found on the CPU")
         if library is not None and len(log_probs):
