@@ -9,7 +9,7 @@ from ds2.errors import InputError
 
 Units = Literal["characters", "bigrams"]
 
-BLANK = "<blank>"
+BLANK, BLANK_INDEX = "<blank>", 0  # CTC's blank: its token, and its index among the outputs of every model
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
