@@ -80,7 +80,7 @@ def stats(manifest: Positional[Path], picture: Path | None = None) -> int:
     """
     from ds2.cli.describe import describe
     from ds2.data.manifest import read_manifest
-    from ds2.data.statistics import draw_statistics
+    from ds2.data.plots import draw_statistics
     from ds2.recognition.formats import printable
 
     if picture is not None:
