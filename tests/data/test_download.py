@@ -80,7 +80,7 @@ def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
 
 
 def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(InputError, match=r"corpus\.bin: not what md5:0 says, removed"):
+    with pytest.raises(InputError, match=r"corpus\.bin: its checksum is not md5:0; removed"):
         fetch(archive(server, "md5:0"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
