@@ -71,7 +71,7 @@ def archive(server: Server, checksum: str = "") -> Archive:
 def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
     server.breaks = 1
     good = archive(server, f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
-    with pytest.raises(InputError, match="run it again to go on"):
+    with pytest.raises(InputError, match="run it again to resume"):
         fetch(good, tmp_path)
     assert fetch(good, tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=100000-"]
