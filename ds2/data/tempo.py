@@ -12,12 +12,12 @@ COARSE = 4  # samples between the places tried first
 
 
 def change_tempo(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
-    """(N,) -> (N / factor,): faster for a factor above 1, and no higher.
+    """(N,) -> (N / factor,): faster for a factor above 1, at the same pitch.
 
     Waveform-similarity overlap-add (Verhelst and Roelands 1993): windows are taken from the sound every factor * hop,
-    each moved within SEARCH to where it goes on as the window before it would have, and added up every hop.
+    each moved within SEARCH to where it best continues the window before it, and added up every hop.
 
-        source   |----a----|            |----b'---|         b' is the place near b most like what follows a
+        source   |----a----|            |----b'---|         b' is the place near b that is most like what follows a
         result   |----a----|
                       |----b'---|
     """
