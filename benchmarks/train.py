@@ -1,6 +1,6 @@
-"""Training end to end beside its own bare loop, and beside a plain loop as Deep Speech 2 trainers have it.
+"""Training end to end, compared with its own bare loop and with a plain loop of torch's layers.
 
-    python benchmarks/train.py [--config recipes/digits/train.toml] [--batches 15] [--repeats 5]
+    python benchmarks/train.py [--config FILE] [--batches 15] [--repeats 5]
 
     ours, end to end     `ds2 train`'s own trainer: reading, augmentation in a worker, model, CTC, optimiser
     ours, ready tensors  the same trainer on batches that lie in memory: what the pipeline costs is the difference
@@ -8,9 +8,10 @@
                          nn.BatchNorm1d over all frames, a packed bidirectional nn.GRU whose directions are summed,
                          torch's CTC loss; the same optimiser, clipping, data and augmentation
 
-All four take turns; figures are medians of utterances a second on one thread, by the clock and by the processor time of
-the training process: the latter counts nothing that other programs take. What a worker prepared while another loop had
-its turn is consumed before the clocks start.
+The default configuration is that of the digits recipe, whose data is composed at the first use. All four loops take
+turns. The figures are medians of utterances a second on one thread, by the clock and by the processor time of the
+training process, which does not count other programs. Batches that a worker prepared during another loop's turn are
+consumed before the clocks start.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
+from digits import RECIPE, manifest
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -111,12 +113,15 @@ class PlainTrainer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, default=Path("recipes/digits/train.toml"))
+    parser.add_argument("--config", type=Path)
     parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--set", action="append", default=[], help="as of ds2 train")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.config is None:
+        manifest("train")
+        arguments.config = RECIPE / "train.toml"
     config = load_config(TrainConfig, arguments.config, ["data.workers=1", *arguments.set])
     with tempfile.TemporaryDirectory() as folder:
         rates = measure(dataclasses.replace(config, checkpoint_minutes=0.0), Path(folder), arguments)

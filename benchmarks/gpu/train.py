@@ -41,6 +41,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here; --device cpu is a dry run")
     peak = matrix_peak(arguments.device)
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else "CPU"
     print(f"{name}; bf16 products reach {peak / 1e12:.2f} TFLOP/s\n")

@@ -39,6 +39,12 @@ class Segment(NamedTuple):
     offset: float = 0.0
     duration: float | None = None
 
+    def __str__(self) -> str:
+        """The path, with the times of a part of it."""
+        if self.duration is None:
+            return str(self.path)
+        return f"{self.path}:{self.offset:.2f}-{self.offset + self.duration:.2f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Utterance:

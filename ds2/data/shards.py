@@ -226,7 +226,7 @@ def _facts(parts: dict[str, bytes], place: str) -> dict[str, Any]:
         values = json.loads(parts[".json"]) if ".json" in parts else {}
         return values | ({"text": parts[".txt"].decode("utf-8-sig")} if ".txt" in parts else {})
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{place}: .json is no object in JSON, or .txt no UTF-8 ({error!s:.60})") from error
+        raise InputError(f"{place}: .json is not a JSON object, or .txt not valid UTF-8 ({error!s:.60})") from error
 
 
 def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:

@@ -34,6 +34,7 @@ class ModelConfig:
     lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
     random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
+    phones: int = 0  # outputs of a second output layer beside that of the tokens; 0: no layer
     batch_norm: bool = True
     dropout: float = 0.0  # probability of each recurrent output to be dropped in training
 
@@ -41,7 +42,7 @@ class ModelConfig:
         if not self.convolutions:
             raise ValueError("convolutions must hold at least one layer")
         require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
-        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk")
+        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk", "phones")
         require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
 
     @classmethod
@@ -72,6 +73,7 @@ class Output(NamedTuple):
     logits: Tensor  # (B, T', V) unnormalised scores
     lengths: Tensor  # (B,) output frames
     affinities: Tensor | None  # (B, T', 2R + 1) of the random walk
+    phone_logits: Tensor | None = None  # (B, T', P) of the second output layer
 
 
 class AcousticModel(nn.Module):
@@ -103,6 +105,7 @@ class AcousticModel(nn.Module):
         )
         self.output = nn.Linear(units, outputs)
         self.random_walk = RandomWalk(channels * bins, config.random_walk) if config.random_walk else None
+        self.phone_output = nn.Linear(config.hidden, config.phones) if config.phones else None
 
     def network(self, features: Tensor, lengths: Tensor) -> Output:
         """(B, F, T) features, 0 beyond the (B,) lengths -> scores of the tokens."""
@@ -114,11 +117,11 @@ class AcousticModel(nn.Module):
             x = self.dropout(recurrent(x, lengths))
         if self.lookahead is not None:
             x = self.lookahead(x)
-        logits = self.head(x, lengths)
-        if self.random_walk is None:
-            return Output(logits, lengths, None)
-        affinities = self.random_walk.affinities(low, lengths)
-        return Output(self.random_walk(logits, affinities), lengths, affinities)
+        logits, affinities = self.head(x, lengths), None
+        if self.random_walk is not None:
+            affinities = self.random_walk.affinities(low, lengths)
+            logits = self.random_walk(logits, affinities)
+        return Output(logits, lengths, affinities, None if self.phone_output is None else self.phone_output(x))
 
     def head(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T', H) -> (B, T', V): the layers that work on each frame alone."""

@@ -1,4 +1,4 @@
-"""Aligning a recording, short or hours long, with its transcript: when is each word said, and is it said at all."""
+"""Aligns a recording, short or hours long, with its transcript: when each word is said, and whether it is said."""
 
 import dataclasses
 import itertools
@@ -18,22 +18,22 @@ from ds2.text import normalize
 from ds2.utils.errors import InputError
 
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
-LEAST_CONFIDENCE = 0.1  # of the median word: below it the text is of another recording
-DOUBTFUL_CONFIDENCE = 0.02  # of a word that is reported
-DOUBTFUL_SECONDS = 4.0  # a word this long is reported: something else was said there
-CHARACTERS_A_SECOND = 25.0  # nobody speaks faster
+LEAST_CONFIDENCE = 0.1  # of the median word: below it the text belongs to another recording
+DOUBTFUL_CONFIDENCE = 0.02  # a word below it is doubtful
+DOUBTFUL_SECONDS = 4.0  # a word longer than this is doubtful: something else was said there
+CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
 
 
 @dataclass(frozen=True)
 class AlignedRecording:
-    """A transcript with its times, and what a picture of it needs.
+    """A transcript with its times, and what plots and the cutting into utterances need.
 
     Attributes:
         audio: the recording.
         transcript: normalised words with start, end (seconds) and confidence.
-        peaks: start and end (seconds) of each word's tokens; all between them are blanks and spaces.
-        log_probs: (T, K) of the tokens of the transcript only, the blank first, the best of all others last.
-        names: the K - 1 tokens of these columns.
+        peaks: start and end (seconds) of each word's tokens; between them are only blanks and spaces.
+        log_probs: (T, K) of the transcript's tokens only, the blank first; the last column is the best other token.
+        names: the tokens of the first K - 1 columns.
         tokens: (L,) columns, stars left out.
         starts: (L,) first frame of each token.
         level: dB of every 10 ms.
@@ -50,23 +50,24 @@ class AlignedRecording:
 
     @property
     def doubtful(self) -> list[Word]:
-        """Words that were probably not said, or not there."""
-        return [
-            word
-            for word in self.transcript.words
-            if word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
-        ]
+        """Words that were probably not said, or not at this place."""
+        return list(filter(is_doubtful, self.transcript.words))
+
+
+def is_doubtful(word: Word) -> bool:
+    """Whether the model hardly recognises a word where it was aligned, or the word takes too long."""
+    return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
 def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = False) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
 
     Memory is 4 bytes for each output frame and each different token of the text: an hour of English in frames of 30 ms
-    takes 15 MB, and the search for the path some 70 MB; the recording itself is heard piece by piece.
+    takes 15 MB, and the search for the path some 70 MB; the recording itself is read piece by piece.
 
     Args:
-        text: as prose; it is normalised. `*` as a word stands for speech that is not transcribed.
-        skip: takes such speech for possible before, after and between all lines of the text.
+        text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
+        skip: allows such speech before, after and between all lines of the text.
 
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
@@ -77,7 +78,7 @@ def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = Fal
         raise InputError(f"{audio}: {error}") from error
     used, columns = torch.unique(torch.cat([torch.tensor([STAR, 0]), tokens]), return_inverse=True)
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
-    log_probs, level, duration = _listen(recognizer, audio, used)
+    log_probs, level, duration = _used_log_probs(recognizer, audio, used)
     try:
         alignment = ctc_align(log_probs.to(recognizer.device), tokens)
     except InputError as error:
@@ -91,23 +92,23 @@ def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = Fal
     return AlignedRecording(Path(audio), on_sound(transcript, level), peaks, log_probs, names, tokens, starts, level)
 
 
-def _listen(recognizer: Recognizer, audio: str | Path, used: Tensor) -> tuple[Tensor, np.ndarray, float]:
-    """(T, K) log-probabilities of the tokens `used` and the best of the others, level of every 10 ms, seconds."""
+def _used_log_probs(recognizer: Recognizer, audio: str | Path, used: Tensor) -> tuple[Tensor, np.ndarray, float]:
+    """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
-    parts, sounds, count = [], [], 0
+    parts, energy, count = [], [], 0
     for log_probs, samples in recognizer.iter_log_probs(audio):
         rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
         parts.append(torch.cat([log_probs[:, used], rest], dim=1))
-        sounds.append(energies(samples, recognizer.sample_rate))
+        energy.append(energies(samples, recognizer.sample_rate))
         count += len(samples)
-    level = levels(np.concatenate(sounds), recognizer.sample_rate)
+    level = levels(np.concatenate(energy), recognizer.sample_rate)
     return torch.cat(parts), level, count / recognizer.sample_rate
 
 
 def _tokens(recognizer: Recognizer, text: str, skip: bool) -> Tensor:
-    """(L,) tokens of the normalised text, stars among them; a space between words where the alphabet has one.
+    """(L,) tokens of the normalised text and STAR for each star, with a space between words if the alphabet has one.
 
-    A star needs no spaces: it stands for those as well.
+    A star needs no spaces beside it: it stands for them too.
     """
     lines = [words for line in text.splitlines() if (words := _words(line))]
     if skip:
@@ -133,7 +134,7 @@ def _words(line: str) -> list[str]:
 def _transcript(
     recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor, duration: float
 ) -> Transcript:
-    """The words; a star divides them as a space does."""
+    """The words; a star separates them like a space."""
     space = recognizer.tokenizer.index.get(" ")
     tokens = used[columns.clamp(min=0)].masked_fill(columns == STAR, space or 0)
     kept = columns != STAR if space is None else torch.ones_like(columns, dtype=torch.bool)
@@ -148,7 +149,7 @@ def _transcript(
 
 
 def _check_fit(audio: str | Path, transcript: Transcript) -> None:
-    """Raises InputError where half of the words were hardly heard."""
+    """Raises InputError where half of the words were hardly recognised."""
     confidences = torch.tensor([word.confidence for word in transcript.words])
     if not len(confidences) or float(confidences.median()) >= LEAST_CONFIDENCE:
         return
@@ -156,14 +157,14 @@ def _check_fit(audio: str | Path, transcript: Transcript) -> None:
     if rate > CHARACTERS_A_SECOND:
         hint = f"{rate:.0f} characters a second: is the sample rate in its header right, and the recording whole?"
     else:
-        hint = "is it of another recording? Mark what is not transcribed with *, or use --skip"
+        hint = "does it belong to another recording? Mark untranscribed speech with *, or align with skip"
     raise InputError(
         f"{audio}: the transcript does not fit, half of its words have a confidence below {LEAST_CONFIDENCE}; {hint}"
     )
 
 
 def on_sound(transcript: Transcript, level: np.ndarray) -> Transcript:
-    """The transcript with its words widened to the edges of their sound; `level` in dB of every 10 ms."""
+    """The transcript with its words widened to the edges of their sound; `level` is in dB, one value per 10 ms."""
     spans = word_boundaries(level, [(word.start, word.end) for word in transcript.words])
     words = tuple(
         dataclasses.replace(word, start=round(start, 3), end=round(min(end, transcript.duration), 3))

@@ -1,4 +1,4 @@
-"""Measuring a recogniser on a manifest."""
+"""Measures a recogniser on a manifest."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ SHOWN = 10  # characters beyond the alphabet that are named
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one run; `skipped` holds a line for each utterance that could not be read."""
+    """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
 
     words: ErrorCounts
     characters: ErrorCounts
-    listing: str  # wrong utterances, aligned
+    listing: str  # the wrong utterances, reference and hypothesis aligned
     audio_seconds: float
     compute_seconds: float
     skipped: list[str]
@@ -31,7 +31,7 @@ class Evaluation:
 
 
 def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> str:
-    """A line on references that the model cannot write, whatever it hears; empty where there are none."""
+    """A line on references with characters that the model cannot output; empty where there are none."""
     unknown = [characters for utterance in utterances if (characters := tokenizer.unknown(utterance.text))]
     if not unknown:
         return ""
@@ -48,12 +48,12 @@ def evaluate(
     """Transcribes every utterance and compares; calls `on_done` after each.
 
     Raises:
-        InputError: not one of them can be read.
+        InputError: none of them can be read.
     """
-    segments = [utterance.segment for utterance in utterances]
     references, hypotheses, names, skipped = [], [], [], []
     audio_seconds, began = 0.0, time.monotonic()
-    for utterance, (_, result) in zip(utterances, recognizer.transcribe_files(segments), strict=True):
+    results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
+    for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):
             skipped.append(str(result))

@@ -4,11 +4,14 @@ import dataclasses
 import itertools
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.segments import TranscriptSegment, group_words
+from ds2.utils.errors import ParameterError
+
+if TYPE_CHECKING:  # transcript.py imports this module
+    from ds2.recognition.transcript import Transcript
 
 CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
 CUE_PAUSE = 0.5  # seconds of silence that end a cue
@@ -17,13 +20,19 @@ CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
 
 
 def to_txt(transcript: "Transcript", name: str) -> str:
-    """The words alone, one line."""
-    return transcript.text + "\n"
+    """The text alone, a line for each segment; an empty line where nothing was said."""
+    return "\n".join(segment.text for segment in transcript.segments) + "\n"
 
 
 def to_json(transcript: "Transcript", name: str) -> str:
-    """One object a line: file, duration in seconds, text, words with start, end (seconds) and confidence."""
-    return json.dumps({"file": printable(name), **dataclasses.asdict(transcript)}, ensure_ascii=False) + "\n"
+    """One object on one line.
+
+    Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
+    seconds.
+    """
+    segments = [{"start": segment.start, "end": segment.end, "text": segment.text} for segment in transcript.segments]
+    values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
+    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def to_srt(transcript: "Transcript", name: str) -> str:
@@ -33,13 +42,13 @@ def to_srt(transcript: "Transcript", name: str) -> str:
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
-    """WebVTT subtitles; & and < have a meaning of their own there."""
+    """WebVTT subtitles; & and < are markup there."""
     cues = ((_span(cue, "."), cue.text.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
     return "WEBVTT\n\n" + "".join(f"{span}\n{text}\n\n" for span, text in cues)
 
 
 def to_ctm(transcript: "Transcript", name: str) -> str:
-    """NIST CTM: file, channel, start, duration, word, confidence; blanks in the file's name become underscores."""
+    """NIST CTM: file, channel, start, duration, word, confidence; spaces in the file's name become underscores."""
     file = "_".join(printable(name).split())
     return "".join(
         f"{file} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.4f}\n"
@@ -81,56 +90,41 @@ FORMATS: dict[str, Callable[["Transcript", str], str]] = {
 ONE_A_FILE = ("srt", "vtt", "TextGrid")  # formats that cannot hold several recordings one after another
 
 
+def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[str]:
+    """ "srt,textgrid" -> ["srt", "TextGrid"]: names in any case, separated by commas; "all" means all that are known.
+
+    Raises:
+        ParameterError: a name that is not known.
+    """
+    if names.strip().lower() == "all":
+        return list(known)
+    by_lower = {name.lower(): name for name in known}
+    asked = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in asked if name.lower() not in by_lower]:
+        raise ParameterError("format", f"unknown format {unknown[0]!r}; choose from {', '.join(known)} or all")
+    return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
+
+
 def printable(name: str) -> str:
     """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Cue:
-    """What stands on the screen from start to end (seconds)."""
-
-    start: float
-    end: float
-    text: str
-
-
-def _cues(transcript: "Transcript") -> Iterator[_Cue]:
-    """Cues that stay long enough to be read: a word alone would flash by."""
-    cues = list(_spoken_cues(transcript))
+def _cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
+    """Subtitle cues that stay long enough to be read: a word alone would flash by."""
+    cues = list(group_words(transcript, _ends_cue))
     for cue, following in itertools.zip_longest(cues, cues[1:]):
         latest = cue.start + CUE_LEAST if following is None else min(cue.start + CUE_LEAST, following.start)
         yield dataclasses.replace(cue, end=max(cue.end, latest))
 
 
-def _spoken_cues(transcript: "Transcript") -> Iterator[_Cue]:
-    """Groups words into cues: broken at pauses, and where a line or its time would grow too long."""
-    cue: _Cue | None = None
-    for word, blank in _with_blanks(transcript):
-        longer = None if cue is None else _Cue(cue.start, word.end, cue.text + blank + word.text)
-        if (
-            cue is not None
-            and longer is not None
-            and (
-                word.start - cue.end > CUE_PAUSE
-                or longer.end - longer.start > CUE_SECONDS
-                or _width(longer.text) > CUE_CHARACTERS
-            )
-        ):
-            yield cue
-            longer = None
-        cue = longer or _Cue(word.start, word.end, word.text)
-    if cue is not None:
-        yield cue
-
-
-def _with_blanks(transcript: "Transcript") -> Iterator[tuple["Word", str]]:
-    """Each word with what stands before it in the text: a blank, or nothing between ideographs."""
-    at = 0
-    for word in transcript.words:
-        blank = "" if transcript.text.startswith(word.text, at) else " "
-        at += len(blank) + len(word.text)
-        yield word, blank
+def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
+    """A cue ends at a pause, and before its line or its time grows too long."""
+    return (
+        longer.words[-1].start - cue.end > CUE_PAUSE
+        or longer.end - longer.start > CUE_SECONDS
+        or _width(longer.text) > CUE_CHARACTERS
+    )
 
 
 def _width(text: str) -> int:
@@ -138,7 +132,7 @@ def _width(text: str) -> int:
     return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
 
 
-def _span(cue: _Cue, point: str) -> str:
+def _span(cue: TranscriptSegment, point: str) -> str:
     return f"{_clock(cue.start, point)} --> {_clock(cue.end, point)}"
 
 

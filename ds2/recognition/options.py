@@ -1,44 +1,47 @@
-"""What a person may ask of the decoder. A module by itself: the command line reads it before anything heavy."""
+"""What may be asked of the decoder. A module by itself: the command line reads it before anything heavy."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
-from ds2.utils.errors import InputError
+from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
 class DecoderOptions:
-    """What is asked of the decoder; None and nothing leave it to the bundle.
+    """How to decode; whatever is None or empty is left to the bundle.
 
-    Without a language model, a vocabulary and hot words of its own a bundle is decoded greedily.
+    A bundle without a language model and a vocabulary is decoded greedily, unless hot words or a beam are given.
 
     Attributes:
-        lm: Language model for the search: ARPA, plain or .gz, or the compiled form; of words, or of the model's tokens.
-        lm_weight: Of the language model's natural log-probability.
-        word_bonus: Nats for each word; for each token where the language model is over tokens.
+        lm: Language model for the search: ARPA, plain or .gz, or the compiled form; over words or the model's tokens.
+        lm_weight: Weight of the language model's natural log-probability.
+        word_bonus: Nats added for each word; for each token where the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
-        hot: Word to be heard more readily, or WORD=NATS; may be repeated.
-        rescore: Larger language model that weighs the best hypotheses again; KenLM's binary form as well.
+        hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
+        rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
+
+    Raises:
+        ParameterError: a value out of range, or options that contradict each other.
     """
 
     lm: Path | None = None
     lm_weight: float | None = None
     word_bonus: float | None = None
     beam: int | None = None
-    hot: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    hot: tuple[str, ...] = ()
     rescore: Path | None = None
 
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 0:
-            raise InputError(f"--beam {self.beam}: must be at least 1, or 0 to decode greedily")
-        for name, value in (("--lm-weight", self.lm_weight), ("--word-bonus", self.word_bonus)):
+            raise ParameterError("beam", f"must be at least 1, or 0 to decode greedily, got {self.beam}")
+        for name, value in (("lm_weight", self.lm_weight), ("word_bonus", self.word_bonus)):
             if value is not None and not math.isfinite(value):
-                raise InputError(f"{name} {value}: must be a finite number")
+                raise ParameterError(name, f"must be a finite number, got {value}")
         if self.beam == 0 and (self.lm or self.hot or self.rescore):
-            raise InputError("--beam 0: decodes greedily, without a language model; leave it out")
+            raise ParameterError(
+                "beam", "0 decodes greedily, without language models and hot words; remove one of them"
+            )
 
 
 DEFAULT_OPTIONS = DecoderOptions()

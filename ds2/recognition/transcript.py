@@ -1,14 +1,16 @@
-"""What was said: text, and words with times and confidence."""
+"""Transcripts: text, and words with times and confidence."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ds2.recognition.confidence import geometric_mean, posteriors
+from ds2.recognition.formats import FORMATS
+from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words
 from ds2.text import Tokenizer
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
     from ds2.decoder import Hypothesis
 
 
@@ -28,11 +30,44 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What was said in a recording of `duration` seconds."""
+    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle."""
 
     text: str
     words: tuple[Word, ...]
     duration: float
+    model: str = ""
+
+    @property
+    def segments(self) -> tuple[TranscriptSegment, ...]:
+        """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
+        return tuple(group_words(self, ends_segment))
+
+    def to_txt(self) -> str:
+        """The text, a line for each segment."""
+        return self._formatted("txt")
+
+    def to_json(self, file: str = "") -> str:
+        """One JSON object: text, segments and words with times and confidence, duration, model."""
+        return self._formatted("json", file)
+
+    def to_srt(self) -> str:
+        """SubRip subtitles."""
+        return self._formatted("srt")
+
+    def to_vtt(self) -> str:
+        """WebVTT subtitles."""
+        return self._formatted("vtt")
+
+    def to_ctm(self, file: str = "audio") -> str:
+        """NIST CTM, a line for each word."""
+        return self._formatted("ctm", file)
+
+    def to_textgrid(self) -> str:
+        """Praat's TextGrid, one tier of words."""
+        return self._formatted("TextGrid")
+
+    def _formatted(self, name: str, file: str = "") -> str:
+        return FORMATS[name](self, file)
 
 
 def make_transcript(
@@ -43,42 +78,31 @@ def make_transcript(
     competitors: "Sequence[Hypothesis]" = (),
 ) -> Transcript:
     """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
-    words = tuple(_words(hypothesis, tokenizer, frame_seconds, duration))
+    nbest = [hypothesis, *competitors]
+    rows = [tuple(_words(each, tokenizer, frame_seconds, duration)) for each in nbest]
+    words = rows[0]
     if competitors:
-        rows = [words, *(tuple(_words(competitor, tokenizer, frame_seconds, duration)) for competitor in competitors)]
-        words = _with_posteriors(rows, [hypothesis.score, *(competitor.score for competitor in competitors)])
+        confidences = posteriors(rows, [each.score for each in nbest])
+        words = tuple(
+            dataclasses.replace(word, confidence=round(confidence, 4))
+            for word, confidence in zip(words, confidences, strict=True)
+        )
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
 def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
-    for first, last in _word_spans(texts):
-        logs = [math.log(max(confidence, 1e-9)) for confidence in hypothesis.confidences[first:last]]
+    for first, last in word_spans(texts):
         yield Word(
             "".join(texts[first:last]),
             round(hypothesis.starts[first] * frame_seconds, 3),
             round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
-            round(math.exp(sum(logs) / len(logs)), 4),
+            round(geometric_mean(hypothesis.confidences[first:last]), 4),
         )
 
 
-def _with_posteriors(rows: list[tuple[Word, ...]], scores: list[float]) -> tuple[Word, ...]:
-    """The first row's words; the confidence of each is the share of the rows in which it is said at that time."""
-    shares = [math.exp(score - max(scores)) for score in scores]
-    posteriors = [
-        sum(share for row, share in zip(rows, shares, strict=True) if _holds(row, word)) / sum(shares)
-        for word in rows[0]
-    ]
-    pairs = zip(rows[0], posteriors, strict=True)
-    return tuple(dataclasses.replace(word, confidence=round(posterior, 4)) for word, posterior in pairs)
-
-
-def _holds(row: tuple[Word, ...], word: Word) -> bool:
-    return any(word.text == other.text and word.start < other.end and other.start < word.end for other in row)
-
-
-def _word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
+def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
     """(first, past the last) token of each word."""
     first = 0
     for position, text in enumerate([*texts, " "]):

@@ -1,4 +1,4 @@
-"""Choosing a decoder's weights and beam on held-out utterances; the acoustic model hears each of them once."""
+"""Chooses a decoder's weights and beam on held-out utterances; the acoustic model runs once for each of them."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ds2.bundle import Bundle
 from ds2.data.manifest import Utterance
+from ds2.decoder import greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.ngram import NGram
 from ds2.decoder.tune import Point, best, coarse_to_fine
@@ -17,25 +18,25 @@ from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import bundled_model, is_over_tokens, search
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
-from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.errors import InputError, ParameterError
 
-LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lm_weight and word_bonus that are tried
+LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # least and greatest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256)
 MOST_DECODINGS = 3 * 25 + len(WIDTHS)
 TUNING_WIDTH = 64  # beam while the weights are searched for
-TOLERANCE = 1.005  # errors that a narrower beam may cost
+TOLERANCE = 1.005  # factor on the error rate that a narrower beam may cost
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was found.
+    """The result of a search for weights.
 
     Attributes:
         config: the best weights, and the narrowest beam that is as good.
-        surface: (lm_weight, word_bonus) -> error rate. widths: beam -> error rate at the best weights.
+        surface: (lm_weight, word_bonus) -> error rate.
+        widths: beam -> error rate at the best weights.
         unit: "WER", or "CER" for a language model over tokens.
-        greedy: error rate without a search.
+        greedy: error rate of greedy decoding.
         skipped: a line for each utterance that could not be read.
     """
 
@@ -53,13 +54,14 @@ def tune(
     """Searches the weights on a grid that grows finer, then the beam.
 
     Args:
-        recognizer: decodes greedily.
-        closed: no words but the language model's are found.
+        recognizer: its model and tokens are used, not its decoder.
+        closed: only words of the language model are found.
+        on_point: called before each decoding, at most MOST_DECODINGS times.
 
     Raises:
-        InputError: not one utterance can be read.
+        InputError: no utterance can be read.
     """
-    references, rows, skipped = _listen(recognizer, utterances)
+    references, rows, skipped = _log_probs(recognizer, utterances)
     tokenizer = recognizer.tokenizer
     over_tokens = is_over_tokens(lm, tokenizer)
     config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
@@ -75,15 +77,13 @@ def tune(
     config = dataclasses.replace(config, lm_weight=weight, word_bonus=bonus)
     widths = {width: error(dataclasses.replace(config, beam_width=width)) for width in WIDTHS}
     good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
-    greedy = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
+    without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
     config = dataclasses.replace(config, beam_width=good)
-    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", greedy, skipped)
+    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped)
 
 
 def decode(beam: BeamDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
     """(T, V) log-probabilities of each utterance -> its text; greedily without a beam."""
-    from ds2.decoder import greedy
-
     padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
     found = greedy(padded, lengths) if beam is None else [nbest[0] for nbest in beam(padded, lengths)]
@@ -91,46 +91,22 @@ def decode(beam: BeamDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenize
 
 
 def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
-    """The language model that is named, or the bundle's own.
+    """The language model `lm`, or the bundle's own.
 
     Raises:
-        InputError: there is neither.
+        ParameterError: there is neither.
     """
     model = lm or bundled_model(bundle)
     if model is None:
-        raise InputError(f"{path}: holds no language model; name one with --lm")
+        raise ParameterError("lm", f"{path} holds no language model; name one")
     return model
 
 
-def draw(tuning: Tuning, path: Path) -> None:
-    """The surface of the error rate over both weights, and its fall with the width of the beam."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    weights, bonuses = zip(*tuning.surface, strict=True)
-    percent = [100 * error for error in tuning.surface.values()]
-    filled = left.tricontourf(weights, bonuses, percent, levels=20, cmap="viridis_r")
-    left.plot(weights, bonuses, "k.", markersize=2)
-    left.plot(tuning.config.lm_weight, tuning.config.word_bonus, "r*", markersize=12)
-    left.set(xlabel="lm_weight", ylabel="word_bonus, nats")
-    figure.colorbar(filled, ax=left, label=f"{tuning.unit}, %")
-    right.plot(list(tuning.widths), [100 * error for error in tuning.widths.values()], "o-", label="beam")
-    right.axhline(100 * tuning.greedy, color="gray", linestyle="--", label="greedy")
-    right.set(xlabel="beam width", ylabel=f"{tuning.unit}, %", xscale="log")
-    right.legend()
-    with atomic_write(path) as partial:
-        figure.savefig(partial, dpi=110, format="png")
-    plt.close(figure)
-
-
-def _listen(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
+def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
     references, rows, skipped = [], [], []
-    segments = [utterance.segment for utterance in utterances]
-    for utterance, (_, _, result) in zip(utterances, recognizer.log_probs_of_files(segments), strict=True):
+    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
+    for utterance, (_, _, result) in zip(utterances, results, strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))
         else:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ds2.data.augment import AugmentConfig
 from ds2.data.epoch_plan import SamplingConfig
+from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import formerly, replaces, require
@@ -20,6 +21,7 @@ class DataConfig:
     workers: int = 1  # processes that read and augment, for each process that trains
     units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
     fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law
+    lexicon: Path | None = None  # pronunciations as in CMUdict; the second output layer, model.phones, learns them
     closed_vocabulary: bool = False  # the decoder knows only the words of the training set
 
     def __post_init__(self) -> None:
@@ -46,6 +48,7 @@ class OptimizerConfig:
     clip_norm: float = 400.0  # largest norm of the gradient; a longer gradient is scaled down to it
     gradient_spike: float = formerly("surge", 0.0)  # times the mean norm: above it an update is skipped; 0: never
     label_smoothing: float = 0.0  # weight, 0 to 1, of the divergence from uniform posteriors within the loss
+    phone_weight: float = 0.5  # of the CTC loss of the phones, beside that of the tokens
     ema_decay: float = formerly("average_decay", 0.0)  # for each update; the averaged weights are kept; 0: no average
 
     def __post_init__(self) -> None:
@@ -53,7 +56,7 @@ class OptimizerConfig:
         require(self, "above 0 and below 1", lambda factor: 0 < factor < 1, "momentum")
         require(self, "from 0 to 1", lambda fraction: 0 <= fraction <= 1, "warmup", "label_smoothing")
         require(self, "at least 0 and below 1", lambda factor: 0 <= factor < 1, "ema_decay")
-        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "gradient_spike")
+        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "gradient_spike", "phone_weight")
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,10 @@ class TrainConfig:
             raise ValueError(
                 f"sampling.weights has {len(self.sampling.weights)} values for {len(self.data.train)} manifests"
             )
+        if (self.data.lexicon is None) != (self.model.phones == 0):
+            raise ValueError("data.lexicon and model.phones come together")
+        if self.model.phones not in (0, len(PHONE_TOKENS)):
+            raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")
         require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "accumulate")
         counts = ("curriculum_epochs", "patience", "seed", "observe", "profile", "checkpoint_minutes")
         require(self, "0 or more", lambda count: count >= 0, *counts)

@@ -74,7 +74,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN has no backward pass in eval mode
             features, _ = model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
             features.requires_grad_()  # gradients over time above frozen layers as well
-            logits, lengths, _ = model.network(features, model.frontend.frames(batch.sample_lengths.to(device)))
+            logits, lengths, *_ = model.network(features, model.frontend.frames(batch.sample_lengths.to(device)))
             targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
             loss = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True).mean()
             tensors = [*matrices.values(), *outputs.values()]

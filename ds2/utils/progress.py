@@ -23,7 +23,8 @@ class Progress:
         self.description = description
         self.total = total
         self.unit = unit
-        self.start = self.done = start
+        self.start = start
+        self.done: float = start
         self.line_seconds = line_seconds
         self.began = self.logged = time.monotonic()
         self.bar = _bar() if sys.stderr.isatty() else None
@@ -31,7 +32,7 @@ class Progress:
             self.task = self.bar.add_task(description, total=total, completed=start, rate="", note="")
             self.bar.start()
 
-    def step(self, count: int = 1, note: str = "") -> None:
+    def step(self, count: float = 1, note: str = "") -> None:
         self.done += count
         if self.bar is None:
             self._log(note)

@@ -74,7 +74,7 @@ def test_broken_inputs_are_reported_by_name_and_the_others_go_on(raw: Path, tmp_
         "other_text.wav": "the transcript does not fit",
         "silent.wav": "silence",
         "wrong_rate.wav": "sample rate",
-        "not_utf8.wav": "no UTF-8",
+        "not_utf8.wav": "not valid UTF-8",
         "no_text.wav": "no transcript no_text.txt",
         "cut_off.wav": "cut off",
         "cut_off.flac": "cut off",

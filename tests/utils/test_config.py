@@ -135,6 +135,25 @@ def test_a_key_under_both_names_is_refused() -> None:
         from_dict(Renamed, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rate = " + "[" * 500 + "]" * 500, r"c\.toml: (not valid TOML|rate = )"),
+        ("rate = " + "[" * 100_000, "not valid TOML"),
+        ("rate = 1" + "0" * 5000, "not valid TOML"),
+        ("rate = 0x1" + "0" * 5000, "rate = a int that is too large to show must be of type float"),
+        ("name = '" + "x" * 500_000 + "'", "must be one of 'one', 'two'"),
+    ],
+)
+def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+    with pytest.raises(InputError):
+        load(tmp_path, "", text.replace(" = ", "=", 1))
+
+
 @dataclass(frozen=True)
 class Replaced:
     minutes: float = replaces("every", 5.0)

@@ -16,8 +16,8 @@ class Layout:
     """A way to lay a corpus out.
 
     Attributes:
-        read: (source, folder for audio that has no file of its own) -> rows.
-        write: (target, utterances); None: nobody would want it.
+        read: (source, folder for audio that lies inside tables) -> rows.
+        write: (target, utterances); None: the layout is only read.
     """
 
     read: Callable[[Path, Path], Iterable[Row]]
@@ -39,7 +39,7 @@ def guess_layout(source: Path) -> str:
     """The layout of what lies at `source`.
 
     Raises:
-        InputError: it looks like none.
+        InputError: it looks like none of them.
     """
     name = source.name
     if name.endswith((".jsonl.gz", "cuts.jsonl")):

@@ -41,7 +41,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     make_folder(target)
     keys = [_key(utterance, number) for number, utterance in enumerate(utterances)]
     if len(set(keys)) < len(keys):
-        raise InputError("two utterances have the same id; remove the field id from the manifest")
+        raise InputError(f"{target}: two utterances have the same id; remove the field id from the manifest")
     pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
     parts = any(utterance.offset is not None for _, utterance in pairs)
     names = {utterance.audio_path: f"rec-{at:07}" for at, (_, utterance) in enumerate(pairs)}
@@ -88,7 +88,10 @@ def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, 
 
 
 def _audio(value: str, source: Path, key: str) -> Path:
-    words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
+    try:
+        words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
+    except ValueError as error:  # a quotation mark that is not closed
+        raise InputError(f"{source / 'wav.scp'}: {key}: not a command in {value!r:.80} ({error})") from error
     files = [word for word in words if AUDIO.search(word)]
     if len(files) != 1:
         raise InputError(

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch.distributed as dist
 from torch.autograd.profiler import record_function
-from torch.distributed.algorithms.model_averaging.utils import average_parameters
 
 from ds2.train.config import ParallelConfig
 from ds2.train.distributed.ranks import Ranks
@@ -22,7 +21,6 @@ class Mixed(Synchronous):
         if ranks.size % config.group:
             raise InputError(f"parallel.group = {config.group} must divide the {ranks.size} ranks")
         group, self.groups = dist.new_subgroups(config.group)
-        self.everyone = dist.new_group()
         self.average_every = config.average_every
         super().__init__(objective, updater, ranks, config, group)
 
@@ -38,7 +36,7 @@ class Mixed(Synchronous):
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
             with record_function("ds2: communication"):
-                average_parameters(self.updater.model.parameters(), self.everyone)
+                self.ranks.average(self.updater.model)
         return good
 
     def settle(self) -> None:

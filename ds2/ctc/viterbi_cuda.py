@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.ctc.viterbi import best_path
+from ds2.ctc.viterbi_cpu import best_path
 from ds2.utils.cuda_library import kernels_or_none, launch
 
 BLOCK = 1024  # frames, as many as the kernels take: an hour keeps 90 columns of the trellis
@@ -23,7 +23,7 @@ class Arguments(ctypes.Structure):
 
 
 def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tuple[np.ndarray, float]:
-    """As `viterbi.best_path`, of scores on a GPU; on the CPU without nvcc, with a warning, or where memory runs out."""
+    """`viterbi_cpu.best_path` for scores on a GPU; on the CPU without nvcc, with a warning, or if memory runs out."""
     with torch.cuda.device(log_probs.device):
         library = kernels_or_none("viterbi", "alignments are found on the CPU")
         if library is not None and len(log_probs):
@@ -35,7 +35,7 @@ def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tupl
 def run_kernels(
     library: ctypes.CDLL, log_probs: Tensor, labels: np.ndarray, blank: int, stream: int = 0, block: int = BLOCK
 ) -> tuple[np.ndarray, float]:
-    """As `viterbi.best_path`, of at least one frame, by a library of the kernels that works in the scores' memory.
+    """As `viterbi_cpu.best_path`, of at least one frame, by a library of the kernels that works in the scores' memory.
 
     Args:
         block: frames between kept columns, 1 to 1024.
