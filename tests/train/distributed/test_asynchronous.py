@@ -2,7 +2,6 @@
 
 import copy
 import threading
-import time
 from pathlib import Path
 
 import torch
@@ -35,8 +34,8 @@ def test_a_rank_that_is_too_far_ahead_waits_for_the_slowest() -> None:
         server.answer(0, message)
     ahead = threading.Thread(target=server.answer, args=(0, message))
     ahead.start()
-    while server.clocks[0] < 3:
-        time.sleep(0.001)
+    with server.changed:
+        assert server.changed.wait_for(lambda: server.clocks[0] == 3, timeout=60)
     assert ahead.is_alive()
     server.answer(1, message)
     ahead.join(timeout=60)
