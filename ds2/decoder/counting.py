@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ds2.decoder.columns import Column, Columns, SortedRuns, pieces
+from ds2.decoder.external_sort import Column, Columns, SortedRuns, pieces
 from ds2.decoder.ngram import BEGIN, END, UNKNOWN, WORD_BITS
 from ds2.errors import InputError
 

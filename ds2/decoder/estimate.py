@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.columns import Column, Columns, pieces
 from ds2.decoder.counting import Grams, count_ngrams, number_words
+from ds2.decoder.external_sort import Column, Columns, pieces
 from ds2.decoder.ngram import BEGIN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # of <s>, which is never predicted

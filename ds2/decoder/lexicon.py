@@ -5,10 +5,20 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 NO_WORD = -1
+
+
+class Trie(NamedTuple):
+    """N nodes, of which the root is the first; children come after their parents."""
+
+    first: np.ndarray  # (N + 1,) where the arcs of each node begin
+    tokens: np.ndarray  # (N - 1,) of each arc
+    children: np.ndarray  # (N - 1,) node of each arc
+    words: np.ndarray  # (N,) the word that ends at each node; NO_WORD if none does
 
 
 class Lexicon:
@@ -25,7 +35,7 @@ class Lexicon:
         self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
         if len(self.boosts) != len(spellings):
             raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
-        self.arrays = _trie(spellings)
+        self.trie = Trie(*_trie(spellings))
 
 
 def _trie(spellings: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

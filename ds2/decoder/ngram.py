@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -54,6 +54,18 @@ class Level:
     word: np.ndarray
     log_prob: np.ndarray
     backoff: np.ndarray
+
+
+class Automaton(NamedTuple):
+    """What the kernel `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
+
+    first: np.ndarray  # (S + 1,) where the arcs of each state begin
+    words: np.ndarray  # (A,)
+    log_probs: np.ndarray  # (A,)
+    next: np.ndarray  # (A,) states
+    backoffs: np.ndarray  # (S,)
+    shorter: np.ndarray  # (S,) states
+    unit: float  # of log_probs and backoffs, in nats
 
 
 class NGram:
@@ -115,9 +127,9 @@ class NGram:
         return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
 
     @property
-    def automaton(self) -> tuple[Any, ...]:
-        """What the kernel `advance` walks: the arrays, and their unit."""
-        return (*self.arrays, self.unit)
+    def automaton(self) -> Automaton:
+        first, words, log_probs, following, backoffs, shorter = self.arrays
+        return Automaton(first, words, log_probs, following, backoffs, shorter, self.unit)
 
     def quantized(self) -> "NGram":
         """The same model in two thirds of the room: log-probabilities rounded to `STEP`, none below -32 nats."""
@@ -242,12 +254,11 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 @without_references
 def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    first, words, log_probs, follow, backoffs, shorter, unit = automaton
     weight = 0.0
     while state != ROOT:
-        arc = find_arc(words, first[state], first[state + 1], word)
+        arc = find_arc(automaton.words, automaton.first[state], automaton.first[state + 1], word)
         if arc >= 0:
-            return unit * (weight + log_probs[arc]), follow[arc]
-        weight += backoffs[state]
-        state = shorter[state]
-    return unit * (weight + log_probs[word]), follow[word]
+            return automaton.unit * (weight + automaton.log_probs[arc]), automaton.next[arc]
+        weight += automaton.backoffs[state]
+        state = automaton.shorter[state]
+    return automaton.unit * (weight + automaton.log_probs[word]), automaton.next[word]

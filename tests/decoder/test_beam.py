@@ -335,14 +335,14 @@ def test_partial_results_and_what_of_them_is_certain() -> None:
 def test_an_hour_of_babble_stays_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tidied again and again, and the same as never tidied; nodes are bounded by what is alive."""
     log_probs = random_log_probs(3, 20_000, 8)[0].float()
-    decoder = BeamDecoder(BeamConfig(8), Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
 
     def run(tidy: int) -> tuple[list[Hypothesis], int]:
         monkeypatch.setattr(beam, "TIDY", tidy)
+        decoder = BeamDecoder(BeamConfig(8), Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
         stream, largest = decoder.begin(), 0
         for rows in log_probs.split(500):
             decoder.step([stream], [rows])
-            largest = max(largest, int(stream.state[5][1]), int(stream.state[5][2]))
+            largest = max(largest, len(stream.beam.nodes), len(stream.beam.runs))
         return decoder.finish(stream), largest
 
     whole, unbounded = run(10**9)
