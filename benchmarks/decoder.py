@@ -40,7 +40,7 @@ FRAMES = 425  # 8.5 s at 20 ms
 ALPHABET = ["", *" 'abcdefghijklmnopqrstuvwxyz"]  # the blank first
 # Chosen so that greedy decoding has some 38 % WER and pyctcdecode takes 17 ms, as in the measurements of its peers
 NOISE, BLANK_SCORE, LETTER_SCORE = 1.7, 9.0, 14.0
-RIVALRY = 0.11  # share of letters with a rival
+RIVALRY = 0.11  # share of letters with a competitor
 LM_WEIGHT, WORD_BONUS = 0.7, 1.5
 BEAMS = (50, 100, 500)
 SYMBOLS, SYMBOL_FRAMES = 6000, 385
@@ -89,7 +89,7 @@ def fits(sentence: str, known: set[str]) -> bool:
 
 
 def speak(sentence: str, seed: int) -> Tensor:
-    """(T, V) log-probabilities: blank but for a frame or two of each letter, which another letter often rivals."""
+    """(T, V) log-probabilities: blank but for a frame or two of each letter, which another letter often competitors."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(0.0, NOISE, (FRAMES, len(ALPHABET)))
     scores[:, 0] += BLANK_SCORE

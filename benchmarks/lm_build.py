@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.lm import read_sentences
+from ds2.decoder.language_model import read_sentences
 
 VOCABULARY = 100_000
 SENTENCE = 16  # words

@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def compare(name: str, repeats: int, length: float) -> None:
-    config, size = PRESETS[name], UTTERANCES[name]
+    config, size = ModelConfig.preset(name), UTTERANCES[name]
     frames = round(length / config.frontend.hop)
     features, lengths = torch.randn(size, config.frontend.bins, frames), torch.full((size,), frames)
     ours, bare = AcousticModel(config, OUTPUTS), Bare(config)
@@ -129,7 +129,7 @@ def in_turn(passes: dict[str, Callable[[], None]], repeats: int) -> dict[str, fl
 
 def stream(name: str) -> None:
     """Forward-only form of the model; steps of 40 ms after the first second."""
-    config = PRESETS[name]
+    config = ModelConfig.preset(name)
     if config.bidirectional:
         return
     streaming = StreamingModel(AcousticModel(config, OUTPUTS))

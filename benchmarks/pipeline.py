@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.corpus.filter import FilterConfig, word_counts
-from ds2.corpus.make import Corpus, CorpusConfig, make_corpus
+from ds2.curation.filter import FilterConfig, word_counts
+from ds2.curation.make import Corpus, CorpusConfig, make_corpus
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 

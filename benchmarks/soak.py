@@ -26,8 +26,8 @@ import numpy as np
 import websockets
 
 from ds2.bundle import locate
-from ds2.recognizer import Recognizer
-from ds2.serve.load import Recording, read_recordings
+from ds2.recognition.recognizer import Recognizer
+from ds2.serve.load_test import Recording, read_recordings
 
 RECORDINGS = 60  # of the manifest
 PATIENCE = 40.0  # seconds until a client says that it waits for ever
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=40)
     arguments = parser.parse_args()
     recordings = read_recordings(arguments.manifest)[:RECORDINGS]
-    command = [sys.executable, "-m", "ds2.cli", "serve", "--port", "0", "--workers", "2", "--set", "limits.idle=10"]
+    command = [sys.executable, "-m", "ds2", "serve", "--port", "0", "--workers", "2", "--set", "limits.idle=10"]
     with subprocess.Popen([*command, "--set", "limits.rate=100000"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         url = json.loads(server.stderr.readline())["url"].replace("http", "ws")

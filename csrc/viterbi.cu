@@ -9,7 +9,7 @@
 //                                                     column kept before it the scores are computed again, with
 //                                                     pointers, for the few states that the path can come from.
 //
-// Scores are float64, as on the CPU (ds2/ctc/viterbi.py): only maxima and sums, so both find the same path, bit by bit.
+// Scores are float64, as on the CPU (ds2/ctc/viterbi_cpu.py): only maxima and sums, so both find the same path, bit by bit.
 #include <math.h>
 #include <stdint.h>
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class Bundle:
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata}, ensure_ascii=False)}
         tensors = self.weights | {LM_PREFIX + name: tensor for name, tensor in self.language_model.items()}
         data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(data)
 
     @classmethod

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 Units = Literal["characters", "bigrams"]
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ds2.bundle import Bundle, read_metadata
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 METADATA = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
 

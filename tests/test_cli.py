@@ -17,9 +17,9 @@ import soundfile
 import ds2
 from ds2.bundle import MODELS
 from ds2.cli import COMMANDS, GROUPS, main
-from ds2.extras import EXTRAS
-from ds2.info import PACKAGED
+from ds2.cli.describe import PACKAGED
 from ds2.train.checkpoint import load_checkpoint
+from ds2.utils.extras import EXTRAS
 
 Outcome = tuple[int, str, str]
 
@@ -389,7 +389,7 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
 ) -> None:
     manifest, toml = spoken_digits(8), tmp_path / "train.toml"
     toml.write_text(
-        f'epochs = 9\nbatch_size = 4\ncheckpoint_every = 1\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
+        f'epochs = 9\nbatch_size = 4\ncheckpoint_minutes = 1e-6\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
         "workers = 0\n[model]\nhidden = 8\nrecurrent_layers = 1\n"
         "convolutions = [{channels = 2, kernel = [11, 5], stride = [4, 2]}]\n[model.frontend]\nsample_rate = 8000\n"
     )
@@ -398,7 +398,7 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
     (small_disk / "large.bin").write_bytes(bytes(256 * 1024 - 3 * size // 2))  # room for one checkpoint, not for two
     assert_refused(run("train", toml, "--output", small_disk), "No space left", "previous file, if any, is intact")
     assert load_checkpoint(small_disk / "checkpoint.pt")["state"]["step"] == 1
-    assert sorted(path.name for path in small_disk.iterdir()) == ["checkpoint.pt", "large.bin"]
+    assert sorted(path.name for path in small_disk.iterdir()) == [".lock", "checkpoint.pt", "large.bin"]
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_options_out_of_range_are_refused_by_name(run: Callable[..., Outcome], c
 
 def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: Path) -> None:
     paths = [str(write_noise(tmp_path / f"{number}.wav", seed=number)) for number in range(3)]
-    command = [sys.executable, "-m", "ds2.cli", "transcribe", *paths, "--model", str(tiny_bundle)]
+    command = [sys.executable, "-m", "ds2", "transcribe", *paths, "--model", str(tiny_bundle)]
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
@@ -432,7 +432,7 @@ def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: 
 def test_full_disk_under_standard_output_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "ds2.cli", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "ds2", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert_refused((result.returncode, "", result.stderr), "No space left on device")
 
@@ -440,7 +440,7 @@ def test_full_disk_under_standard_output_is_one_line(arguments: list[str]) -> No
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_names_of_any_bytes_are_printed(spoken_digits: Callable[[int], Path], tmp_path: Path, encoding: str) -> None:
     path = tmp_path / os.fsdecode(b"\xff.jsonl")
-    command = [sys.executable, "-m", "ds2.cli", "data", "merge", spoken_digits(1), "-o", path]
+    command = [sys.executable, "-m", "ds2", "data", "merge", spoken_digits(1), "-o", path]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (result.returncode, result.stderr) == (0, "")

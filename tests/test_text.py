@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ds2.errors import InputError
 from ds2.text import BLANK, Tokenizer, normalize
+from ds2.utils.errors import InputError
 
 
 def test_alphabet_of_a_corpus_is_sorted_behind_the_blank() -> None:

@@ -11,8 +11,8 @@ import ds2
 from ds2.cli import corpus, data, language_model, recognition, serving, training
 from ds2.cli.arguments import parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
-from ds2.errors import InputError
-from ds2.extras import hint
+from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.extras import hint
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "train": training.train,
@@ -36,7 +36,10 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {  # ds2 GROUP CO
     "lm": (
         "N-gram language models.",
         {
+            "vocabulary": language_model.vocabulary,
             "build": language_model.build,
+            "mix": language_model.mix,
+            "prune": language_model.prune,
             "compile": language_model.compile,
             "score": language_model.score,
             "info": language_model.info,
@@ -68,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()  # at exit it would be too late to tell that the disk is full
         return code
+    except ParameterError as error:
+        return _refuse(f"--{error.parameter.replace('_', '-')}: {error.reason}")
     except InputError as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tyro
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 def parse(command: Callable[..., int], name: str, arguments: Sequence[str]) -> Callable[[], int]:

@@ -8,8 +8,8 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Config = TypeVar("Config")
 
@@ -40,11 +40,11 @@ def segment(
         skip: Speech that is not transcribed may stand before, after and between the lines of the text.
         device: auto, cpu or cuda.
     """
-    from ds2.corpus.segment import SegmentConfig
-    from ds2.corpus.segment import segment as segment_recording
+    from ds2.curation.segment import SegmentConfig
+    from ds2.curation.segment import segment as segment_recording
     from ds2.data.manifest import write_manifest
-    from ds2.files import check_writable, read_text
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import check_writable, read_text
 
     config = _refused(SegmentConfig, mean=mean, shortest=shortest, longest=longest)
     check_writable(output)
@@ -81,9 +81,9 @@ def filter(
         model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         device: auto, cpu or cuda.
     """
-    from ds2.corpus.filter import FilterConfig
-    from ds2.corpus.make import filter_manifest
-    from ds2.recognizer import Recognizer
+    from ds2.curation.filter import FilterConfig
+    from ds2.curation.make import filter_manifest
+    from ds2.recognition.recognizer import Recognizer
 
     need("matplotlib")
     config = _refused(FilterConfig, wer=wer, keep=keep)
@@ -130,10 +130,10 @@ def make_corpus(
     """
     import os
 
-    from ds2.corpus.filter import FilterConfig
-    from ds2.corpus.make import CorpusConfig
-    from ds2.corpus.make import make_corpus as make
-    from ds2.corpus.segment import SegmentConfig
+    from ds2.curation.filter import FilterConfig
+    from ds2.curation.make import CorpusConfig
+    from ds2.curation.make import make_corpus as make
+    from ds2.curation.segment import SegmentConfig
 
     need("jinja2", "matplotlib")
     segments = _refused(SegmentConfig, mean=mean, shortest=shortest, longest=longest)

@@ -11,8 +11,8 @@ from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.training import Settings
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 SHOWN = 20  # findings on the terminal; all are in the report
 
@@ -37,8 +37,8 @@ def validate(
 
     from ds2.data.manifest import read_manifest, write_manifest
     from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
-    from ds2.files import make_folder
-    from ds2.progress import Progress
+    from ds2.utils.files import make_folder
+    from ds2.utils.progress import Progress
 
     if not manifests:
         raise InputError("data validate: name at least one manifest")
@@ -78,10 +78,10 @@ def stats(manifest: Positional[Path], picture: Path | None = None) -> int:
         manifest: JSON Lines with audio_filepath, duration, text.
         picture: PNG for durations, speaking rates, speakers and characters.
     """
+    from ds2.cli.describe import describe
     from ds2.data.manifest import read_manifest
     from ds2.data.statistics import draw_statistics
-    from ds2.formats import printable
-    from ds2.info import describe
+    from ds2.recognition.formats import printable
 
     if picture is not None:
         need("matplotlib")
@@ -112,8 +112,8 @@ def split(
         by: What must not be in two parts: speaker, text, or utterance.
         seed: Another seed makes other parts.
     """
-    from ds2.data.corpus import write_splits
     from ds2.data.manifest import read_manifest
+    from ds2.data.prepare import write_splits
     from ds2.data.split import split as cut
 
     refuse_overwriting([manifest], [output / f"{part}.jsonl" for part in ("train", "dev", "test")])
@@ -223,12 +223,12 @@ def mix(
         seed: Another seed makes another copy; the number of jobs does not.
         jobs: Processes.
     """
-    from ds2.config import from_dict, override, to_dict
     from ds2.data.augment import AugmentConfig
     from ds2.data.manifest import read_manifest
     from ds2.data.mix import MIX
     from ds2.data.mix import mix as write_mixture
-    from ds2.progress import Progress
+    from ds2.utils.config import from_dict, override, to_dict
+    from ds2.utils.progress import Progress
 
     refuse_overwriting([manifest], [output / "manifest.jsonl"])
     utterances = read_manifest(manifest)
@@ -301,7 +301,7 @@ def shard(
     """
     from ds2.data.manifest import read_manifest
     from ds2.data.shards import MANIFEST, ShardConfig, write_shards
-    from ds2.progress import Progress
+    from ds2.utils.progress import Progress
 
     refuse_overwriting([manifest], [output / MANIFEST])
     utterances = read_manifest(manifest)
@@ -314,7 +314,7 @@ def shard(
 
 def recordings(names: tuple[str, ...]) -> list[str]:
     """Audio files, and those in folders."""
-    from ds2.transcription import find_audio
+    from ds2.recognition.batch import find_audio
 
     return [str(path.absolute()) for path in find_audio(names)] if names else []
 

@@ -9,9 +9,9 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Decoder = Annotated[DecoderOptions, tyro.conf.arg(name="")]
 
@@ -22,7 +22,7 @@ def transcribe(
     format: str = "txt",
     output: Path | None = None,
     device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input (-).
 
@@ -36,10 +36,10 @@ def transcribe(
         device: auto, cpu or cuda.
         decoder: How to search.
     """
-    from ds2.formats import FORMATS, ONE_A_FILE
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
-    from ds2.transcription import count_unread, find_audio, transcribe_to
+    from ds2.recognition.batch import count_unread, find_audio, transcribe_to
+    from ds2.recognition.formats import FORMATS, ONE_A_FILE
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.progress import Progress
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in FORMATS]:
@@ -86,11 +86,11 @@ def align(
         skip: Speech that is not transcribed may stand before, after and between the lines of the text.
         device: auto, cpu or cuda.
     """
-    from ds2.align import align as align_recording
-    from ds2.files import make_folder, read_text, whole_file
-    from ds2.formats import FORMATS
-    from ds2.pictures import draw_alignment
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.align import align as align_recording
+    from ds2.recognition.formats import FORMATS
+    from ds2.recognition.plots import draw_alignment
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import atomic_write, make_folder, read_text
 
     formats = format.split(",")
     if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
@@ -107,7 +107,7 @@ def align(
             frame_seconds = recognizer.model.config.frame_seconds
             draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds)
         else:
-            with whole_file(path) as partial:
+            with atomic_write(path) as partial:
                 partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
         print(path)
     for word in aligned.doubtful:
@@ -123,7 +123,7 @@ def evaluate(
     model: str = DEFAULT_MODEL,
     listing: Path | None = None,
     device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Measure word and character error rate on a manifest.
 
@@ -137,11 +137,11 @@ def evaluate(
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.evaluate import beyond_alphabet
-    from ds2.evaluate import evaluate as measure
-    from ds2.files import check_writable, whole_file
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.evaluate import beyond_alphabet
+    from ds2.recognition.evaluate import evaluate as measure
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import atomic_write, check_writable
+    from ds2.utils.progress import Progress
 
     check_writable(listing)
     utterances = read_manifest(manifest)
@@ -156,7 +156,7 @@ def evaluate(
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
     if listing is not None:
-        with whole_file(listing) as partial:
+        with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
@@ -172,7 +172,7 @@ def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
         path: A trained model's bundle, the name of one in the package (digits, english), or a manifest.
         model: Instead, an architecture to be trained, [model] preset: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
-    from ds2.info import describe, describe_model
+    from ds2.cli.describe import describe, describe_model
 
     if (path is None) == (model is None):
         raise InputError("info: name a bundle or a manifest, or an architecture with --model")

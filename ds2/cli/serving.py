@@ -9,8 +9,8 @@ from tyro.conf import Positional
 
 from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
@@ -42,8 +42,8 @@ def serve(
     named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}
     pairs = (setting.partition("=") for setting in set_)
-    settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     log_to_stderr()
+    settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     return run(settings)
 
 
@@ -71,8 +71,8 @@ def bench_serve(
     from websockets.exceptions import InvalidURI
     from websockets.uri import parse_uri
 
-    from ds2.files import make_folder, whole_file
-    from ds2.serve.load import apply_load, read_recordings, table
+    from ds2.serve.load_test import apply_load, read_recordings, table
+    from ds2.utils.files import atomic_write, make_folder
 
     try:
         parse_uri(url)
@@ -89,10 +89,10 @@ def bench_serve(
         outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
         print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
     if output is not None:
-        from ds2.serve.figures import draw_batches, draw_latencies
+        from ds2.serve.plots import draw_batches, draw_latencies
 
         draw_batches(output / "batches.png", outcomes)
         draw_latencies(output / "latency.png", {"": outcomes})
-        with whole_file(output / "load.json") as partial:
+        with atomic_write(output / "load.json") as partial:
             partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
     return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED

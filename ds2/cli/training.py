@@ -1,13 +1,14 @@
 """ds2 train, average, bench-train: how one gets a model."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
 
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
 
 Settings = Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="SECTION.KEY=VALUE")]
 
@@ -28,16 +29,23 @@ def train(
         fraction: Of the training set's hours to train on, for a study of how much more data would help.
         device: auto, cpu or cuda.
     """
-    from ds2.config import load_config
-    from ds2.recognizer import choose_device
+    from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
-    from ds2.train.ranks import join_ranks
+    from ds2.train.distributed.ranks import join_ranks
+    from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
+    from ds2.utils.config import load_config
+    from ds2.utils.logs import shown_log
 
     if fraction is not None:
         set_ = (*set_, f"data.fraction={fraction}")
-    with join_ranks(choose_device(device)) as (ranks, own_device):
-        best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+    with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
+        try:
+            best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+        except TrainingStopped as stopped:
+            if ranks.first:
+                print(f"ds2: {stopped}", file=sys.stderr)
+            return 128 + stopped.number  # as shells count it
         if ranks.first:
             print(best)
     return 0
@@ -65,13 +73,15 @@ def bench_train(
         set_: Overrides a key of the configuration; may be repeated.
         device: auto, cpu or cuda.
     """
-    from ds2.recognizer import choose_device
-    from ds2.train.scaling import bench, write_results
+    from ds2.recognition.recognizer import choose_device
+    from ds2.train.distributed.bench import bench, write_results
+    from ds2.utils.logs import shown_log
 
     need("matplotlib")
     if min(ranks, default=1) < 1:
         raise InputError(f"--ranks {min(ranks)}: must be at least 1")
-    runs = bench(config, output, strategies, ranks, set_, choose_device(device))
+    with shown_log():
+        runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_results(output, runs, target_loss))
     return 0
 
@@ -92,13 +102,14 @@ def find_rate(
     """
     import tempfile
 
-    from ds2.config import load_config
-    from ds2.files import make_folder
-    from ds2.recognizer import choose_device
+    from ds2.recognition.recognizer import choose_device
     from ds2.train.config import TrainConfig
-    from ds2.train.rate_finder import FEWEST, draw_rates
+    from ds2.train.plots import draw_rates
+    from ds2.train.rate_finder import FEWEST
     from ds2.train.rate_finder import find_rate as find
     from ds2.train.trainer import Trainer
+    from ds2.utils.config import load_config
+    from ds2.utils.files import make_folder
 
     need("matplotlib")
     if batches < FEWEST:
@@ -107,7 +118,7 @@ def find_rate(
     with tempfile.TemporaryDirectory() as folder:
         test = find(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
     print(f"optimizer.learning_rate = {test.suggestion:.1e}")
-    draw_rates(output / "rates.png", test)
+    draw_rates(output / "rates.png", test.rates, test.losses, test.suggestion)
     return 0
 
 
@@ -142,8 +153,8 @@ def report(run: Positional[Path], output: Path | None = None) -> int:
         run: The --output folder of ds2 train, finished or not.
         output: The file to write; by default report.html in that folder.
     """
-    from ds2.files import check_writable
     from ds2.train.report import write_report
+    from ds2.utils.files import check_writable
 
     check_writable(output)
     target = output or run / "report.html"
@@ -161,7 +172,7 @@ def average(bundles: Positional[tuple[Path, ...]], output: Path) -> int:
         bundles: Two or more bundles of one configuration.
         output: The bundle to write.
     """
-    from ds2.average import average as mean
+    from ds2.train.average import average as mean
 
     mean(bundles).save(output)
     print(output)

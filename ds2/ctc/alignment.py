@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 STAR = -1  # a target that stands for speech of any content and length
 STAR_COST = 0.5  # nats a frame below the most probable output: dear enough that the star leaves known words alone
@@ -43,9 +43,9 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
         InputError: the targets need more frames than there are, or one of them has probability 0 wherever it could be.
         ValueError: shapes or tokens that do not fit; NaN.
     """
-    from ds2.ctc.cuda_viterbi import best_path_on_cuda
-    from ds2.ctc.numba_kernels import required
-    from ds2.ctc.viterbi import best_path
+    from ds2.ctc.band import required
+    from ds2.ctc.viterbi_cpu import best_path
+    from ds2.ctc.viterbi_cuda import best_path_on_cuda
 
     scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu()
     _check(scores, tokens, blank)

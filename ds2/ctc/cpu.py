@@ -1,7 +1,6 @@
 """CTC on the CPU: hands utterances to the numba kernels, as many threads as torch uses."""
 
 import ctypes
-import functools
 import heapq
 import mmap
 
@@ -9,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.ctc.numba_kernels import ctc_utterances
+from ds2.ctc.kernel_types import Batch
 from ds2.ctc.threads import run_in_threads
+from ds2.ctc.utterances import ctc_utterances
 
 ROOM_SHARE = 0.13  # of the gradient's size: what all threads together take for columns of alpha
 LEAST_ROOM = 160 << 10  # bytes a thread
@@ -44,21 +44,16 @@ def ctc_on_cpu(
         threads = torch.get_num_threads()
         room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / min(threads, batch))) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
-        run = functools.partial(
-            _run,
-            _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
-            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses,
-            _flat(result), room,
+        arrays = Batch(
+            _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), frames, outputs, lengths,
+            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses, _flat(result),
         )  # fmt: skip
-        run_in_threads(run, _share(lengths * (outputs + 8 * sizes), threads))
+        run_in_threads(
+            lambda order: ctc_utterances(order, arrays, room), _share(lengths * (outputs + 8 * sizes), threads)
+        )
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
-
-
-def _run(*arguments) -> None:  # type: ignore[no-untyped-def]
-    *kernel_arguments, order = arguments
-    ctc_utterances(order, *kernel_arguments)
 
 
 def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
@@ -69,7 +64,7 @@ def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
         load, number = heapq.heappop(loads)
         groups[number].append(int(index))
         heapq.heappush(loads, (load + int(work[index]), number))
-    return [np.array(group) for group in groups]
+    return [np.array(group) for group in groups if group]
 
 
 def _use_huge_pages(tensor: Tensor) -> None:

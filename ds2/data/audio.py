@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ds2.data.tar import archive_of, read_member
 from ds2.data.torchaudio_loader import transforms
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 RATE_STEP = 25  # Hz: divides 8000, 11025, 16000, 22050, 44100, 48000; other rates are rounded to it
 # A Kaiser window of 32 zero crossings: what lies above the new band is 50 dB down, against 10 dB by default.

@@ -15,11 +15,11 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from ds2.config import require
 from ds2.data.audio import read_audio, resample
-from ds2.data.line import LineName, transmit
+from ds2.data.channel import LineName, transmit
 from ds2.data.tempo import change_tempo
-from ds2.errors import InputError
+from ds2.utils.config import require
+from ds2.utils.errors import InputError
 
 Range = tuple[float, float]
 Item = TypeVar("Item")

@@ -10,8 +10,8 @@ import numpy as np
 import soundfile
 
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.errors import InputError
-from ds2.files import make_folder
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
 
 Range = tuple[float, float]
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from ds2.data.corpus import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
-from ds2.errors import InputError
-from ds2.files import in_utf8
+from ds2.data.prepare import measured
+from ds2.utils.errors import InputError
+from ds2.utils.files import in_utf8
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
 

@@ -11,8 +11,8 @@ from ds2.data.audio import read_audio
 from ds2.data.augment import Augmenter
 from ds2.data.manifest import Utterance
 from ds2.data.sampler import Key
-from ds2.errors import InputError
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
 
 
 @dataclass(frozen=True)

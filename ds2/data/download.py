@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 BLOCK = 1 << 20  # bytes read at a time
 TIMEOUT = 60  # seconds without a byte

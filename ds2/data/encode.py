@@ -8,7 +8,7 @@ import soundfile
 from ds2.data.audio import read_audio, resample
 from ds2.data.manifest import Utterance
 from ds2.data.tar import archive_of, read_member
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 Coding = Literal["keep", "flac", "opus"]
 FORMATS = {"flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS")}

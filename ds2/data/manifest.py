@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 KINDS = {  # key: (type in JSON, whether every line must have it)
     "audio_filepath": (str, True),
@@ -88,7 +88,7 @@ def write_manifest(path: str | Path, utterances: Sequence[Utterance]) -> None:
     """Writes a manifest, whole or not at all; audio below its folder is named relative to it."""
     path = Path(path)
     # backslashreplace writes what UTF-8 cannot hold (bytes of odd file names) as \udcff, which JSON reads back
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for utterance in utterances:
             file.write(json.dumps(_line(utterance, path.absolute().parent), ensure_ascii=False) + "\n")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.data.epoch_plan import SamplingConfig, cut, draw, windows
 from ds2.data.manifest import Utterance
-from ds2.data.sampling import SamplingConfig, cut, draw, windows
 
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
 FIRST_SHARE = 0.25  # of the utterances, the shortest, that a growing curriculum begins with

@@ -17,12 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ds2.data.audio import SUFFIXES
-from ds2.data.corpus import Row
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import KINDS, Utterance, write_manifest
+from ds2.data.prepare import Row
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
 THREADS = 2  # encoding leaves Python's lock alone
 MANIFEST = "manifest.jsonl"
@@ -136,7 +136,7 @@ def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> 
     plan = hashlib.sha256((repr(made_of) + repr(config)).encode(errors="surrogateescape")).hexdigest()
     if any(path.parent.glob("shard-*.tar")) and not (path.exists() and path.read_text() == plan):
         raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(plan)
 
 
@@ -168,7 +168,7 @@ def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: Sh
     index_path(shard).unlink(missing_ok=True)
     failed = []
     with (
-        whole_file(shard) as partial,
+        atomic_write(shard) as partial,
         tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
         ThreadPoolExecutor(THREADS) as threads,
     ):

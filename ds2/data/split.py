@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 By = Literal["speaker", "text", "utterance"]
 KEYS: dict[str, Callable[[Utterance], str]] = {

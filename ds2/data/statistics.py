@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.manifest import Utterance
-from ds2.files import whole_file
+from ds2.utils.files import atomic_write
 
 MOST = 40  # characters and speakers shown
 
@@ -33,7 +33,7 @@ def draw_statistics(path: Path, utterances: Sequence[Utterance], title: str) -> 
     counts = Counter(character for utterance in utterances for character in utterance.text)
     _bars(characters, counts, "times", f"characters: {len(counts)}")
     characters.set(yscale="log")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=100)
     pyplot.close(figure)
 

@@ -9,8 +9,8 @@ import os
 import tarfile
 from pathlib import Path
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 OPEN = 64  # archives at a time, in each process
 
@@ -50,7 +50,7 @@ def index_path(archive: Path) -> Path:
 def write_index(archive: Path) -> Places:
     """Reads the headers of an archive and writes its index."""
     places = scan(archive)
-    with whole_file(index_path(archive)) as partial:
+    with atomic_write(index_path(archive)) as partial:
         partial.write_text(json.dumps({"bytes": archive.stat().st_size, "members": places}), encoding="utf-8")
     return places
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 THREADS = 2  # decoding leaves Python's lock alone
 OUTLINE_POINTS = 100  # of the loudness of an utterance, by which copies are known after another coding
@@ -131,7 +131,7 @@ def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """JSON Lines with kind, place and message."""
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for finding in findings:  # which may name files whose names are not UTF-8; JSON reads \\udcff back
             file.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
 

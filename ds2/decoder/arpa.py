@@ -8,8 +8,8 @@ from typing import IO
 import numpy as np
 
 from ds2.decoder.ngram import UNKNOWN, WORD_BITS, Level
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
@@ -67,7 +67,7 @@ def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
     """Writes a model whole or not at all; gzipped where the name ends in .gz."""
     texts = [""]  # of each n-gram of the order below
     with (
-        whole_file(path) as partial,
+        atomic_write(path) as partial,
         (gzip.open if path.suffix == ".gz" else open)(partial, "wt", encoding="utf-8") as to,
     ):
         to.write("\\data\\\n" + "".join(f"ngram {k}={len(level.word)}\n" for k, level in enumerate(levels, 1)))

@@ -25,7 +25,7 @@ from ds2.decoder.greedy import BLANK, collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 MULTIPLIER = 6364136223846793005  # of the hash of prefixes (Knuth's, modulo 2 ** 64)
 BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.config import require
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon, Trie
@@ -23,12 +22,11 @@ from ds2.decoder.ngram import END, UNKNOWN, Automaton, NGram
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
-from ds2.errors import InputError
+from ds2.utils.config import require
+from ds2.utils.errors import InputError
 
 PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
 TIDY = 50_000  # nodes or runs of a stream from which on those that are out of reach are dropped
-
-
 FLOATS = (torch.float32, torch.float64)  # that the kernels take
 
 

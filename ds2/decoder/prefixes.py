@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.ngram import compiled, inlined
+from ds2.decoder.jit import compiled, inlined
 
 ROOT = -1  # symbol of the empty prefix
 NONE = -1

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.jit import compiled, inlined
 from ds2.decoder.lexicon import Trie
-from ds2.decoder.ngram import Automaton, advance, compiled, find_arc, inlined
+from ds2.decoder.ngram import Automaton, advance, find_arc
 from ds2.decoder.prefixes import NONE
 
 UNKNOWN = 0  # <unk>'s number in every language model

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder import prefixes, scoring
-from ds2.decoder.ngram import compiled, inlined, without_references
+from ds2.decoder.jit import compiled, inlined, without_references
 from ds2.decoder.prefixes import BLANK, NONE, ROOT, STAY, Beam
 
 CANDIDATE = np.dtype([  # an entry with one more label

@@ -1,4 +1,4 @@
-"""Who may come in, and how many: keys, origins, rates, places. What is refused is refused at once, with the reason."""
+"""Admission: keys, origins, rates and places. A client that is refused learns the reason at once."""
 
 import contextlib
 import hmac
@@ -12,14 +12,14 @@ from starlette.requests import HTTPConnection
 from ds2.serve.config import ServeConfig
 from ds2.serve.metrics import Metrics
 
-CLIENTS = 10_000  # whose rates are remembered
-# A browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded.
+CLIENTS = 10_000  # whose rates are kept
+# A browser cannot set a header on a WebSocket: it sends the key as a subprotocol, percent-encoded.
 KEY_PROTOCOL = "ds2.key."
 
 
 class Refused(Exception):
-    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait, the field of the
-    request that is wrong."""
+    """A refused request: HTTP status, one word for the metrics, the reason, seconds until a retry makes sense, and the
+    field of the request that is wrong."""
 
     def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None, field: str | None = None):
         super().__init__(message)
@@ -28,17 +28,21 @@ class Refused(Exception):
 
 
 class Gate:
-    """Counts who is in; `with gate.enter(connection, kind)` is one stream or upload."""
+    """Counts the clients; `with gate.enter(kind)` holds the place of one stream or upload."""
 
     def __init__(self, config: ServeConfig, metrics: Metrics):
         self.config, self.metrics = config, metrics
         self.inside = 0
         self.draining = False
-        self.tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client: how many it may open, as of when
+        self.tokens: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # client: streams it may open, and when that was counted
 
     def check(self, connection: HTTPConnection) -> None:
-        """Raises:
-        Refused: no key, a page of another host, too many in a minute, no place, or the server is going down.
+        """Checks whether the client may open a stream or send an upload.
+
+        Raises:
+            Refused: no valid key, a page of another host, too many streams, or the server is shutting down.
         """
         self.check_key(connection)
         self._check_origin(connection)
@@ -61,24 +65,25 @@ class Gate:
         self.metrics.streams.set(self.inside)
 
     def check_key(self, connection: HTTPConnection) -> None:
-        if self.config.keys and not any(_same(_key(connection), key) for key in self.config.keys):
-            raise Refused(401, "key", "a valid API key is needed: Authorization: Bearer KEY")
+        if self.config.api_keys and not any(_same(_key(connection), key) for key in self.config.api_keys):
+            raise Refused(401, "key", "a valid API key is required: Authorization: Bearer KEY")
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        """A page on another host must not use the visitor's browser to come in; clients that are no browsers send no
-        Origin."""
+        """A page on another host must not use its visitor's browser to connect. Only browsers send an Origin."""
         origin = connection.headers.get("origin")
         if origin is None or origin in self.config.origins:
             return
-        with contextlib.suppress(ValueError):  # "http://[", which is no address
+        with contextlib.suppress(ValueError):  # "http://[" is not an address
             if urlsplit(origin).netloc == connection.headers.get("host"):
                 return
-        raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
+        raise Refused(
+            403, "origin", "pages of this origin may not connect; the configuration key origins lists those that may"
+        )
 
     def _check_rate(self, connection: HTTPConnection) -> None:
-        most, now = self.config.limits.rate, time.monotonic()
+        most, now = self.config.limits.streams_per_minute, time.monotonic()
         host = connection.client.host if connection.client else ""
-        client = _key(connection) if self.config.keys else host  # a key that nobody checks is any name
+        client = _key(connection) if self.config.api_keys else host  # an unchecked key can be anything
         tokens, then = self.tokens.pop(client, (float(most), now))
         tokens = min(most, tokens + (now - then) * most / 60)
         allowed = tokens >= 1
@@ -98,5 +103,5 @@ def _key(connection: HTTPConnection) -> str:
 
 
 def _same(given: str, key: str) -> bool:
-    """Takes the same time wherever they differ."""
+    """Compares in constant time."""
     return hmac.compare_digest(given.encode(), key.encode())

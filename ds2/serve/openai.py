@@ -1,4 +1,4 @@
-"""OpenAI's `POST /v1/audio/transcriptions`: a file in, its transcript out, whole or as server-sent events."""
+"""OpenAI's `POST /v1/audio/transcriptions`: takes a file, returns its transcript, whole or as server-sent events."""
 
 import asyncio
 import json
@@ -14,25 +14,26 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message
 
-from ds2.errors import InputError
-from ds2.formats import to_srt, to_vtt
+from ds2.recognition.formats import to_srt, to_vtt
+from ds2.recognition.transcript import Transcript
 from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
+from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
-from ds2.serve.pool import Busy, Handle, Pool
+from ds2.serve.pool import Busy, Pool
 from ds2.serve.uploads import TooLong, decode_upload
-from ds2.transcript import Transcript
+from ds2.utils.errors import InputError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}
-PIECE = 5.0  # seconds of sound given to the model at a time, so that no upload holds back the live streams
-AHEAD = 10.0  # seconds that may wait
+PIECE_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
+AHEAD_SECONDS = 10.0  # of sound that may wait for the model
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request wants."""
+    """The fields of a request."""
 
     file: UploadFile
     format: str
@@ -42,14 +43,16 @@ class Asked:
 
 
 class Transcriptions:
-    """Answers requests for one pool."""
+    """Answers uploads with the models of a pool."""
 
     def __init__(self, pool: Pool, limits: Limits, sample_rate: int):
         self.pool, self.limits, self.sample_rate = pool, limits, sample_rate
 
     async def answer(self, request: Request) -> Response:
-        """Raises:
-        Refused: anything that is wrong with the request, or with the server.
+        """The response to an upload.
+
+        Raises:
+            Refused: the request is wrong, or the server cannot take it.
         """
         async with self._limited(request).form(max_files=1, max_fields=50) as form:
             asked = parse(form)
@@ -57,7 +60,9 @@ class Transcriptions:
             name = asked.file.filename or "upload"
         began = time.monotonic()
         try:
-            samples = await asyncio.to_thread(decode_upload, data, name, self.sample_rate, self.limits.upload_duration)
+            samples = await asyncio.to_thread(
+                decode_upload, data, name, self.sample_rate, self.limits.upload_audio_seconds
+            )
             handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
         except TooLong as error:
             raise Refused(413, "duration", str(error), field="file") from error
@@ -75,19 +80,18 @@ class Transcriptions:
             raise Refused(500, "failed", str(error)) from error
 
     async def _transcribe(self, handle: Handle, samples: np.ndarray, began: float) -> AsyncIterator[Final]:
-        """Feeds the model (N,) float32 samples as fast as it goes, and gives utterances as they end."""
-        size = round(PIECE * self.sample_rate)
+        """Feeds (N,) float32 samples to the model as fast as it takes them, and yields utterances as they end."""
+        size = round(PIECE_SECONDS * self.sample_rate)
         pieces = (samples[start : start + size].tobytes() for start in range(0, len(samples), size))
         try:
             while not handle.ends:
-                while handle.backlog < AHEAD and not handle.ending:
+                while handle.backlog < AHEAD_SECONDS and not handle.ending:
                     piece = next(pieces, None)
                     if piece is None:
                         handle.end()
                     else:
                         handle.feed(piece)
-                await handle.changed.wait()
-                handle.changed.clear()
+                await handle.change()
                 if handle.failed is not None:
                     raise InputError(handle.failed)
                 while handle.finals:
@@ -97,9 +101,9 @@ class Transcriptions:
             handle.close()
 
     def _limited(self, request: Request) -> Request:
-        """The request, cut off where it grows beyond what is allowed, or stops coming."""
-        most = self.limits.upload + 100_000  # the other fields and the multipart headers
-        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes", field="file")
+        """The request, whose body raises Refused when it is too large or stops coming."""
+        most = self.limits.upload_bytes + 100_000  # the other fields and the multipart headers
+        refusal = Refused(413, "size", f"a file may have {self.limits.upload_bytes} bytes", field="file")
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
             raise refusal
@@ -108,9 +112,9 @@ class Transcriptions:
         async def receive() -> Message:
             nonlocal seen
             try:
-                message = await asyncio.wait_for(request.receive(), self.limits.idle)
+                message = await asyncio.wait_for(request.receive(), self.limits.idle_seconds)
             except TimeoutError as error:
-                raise Refused(408, "idle", f"nothing came for {self.limits.idle:g} s") from error
+                raise Refused(408, "idle", f"nothing came for {self.limits.idle_seconds:g} s") from error
             seen += len(message.get("body", b""))
             if seen > most:
                 raise refusal
@@ -120,8 +124,10 @@ class Transcriptions:
 
 
 def parse(form: FormData) -> Asked:
-    """Raises:
-    Refused: a field is missing or wrong.
+    """Reads the fields of a request.
+
+    Raises:
+        Refused: a field is missing or wrong.
     """
     file = form.get("file")
     if not isinstance(file, UploadFile):
@@ -138,7 +144,7 @@ def parse(form: FormData) -> Asked:
 
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
-    """The transcript in the format that was asked for."""
+    """The transcript in the requested format."""
     text = " ".join(final.transcript.text for final in finals)
     words = tuple(word for final in finals for word in final.transcript.words)
     whole = Transcript(text, words, duration)
@@ -171,7 +177,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
 
 
 def _segment(number: int, final: Final) -> dict[str, Any]:
-    """`tokens`, `temperature`, `compression_ratio` and `no_speech_prob` belong to another kind of model."""
+    """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model."""
     (_, score), words = final.alternatives[0], final.transcript.words
     return {
         "id": number,
@@ -192,10 +198,10 @@ async def _all(finals: AsyncIterator[Final]) -> list[Final]:
 
 
 async def _while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """What comes of the work, which is given up where the client goes away meanwhile.
+    """The result of the work, which is cancelled if the client disconnects.
 
     Raises:
-        ClientDisconnect: it did.
+        ClientDisconnect: the client disconnected.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
     try:
@@ -229,12 +235,12 @@ def _usage(duration: float) -> dict[str, Any]:
 
 
 def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
-    """OpenAI's form of an error; `field` of the request is what is wrong."""
+    """An error in the form of OpenAI's API; `field` names the wrong field of the request."""
     kinds = {401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {"error": {"message": message, "type": kind, "param": field, "code": None}}
 
 
 def refusal_of(error: HTTPException | ClientDisconnect) -> Refused:
-    """A request that could not even be parsed."""
+    """The refusal of a request that cannot be parsed."""
     return Refused(400, "request", str(getattr(error, "detail", "the client went away")))

@@ -1,4 +1,4 @@
-"""An uploaded file -> samples; what would be too much is refused before it is decoded."""
+"""An uploaded file -> samples; a file that would be too long is refused before it is decoded."""
 
 import io
 import os
@@ -6,7 +6,7 @@ import os
 import numpy as np
 import soundfile
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 WIDEST = 2 * 48_000  # samples a second of a recording, channels together, that its length in seconds allows for
 RATES = (1_000, 768_000)  # Hz; what resampling takes grows with the rate that a header names
@@ -20,7 +20,7 @@ CONTAINERS = {  # where in the file, what stands there: FFmpeg's name. Named, fo
 
 
 class TooLong(InputError):
-    """The recording is longer than is allowed."""
+    """The recording is longer than allowed."""
 
 
 def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray:

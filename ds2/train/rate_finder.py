@@ -4,13 +4,11 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from ds2.data.dataset import Batch
-from ds2.errors import InputError
-from ds2.files import whole_file
-from ds2.train.corpus import Loader, ending_workers
+from ds2.train.data import Loader, ending_workers
 from ds2.train.trainer import Trainer, minibatches
+from ds2.utils.errors import InputError
 
 LOWEST, HIGHEST = 1e-6, 1.0
 FEWEST = 20  # minibatches: fewer rates than three in a decade tell nothing
@@ -39,7 +37,7 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
     rates: list[float] = []
     losses: list[float] = []
     mean = 0.0
-    with ending_workers(trainer.corpus.training()) as loader:
+    with ending_workers(trainer.data.train_loader()) as loader:
         for minibatch in itertools.islice(endless(trainer, loader), batches):
             if not any(batch.utterances for batch in minibatch):
                 continue  # nothing of it can be read
@@ -59,7 +57,7 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
 def endless(trainer: Trainer, loader: Loader) -> Iterator[list[Batch]]:
     """Minibatches of epoch after epoch, in random order."""
     for epoch in itertools.count(1):
-        trainer.corpus.sampler.begin(epoch)
+        trainer.data.sampler.begin(epoch)
         yield from minibatches(loader, trainer.config.accumulate)
 
 
@@ -73,19 +71,3 @@ def loss_at(trainer: Trainer, minibatch: list[Batch], rate: float) -> float:
     updater.fixed_rate = rate
     trainer.strategy.update(0)
     return total / utterances
-
-
-def draw_rates(path: Path, test: RateTest) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4), constrained_layout=True)
-    axes.plot(test.rates, test.losses)
-    axes.axvline(test.suggestion, color="C1", linestyle="--", label=f"suggestion {test.suggestion:.1e}")
-    axes.set(xscale="log", xlabel="learning rate", ylabel="loss, smoothed, nats per utterance")
-    axes.legend()
-    with whole_file(path) as partial:
-        figure.savefig(partial, format="png", dpi=110)
-    pyplot.close(figure)

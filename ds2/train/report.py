@@ -11,18 +11,18 @@ import torch
 
 import ds2
 from ds2.bundle import Bundle
-from ds2.config import from_dict
 from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.manifest import Utterance, read_manifest, summary
 from ds2.decoder import greedy
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.metrics import align, word_errors
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
-from ds2.train import charts
+from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.observe import read_metrics
+from ds2.train.metrics import read_metrics
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 WORST = 15  # utterances listed
 AT_A_TIME = 16  # utterances decoded
@@ -43,7 +43,7 @@ def write_report(run: Path, output: Path) -> None:
     bundle = Bundle.load(run / "best.safetensors")
     looks = [load_checkpoint(path) for path in sorted((run / "observed").glob("epoch_*.pt"))]
     sections = [
-        ("curves", "Curves", charts.curves(history)),
+        ("curves", "Curves", plots.curves(history)),
         ("listening", "What it hears", "".join(_listening(looks, bundle))),
         ("errors", "Worst errors", "".join(_errors(config, bundle))),
         ("inside", "Inside", "".join(_inside(looks))),
@@ -63,7 +63,7 @@ def write_report(run: Path, output: Path) -> None:
     }
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
-    with whole_file(output) as partial:
+    with atomic_write(output) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
@@ -96,7 +96,7 @@ def _listening(looks: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]
         yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
             yield f"<p class=heard>{_marked(reference, hypothesis)}</p>"
-            yield charts.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
+            yield plots.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
         yield "</div>"
     yield "</div>"
 
@@ -166,14 +166,14 @@ def _inside(looks: Sequence[dict[str, Any]]) -> Iterator[str]:
         if last[kind]:
             series = {name: [look[kind][name] for look in looks] for name in last[kind]}
             opened = " open" if kind == "activations" else ""
-            yield f"<details{opened}><summary>{title}</summary>{charts.bands(epochs, series)}</details>"
+            yield f"<details{opened}><summary>{title}</summary>{plots.bands(epochs, series)}</details>"
     yield "<details open><summary>Norm of the gradient over the frames of one utterance</summary>"
     labels = (f"epoch {first['epoch']}", f"epoch {last['epoch']}")
-    yield charts.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
+    yield plots.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
     yield "<details open><summary>Filters of the first convolution: frequency upwards, time across</summary>"
-    yield charts.tiles(last["filters"], 16, symmetric=True) + "</details>"
+    yield plots.tiles(last["filters"], 16, symmetric=True) + "</details>"
     yield "<details open><summary>What they make of an utterance</summary>"
-    yield charts.tiles(last["maps"][:32], 4, symmetric=False) + "</details>"
+    yield plots.tiles(last["maps"][:32], 4, symmetric=False) + "</details>"
 
 
 def _data(config: dict[str, Any]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
                 "characters": "".join(facts.characters).replace(" ", "␣"),
             }
         )
-        yield charts.histogram([utterance.duration for utterance in utterances], "seconds") + "</div>"
+        yield plots.histogram([utterance.duration for utterance in utterances], "seconds") + "</div>"
 
 
 def _configuration(config: dict[str, Any]) -> str:

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from ds2.config import load_config, require
 from ds2.train.config import TrainConfig
+from ds2.utils.config import load_config, require
 
 Choice = str | int | float | bool
 

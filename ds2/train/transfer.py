@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ds2.bundle import Bundle
-from ds2.config import from_dict
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
 
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
@@ -26,6 +26,8 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
+    if config.model.phones and not theirs.phones:  # the second output layer starts from nothing
+        weights |= {name: tensor for name, tensor in state.items() if name.startswith("phone_output.")}
     if config.start.new_alphabet:
         fit_outputs(weights, state, start.metadata["tokens"], tokenizer)
     try:

@@ -20,11 +20,11 @@ from typing import Any
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
-from ds2.train.observe import read_metrics
+from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
@@ -107,7 +107,7 @@ class Tuner:
         """To its end, or until it is pruned; a training that fails counts as a failed trial."""
         folder = self.folder / f"trial_{trial.number:03}"
         make_folder(folder)
-        command = [sys.executable, "-m", "ds2.cli", "train", str(self.plan.config), "--output", str(folder)]
+        command = [sys.executable, "-m", "ds2", "train", str(self.plan.config), "--output", str(folder)]
         options = [f"--set={setting}" for setting in settings(trial.params)]
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         if device.startswith("cuda:"):

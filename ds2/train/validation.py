@@ -10,7 +10,7 @@ from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
 from ds2.text import Tokenizer
-from ds2.train.ranks import Ranks
+from ds2.train.distributed.ranks import Ranks
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from prepare import AUDIO, read_rows, stranger_speakers
 
 import ds2
 from ds2.metrics import ErrorCounts, word_errors
-from ds2.recognizer import Segment
+from ds2.recognition.recognizer import Segment
 
 SHOWN = 12
 

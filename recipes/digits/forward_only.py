@@ -10,11 +10,11 @@ import argparse
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.config import load_config, to_dict
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import TrainConfig
+from ds2.utils.config import load_config, to_dict
 
 
 def mean_square(config: TrainConfig, every: int = 20) -> float:

@@ -12,13 +12,13 @@ import json
 import statistics
 from pathlib import Path
 
-from ds2.align import align
-from ds2.corpus.score import words
-from ds2.data.corpus import run
-from ds2.errors import InputError
-from ds2.files import numbered_lines, read_text
-from ds2.recognizer import Recognizer
+from ds2.curation.score import words
+from ds2.data.prepare import run
+from ds2.recognition.align import align
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import normalize
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines, read_text
 
 
 def main() -> None:

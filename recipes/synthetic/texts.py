@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from ds2.files import numbered_lines
+from ds2.utils.files import numbered_lines
 
 ENGLISH = Path(__file__).parent / "english.txt"
 DIGITS = "zero one two three four five six seven eight nine".split()

@@ -10,11 +10,11 @@ Speech 2 reports it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, run, write_splits
 from ds2.data.download import unpack_once
+from ds2.data.prepare import Row, measured, parse_arguments, run, write_splits
 from ds2.data.split import split
-from ds2.errors import InputError
-from ds2.progress import Progress
+from ds2.utils.errors import InputError
+from ds2.utils.progress import Progress
 
 SHARES = {"dev": 0.03, "test": 0.1}
 ACCENTS = {  # words of "Pronunciation dialect" in etc/README

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ds2.data.audio import probe, read_audio, read_audio_bytes, resample
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 def sine(frequency: float = 440.0, seconds: float = 0.5, rate: int = 16000) -> np.ndarray:

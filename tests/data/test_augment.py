@@ -8,7 +8,6 @@ import soundfile
 import torch
 from torch import Tensor
 
-from ds2.config import from_dict
 from ds2.data.augment import (
     AugmentConfig,
     Augmenter,
@@ -22,7 +21,8 @@ from ds2.data.augment import (
     reverberate,
     warp_frequency,
 )
-from ds2.errors import InputError
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
 
 NOTHING = AugmentConfig(speed=(1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
 EVERYTHING = AugmentConfig(reverberation_share=0.5, noise_share=0.5, equalizer_share=0.5)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ds2.data.download import Archive, fetch, fetch_all, unpack
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance, check_characters, read_manifest, summary, write_manifest
-from ds2.errors import InputError
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
 
 GOOD = {"audio_filepath": "a.wav", "duration": 1.5, "text": "hello"}
 

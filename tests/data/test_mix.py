@@ -12,7 +12,7 @@ import torch
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.mix import MIX, mix, write_noise
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture

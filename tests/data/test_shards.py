@@ -22,7 +22,7 @@ from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
 from ds2.data.tar import index_path, scan
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 SMALL = ShardConfig(hours=1 / 3600)  # a second
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance
 from ds2.data.split import KEYS, By, merge, sample, split
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 def corpus(speakers: int = 20, each: int = 10) -> list[Utterance]:

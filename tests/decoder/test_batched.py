@@ -18,7 +18,7 @@ from ds2.decoder.device_tables import ngram_table
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 TOKEN_LM = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]

@@ -15,7 +15,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 EXHAUSTIVE = BeamConfig(10**6, math.inf, cumulative_probability=1.0, max_symbols=10**6, best=10**6)
 

@@ -20,7 +20,7 @@ class RunningServer:
     """`ds2 serve` as a user starts it."""
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
-        command = [sys.executable, "-m", "ds2.cli", "serve", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "ds2", "serve", "--port", "0", *arguments]
         variables = {**os.environ, **(environment or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         assert self.process.stderr is not None

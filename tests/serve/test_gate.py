@@ -22,7 +22,7 @@ def refused(gate: Gate, connection: HTTPConnection) -> Refused:
 
 
 def test_a_rate_is_of_each_client() -> None:
-    gate = Gate(ServeConfig(limits=Limits(rate=3)), Metrics())
+    gate = Gate(ServeConfig(limits=Limits(streams_per_minute=3)), Metrics())
     for _ in range(3):
         gate.check(visitor())
     refusal = refused(gate, visitor())
@@ -31,10 +31,10 @@ def test_a_rate_is_of_each_client() -> None:
 
 
 def test_a_rate_is_of_a_key_only_where_keys_are_checked() -> None:
-    open_to_all = Gate(ServeConfig(limits=Limits(rate=1)), Metrics())
+    open_to_all = Gate(ServeConfig(limits=Limits(streams_per_minute=1)), Metrics())
     open_to_all.check(visitor(authorization="Bearer one"))
     assert refused(open_to_all, visitor(authorization="Bearer two")).status == 429
-    locked = Gate(ServeConfig(keys=("one", "two"), limits=Limits(rate=1)), Metrics())
+    locked = Gate(ServeConfig(api_keys=("one", "two"), limits=Limits(streams_per_minute=1)), Metrics())
     locked.check(visitor(authorization="Bearer one"))
     locked.check(visitor(authorization="Bearer two"))
     assert refused(locked, visitor("1.2.3.5", authorization="Bearer one")).status == 429
@@ -65,11 +65,11 @@ def test_an_allowed_origin() -> None:
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", "Basic good", "Bearer good2", "Bearer goo", "Bearer gööd"])
 def test_wrong_keys(given: str) -> None:
-    gate = Gate(ServeConfig(keys=("good",)), Metrics())
+    gate = Gate(ServeConfig(api_keys=("good",)), Metrics())
     assert refused(gate, visitor(authorization=given)).status == 401
     gate.check(visitor(authorization="bearer good"))
 
 
 def test_a_key_of_any_letters_as_a_subprotocol() -> None:
-    gate = Gate(ServeConfig(keys=("a/b==, ü",)), Metrics())
+    gate = Gate(ServeConfig(api_keys=("a/b==, ü",)), Metrics())
     gate.check(visitor(sec_websocket_protocol="ds2, ds2.key.a%2Fb%3D%3D%2C%20%C3%BC"))

@@ -24,8 +24,8 @@ from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
 
+from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
-from ds2.serve.server import Application, make_app
 
 Start = Callable[..., RunningServer]
 
@@ -103,9 +103,10 @@ def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> RunningSer
     """One with narrow limits, by a file, and keys, by the environment."""
     config = tmp_path_factory.mktemp("strict") / "serve.toml"
     config.write_text(
-        "[limits]\nstreams = 2\nidle = 0.5\nduration = 20.0\nupload = 100000\nupload_duration = 5.0\nbacklog = 8.0\n"
+        "[limits]\nstreams = 2\nidle_seconds = 0.5\nstream_seconds = 20.0\nupload_bytes = 100000\n"
+        "upload_audio_seconds = 5.0\nbacklog_seconds = 8.0\n"
     )
-    return start("--config", str(config), environment={"DS2_SERVE_KEYS": '["first", "geheim-ü"]'})
+    return start("--config", str(config), environment={"DS2_SERVE_API_KEYS": '["first", "geheim-ü"]'})
 
 
 KEY = {"Authorization": "Bearer first"}
@@ -348,7 +349,7 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
 
 def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
     """Sound too short for a step, on the other hand, is no sign of it."""
-    server = start("--set", "limits.wait=0.5")
+    server = start("--set", "limits.max_queue_seconds=0.5")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 
@@ -379,7 +380,7 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
 
 
 def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
-    server = start("--set", "limits.answer=3")
+    server = start("--set", "limits.worker_timeout_seconds=3")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 
@@ -445,7 +446,7 @@ def test_sigterm_gives_live_streams_their_final_results_over_tls(
 
 def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
     """Some 130 bytes for each refusal, and a pipe holds 64 KB."""
-    server = start("--set", 'keys=["secret"]', "--set", "limits.rate=100000")
+    server = start("--set", 'api_keys=["secret"]', "--set", "limits.streams_per_minute=100000")
     with httpx.Client() as client:
         for _ in range(800):
             assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketState
 
+from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
+from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.pool import Handle
 from ds2.serve.vosk import Over, VoskSession
-from ds2.transcript import Transcript, Word
 
 
 class Client:
@@ -90,7 +90,7 @@ def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict
     """Whether it is owed a result, a reply, or an error and the close."""
 
     async def scene() -> None:
-        stage = Stage(Limits(idle=0.05))
+        stage = Stage(Limits(idle_seconds=0.05))
         stage.client.reads.clear()
         await stage.hears(*messages)
         await stage.comes(final("one"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from train_toml import small_toml
+from helpers.train_toml import small_toml
 
 Launch = Callable[..., "subprocess.Popen[str]"]
 
@@ -20,7 +20,7 @@ def launch(tmp_path: Path) -> Launch:
         toml = tmp_path / "train.toml"
         toml.write_text(small_toml(manifest))
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-        command = [sys.executable, *torchrun, "--max-restarts", str(restarts), "-m", "ds2.cli", "train", str(toml)]
+        command = [sys.executable, *torchrun, "--max-restarts", str(restarts), "-m", "ds2", "train", str(toml)]
         options = [f"--set={setting}" for setting in settings]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(

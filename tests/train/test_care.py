@@ -13,13 +13,13 @@ from conftest import TINY
 from ds2.bundle import Bundle
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch
-from ds2.errors import InputError
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
 from ds2.train.objective import Objective, to_uniform
 from ds2.train.rate_finder import draw_rates, find_rate
 from ds2.train.trainer import Trainer
+from ds2.utils.errors import InputError
 
 Manifests = Callable[[int], Path]
 PLAIN = AugmentConfig((1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
@@ -49,8 +49,8 @@ def after(config: TrainConfig, folder: Path) -> torch.Tensor:
 
 
 def batch_of(trainer: Trainer) -> Batch:
-    trainer.corpus.sampler.begin(1)
-    return next(iter(trainer.corpus.training()))
+    trainer.data.sampler.begin(1)
+    return next(iter(trainer.data.train_loader()))
 
 
 def test_pieces_add_up_to_the_minibatch(spoken_digits: Manifests, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_new_alphabet_keeps_the_rows_that_both_have(spoken_digits: Manifests, 
     new.write_text("".join(json.dumps(line) + "\n" for line in texts))
     config = configuration(new, start_from=best, start=StartConfig(new_alphabet=True), epochs=1)
     trainer = Trainer(config, tmp_path / "new")
-    bundle, tokens = Bundle.load(best), trainer.corpus.tokenizer.tokens
+    bundle, tokens = Bundle.load(best), trainer.data.tokenizer.tokens
     assert "ž" in tokens
     for index, token in enumerate(tokens):
         if token in bundle.metadata["tokens"]:

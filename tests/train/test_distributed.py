@@ -16,18 +16,18 @@ import torch
 from conftest import TINY
 
 from ds2.bundle import Bundle
-from ds2.config import load_config
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel
-from ds2.train.asynchronous import HEAD, TICK, UPDATE, Asynchronous, ParameterServer, message_size
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
+from ds2.train.distributed.asynchronous import HEAD, TICK, UPDATE, Asynchronous, ParameterServer, message_size
+from ds2.train.distributed.ranks import Ranks
+from ds2.train.distributed.strategies import synchronize_statistics
 from ds2.train.objective import Objective
-from ds2.train.ranks import Ranks
-from ds2.train.strategies import synchronize_statistics
 from ds2.train.trainer import Trainer
 from ds2.train.transfer import freeze
 from ds2.train.update import Updater
+from ds2.utils.config import load_config
+from ds2.utils.errors import InputError
 
 UTTERANCES = 21  # in minibatches of 4: the last holds one, of which the second rank has nothing
 
@@ -86,7 +86,7 @@ def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
     script = tmp_path / "join.py"
     script.write_text(
         "import pathlib, torch\n"
-        "from ds2.train.ranks import join_ranks\n"
+        "from ds2.train.distributed.ranks import join_ranks\n"
         "with join_ranks('cpu') as (ranks, _):\n"
         "    ranks.barrier()\n"
         "    torch.optim.SGD([torch.zeros(1)])\n"

@@ -12,13 +12,13 @@ import torch
 from conftest import TINY
 
 from ds2.data.augment import AugmentConfig
-from ds2.errors import InputError
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
+from ds2.train.distributed.bench import Run, read_run, write_results
 from ds2.train.observe import FIGURES, PERCENTILES, observe, percentiles, read_metrics, write_metrics
 from ds2.train.report import write_report
-from ds2.train.scaling import Run, read_run, write_results
 from ds2.train.trainer import Trainer
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_observing_leaves_no_trace_and_sees_what_is_there(spoken_digits: Callabl
     trainer = Trainer(config, tmp_path / "run")
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     random = torch.get_rng_state()
-    batch = trainer.corpus.observed()
-    found = observe(trainer.model, trainer.corpus.tokenizer, batch, 1)
+    batch = trainer.data.observed()
+    found = observe(trainer.model, trainer.data.tokenizer, batch, 1)
     assert torch.equal(torch.get_rng_state(), random)
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.model.state_dict().items())
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
@@ -58,8 +58,8 @@ def test_gradients_over_time_are_those_of_the_loss(spoken_digits: Callable[[int]
     manifest = spoken_digits(4)
     config = TrainConfig(DataConfig((manifest,), manifest, workers=0), TINY, epochs=1, observe=2)
     trainer = Trainer(config, tmp_path / "run")
-    batch = trainer.corpus.observed()
-    found = observe(trainer.model, trainer.corpus.tokenizer, batch, 1)
+    batch = trainer.data.observed()
+    found = observe(trainer.model, trainer.data.tokenizer, batch, 1)
     log_probs, lengths = trainer.model(batch.samples, batch.sample_lengths)
     log_probs = log_probs.detach().requires_grad_()
     ctc_loss(log_probs, batch.targets, lengths, batch.target_lengths, reduction="sum").backward()

@@ -9,8 +9,8 @@ import torch
 from conftest import TINY
 
 from ds2.data.augment import AugmentConfig
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest
-from ds2.data.sampling import SamplingConfig
 from ds2.data.shards import ShardConfig, write_shards
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
@@ -21,7 +21,7 @@ def configuration(manifests: tuple[Path, ...], sampling: SamplingConfig, epochs:
     data = DataConfig(manifests, manifests[0], workers=0)
     augment, optimizer = AugmentConfig(noise_share=0.5), OptimizerConfig("adamw", 5e-3)
     return TrainConfig(
-        data, TINY, augment, optimizer, sampling=sampling, epochs=epochs, batch_size=4, checkpoint_every=1
+        data, TINY, augment, optimizer, sampling=sampling, epochs=epochs, batch_size=4, checkpoint_minutes=1e-6
     )
 
 

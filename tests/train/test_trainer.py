@@ -17,14 +17,14 @@ import torch
 from conftest import TINY
 
 from ds2.bundle import Bundle
-from ds2.config import load_config
 from ds2.data.augment import AugmentConfig
-from ds2.data.sampling import SamplingConfig
-from ds2.errors import InputError
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
+from ds2.utils.errors import InputError
 
 Manifests = Callable[[int], Path]
 
@@ -38,7 +38,7 @@ def configuration(manifest: Path, **changes: object) -> TrainConfig:
         optimizer=OptimizerConfig("adamw", 5e-3),
         epochs=2,
         batch_size=4,
-        checkpoint_every=1,
+        checkpoint_minutes=1e-6,
     )
     return dataclasses.replace(config, **changes)  # type: ignore[arg-type]
 
@@ -105,14 +105,14 @@ def command(spoken_digits: Manifests, tmp_path: Path) -> Command:
     manifest = spoken_digits(20)
     toml = tmp_path / "train.toml"
     toml.write_text(
-        f'epochs = 3\nbatch_size = 4\ncheckpoint_every = 2\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
+        f'epochs = 3\nbatch_size = 4\ncheckpoint_minutes = 1e-6\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
         "workers = 1\n[model]\nhidden = 16\nrecurrent_layers = 1\ndropout = 0.1\n"
         "convolutions = [{channels = 4, kernel = [11, 5], stride = [2, 2]}]\n[model.frontend]\nsample_rate = 8000\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def start(folder: str) -> "subprocess.Popen[bytes]":
-        arguments = [sys.executable, "-m", "ds2.cli", "train", str(toml), "--output", str(tmp_path / folder)]
+        arguments = [sys.executable, "-m", "ds2", "train", str(toml), "--output", str(tmp_path / folder)]
         with (tmp_path / f"{folder}.log").open("w") as log:
             return subprocess.Popen(
                 arguments, env=environment, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
@@ -255,7 +255,6 @@ def test_unknown_dev_characters_are_refused(spoken_digits: Manifests, tmp_path: 
     [
         "epochs=0",
         "batch_size=-1",
-        "checkpoint_every=0",
         "patience=-1",
         "seed=-1",
         "checkpoint_minutes=-0.5",
@@ -273,7 +272,7 @@ def test_unknown_dev_characters_are_refused(spoken_digits: Manifests, tmp_path: 
         "optimizer.annealing=0.0",
         "optimizer.clip_norm=0.0",
         "optimizer.warmup=1.5",
-        "optimizer.average_decay=1.0",
+        "optimizer.ema_decay=1.0",
         "parallel.group=0",
         "parallel.staleness=-1",
         "start.freeze_epochs=-1",
@@ -295,7 +294,7 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
     bundle = Bundle.load(start)
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, bundle.weights[name])
-    assert list(again.corpus.tokenizer.tokens) == bundle.metadata["tokens"]
+    assert list(again.data.tokenizer.tokens) == bundle.metadata["tokens"]
     assert "vocabulary" in Bundle.load(again.run()).metadata
 
 
@@ -347,5 +346,5 @@ def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: 
     data = DataConfig((manifest,), manifest, workers=0, fraction=0.2)
     trainer = Trainer(configuration(manifest, data=data), tmp_path / "run")
     whole = Trainer(configuration(manifest), tmp_path / "whole")
-    assert 1 <= len(trainer.corpus.train) < 5
-    assert trainer.corpus.tokenizer.tokens == whole.corpus.tokenizer.tokens
+    assert 1 <= len(trainer.data.train) < 5
+    assert trainer.data.tokenizer.tokens == whole.data.tokenizer.tokens

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import optuna
 import pytest
-from train_toml import small_toml
+from helpers.train_toml import small_toml
 
-from ds2.config import load_config
-from ds2.errors import InputError
 from ds2.train.config import TrainConfig
 from ds2.train.search_results import results
 from ds2.train.study import read_study, settings
 from ds2.train.tune import Tuner
+from ds2.utils.config import load_config
+from ds2.utils.errors import InputError
 
 SPACE = '[space]\n"optimizer.learning_rate" = {choices = [1e-5, 1e-3]}\n'
 
@@ -33,7 +33,7 @@ def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable
     """Two at a time, the configuration as it is and two cells; killed while two of them train."""
     text = 'method = "grid"\ndevices = ["cpu", "cpu"]\n'
     study, output = write_study(tmp_path, spoken_digits(6), text + SPACE), tmp_path / "found"
-    command = [sys.executable, "-m", "ds2.cli", "tune", str(study), "--output", str(output)]
+    command = [sys.executable, "-m", "ds2", "tune", str(study), "--output", str(output)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     killed = subprocess.Popen(command, env=environment)
     while not all((output / f"trial_00{number}" / "checkpoint.pt").exists() for number in (0, 1)):

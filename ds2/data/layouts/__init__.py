@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data import shards
-from ds2.data.corpus import Row
 from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.errors import InputError
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
 
 
 @dataclass(frozen=True)

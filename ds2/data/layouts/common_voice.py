@@ -5,10 +5,10 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, read_text, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
@@ -46,7 +46,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """
     clips = target.parent / "clips"
     make_folder(clips)
-    with whole_file(target) as partial, partial.open("w", encoding="utf-8") as file:
+    with atomic_write(target) as partial, partial.open("w", encoding="utf-8") as file:
         file.write("\t".join(COLUMNS) + "\n")
         for number, utterance in enumerate(utterances):
             if utterance.offset is not None:

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row, table
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row, table
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
@@ -70,7 +70,7 @@ def _key(utterance: Utterance, number: int) -> str:
 
 
 def _write_table(path: Path, values: Mapping[str, str]) -> None:
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8") as file:
         for key in sorted(values, key=str.encode):
             file.write(f"{key} {values[key]}\n")
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ds2.data.audio import probe
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import text_lines, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, text_lines
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
 
@@ -34,7 +34,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """A cut with one supervision for each utterance, of all channels; `target` ends in .jsonl or .jsonl.gz."""
     zipped = target.suffix == ".gz"
-    with whole_file(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
+    with atomic_write(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
         for number, utterance in enumerate(utterances):
             file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
 

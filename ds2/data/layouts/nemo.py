@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ds2.data.corpus import Row
-from ds2.errors import InputError
-from ds2.files import numbered_lines
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines
 
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.data.corpus import Row
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")
@@ -40,7 +40,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     }
     features = {"huggingface": json.dumps({"info": {"features": kinds}})}
     schema = pyarrow.schema(list(columns.items()), metadata=features)
-    with whole_file(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
+    with atomic_write(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
         for start in range(0, len(utterances), ROWS):
             rows = [_values(utterance) for utterance in utterances[start : start + ROWS]]
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
@@ -91,6 +91,6 @@ def _extracted(audio: dict[str, Any] | None, target: Path, place: str) -> Path:
             raise InputError(f"{place}: holds neither audio nor its path")
         return Path(name)
     target = target.with_name(target.name + (Path(name).suffix or ".wav"))
-    with whole_file(target) as partial:  # always: what is there may be of an earlier state of the table
+    with atomic_write(target) as partial:  # always: what is there may be of an earlier state of the table
         partial.write_bytes(audio["bytes"])
     return target

@@ -19,7 +19,7 @@ from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.torchaudio_loader import functional
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Training by many processes: strategies, their processes, and how fast they are."""

@@ -1,0 +1,31 @@
+"""What the library logs, shown to the person at the shell."""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+
+
+class _Lines(logging.StreamHandler):
+    """Writes to whatever standard error is at the moment: a progress bar takes its place while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.setStream(sys.stderr)
+        super().emit(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return record.getMessage() if record.levelno < logging.WARNING else f"ds2: {record.getMessage()}"
+
+
+@contextlib.contextmanager
+def shown_log() -> Iterator[None]:
+    """Messages of ds2 appear on standard error, warnings and errors behind "ds2:", until the context ends."""
+    logger, handler = logging.getLogger("ds2"), _Lines()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

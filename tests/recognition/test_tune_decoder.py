@@ -1,0 +1,80 @@
+"""ds2 tune-decoder: from a manifest to weights in the bundle."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ds2
+from ds2.bundle import Bundle
+from ds2.cli import main
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
+
+AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    texts = {
+        row["audio_filepath"]: row["text"] for row in map(json.loads, (AUDIO / "pieces.jsonl").read_text().splitlines())
+    }
+    lines = [
+        json.dumps({"audio_filepath": str(AUDIO / f"{name}.opus"), "duration": 3.0, "text": texts[f"{name}.opus"]})
+        for name in STRINGS
+    ]
+    path = tmp_path / "dev.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def lm(tmp_path: Path) -> Path:
+    digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    NGram.from_levels(*estimate([[word] for word in digits], EstimateConfig(1))).save(tmp_path / "lm")
+    return tmp_path / "lm"
+
+
+def test_weights_and_model_are_written_and_used(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, picture = tmp_path / "tuned.safetensors", tmp_path / "surface.png"
+    source = Path(ds2.__file__).parent / "models" / "digits.safetensors"
+    arguments = [str(dev), "--model", str(source), "--lm", str(lm), "--output", str(bundle), "--picture", str(picture)]
+    assert main(["tune-decoder", *arguments]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("WER ")
+    assert str(bundle) in line
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    chosen = Bundle.load(bundle).metadata["decoder"]
+    recognizer = ds2.load(bundle)
+    assert recognizer.beam is not None
+    assert recognizer.beam.config.lm_weight == chosen["lm_weight"]
+    assert recognizer.transcribe(AUDIO / f"{STRINGS[0]}.opus").text
+
+
+def test_a_bundle_without_a_language_model_needs_one(dev: Path, tiny_bundle: Path) -> None:
+    before = tiny_bundle.read_bytes()
+    assert main(["tune-decoder", str(dev), "--model", str(tiny_bundle)]) == 2
+    assert tiny_bundle.read_bytes() == before
+
+
+def test_a_packaged_model_is_not_written_over(dev: Path, lm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm)]) == 2
+    assert "--output" in capsys.readouterr().err
+    assert not Path("digits").exists()
+
+
+def test_references_beyond_the_alphabet_are_told(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in dev.read_text().splitlines()]
+    rows[0]["text"] += " Ein\u00e9"
+    dev.write_text("\n".join(map(json.dumps, rows)))
+    arguments = [str(dev), "--model", "digits"]
+    assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
+    assert main(["eval", *arguments]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "references hold characters" in line and "'\u00e9'" in line] == lines
+    assert len(lines) == 2
