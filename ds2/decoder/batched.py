@@ -205,7 +205,7 @@ class BatchedDecoder(BeamDecoder):
         totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
         broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # no word may end here: better a broken one
         gains = gains.masked_fill(broken, 0.0)
-        scores, slots = (totals + gains).topk(min(self.config.best, totals.shape[1]), 1)
+        scores, slots = (totals + gains).topk(min(self.config.nbest, totals.shape[1]), 1)
         gains = (beam.gains + gains).gather(1, slots)
         paths = _trace(beam, steps, slots)
         peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
+from ds2.decoder.levels import END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon, Trie
-from ds2.decoder.ngram import END, UNKNOWN, Automaton, NGram
+from ds2.decoder.ngram import Automaton, NGram
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
-from ds2.utils.config import require
+from ds2.utils.config import formerly, require
 from ds2.utils.errors import InputError
 
 PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
@@ -44,11 +45,11 @@ class BeamConfig:
     unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
     unknown_letter_score: float = -1.5  # and for each of its letters from where no word of the lexicon begins like it
     closed: bool = False  # only the lexicon's words are found
-    best: int = 1  # hypotheses returned
+    nbest: int = formerly("best", 1)  # hypotheses returned
 
     def __post_init__(self) -> None:
-        if min(self.beam_width, self.max_symbols, self.best) < 1:
-            raise ValueError("beam_width, max_symbols and best must be at least 1")
+        if min(self.beam_width, self.max_symbols, self.nbest) < 1:
+            raise ValueError("beam_width, max_symbols and nbest must be at least 1")
         for name in ("cumulative_probability", "blank_skip"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
@@ -120,7 +121,7 @@ class BeamDecoder:
         """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
         stream.ended = True
         gains = scoring.final_gains(stream.beam, self._tables, self._sentence_end)
-        return self._hypotheses(stream, gains, self.config.best) or [Hypothesis(score=-math.inf)]
+        return self._hypotheses(stream, gains, self.config.nbest) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may go on."""
@@ -166,7 +167,7 @@ class BeamDecoder:
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
         stream.beam = decode(stream.beam, frames, self._tables) or stream.beam
 
-    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int) -> list[Hypothesis]:
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]
         with np.errstate(divide="ignore"):
             totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
@@ -176,7 +177,7 @@ class BeamDecoder:
         order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
         return [
             self._hypothesis(stream, place, float(scores[place]), float(entries["gains"][place] + gains[place]))
-            for place in order[:best]
+            for place in order[:most]
         ]
 
     def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:

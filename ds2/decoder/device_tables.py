@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder.ngram import WORD_BITS, Automaton
+from ds2.decoder.levels import WORD_BITS
+from ds2.decoder.ngram import Automaton
 from ds2.decoder.scoring import OUTSIDE, Tables
 
 

@@ -16,39 +16,21 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.arpa import is_arpa, read_arpa
 from ds2.decoder.jit import inlined, without_references
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
-WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
 FORMAT = "ds2-ngram-1"
 STEP = 1 / 1024  # nats, of a quantised log-probability: 16 bits reach to -32
 ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
-
-
-@dataclass(frozen=True)
-class Level:
-    """All n-grams of one order, sorted by (prefix, word).
-
-    Attributes:
-        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
-        word: (K,) int64, the last word.
-        log_prob: (K,) of the last word behind the others.
-        backoff: (K,) log of the weight of shorter contexts behind this one; 0 in the highest order.
-    """
-
-    prefix: np.ndarray
-    word: np.ndarray
-    log_prob: np.ndarray
-    backoff: np.ndarray
 
 
 class Automaton(NamedTuple):
@@ -194,8 +176,6 @@ class NGram:
         Raises:
             InputError: missing, damaged, or of another kind.
         """
-        from ds2.decoder.arpa import is_arpa, read_arpa
-
         if is_arpa(Path(path)):
             return cls.from_levels(*read_arpa(Path(path)))
         return cls._load_compiled(Path(path))
