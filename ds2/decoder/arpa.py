@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from ds2.decoder.ngram import UNKNOWN, WORD_BITS, Level
+from ds2.decoder.levels import UNKNOWN, WORD_BITS, Level
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ds2.decoder.ngram import Level, NGram, advance, compiled
+from ds2.decoder.jit import compiled
+from ds2.decoder.levels import Level
+from ds2.decoder.ngram import NGram, advance
 
 LITTLE = 1e-12  # of probability that is left: rounding, and no word to give it to
 

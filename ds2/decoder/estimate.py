@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.columns import Column, Columns, pieces
 from ds2.decoder.counting import Grams, count_ngrams, number_words
-from ds2.decoder.ngram import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.external_sort import Column, Columns, pieces
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts where a corpus is too small to tell

@@ -6,6 +6,7 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,15 @@ from ds2.decoder.ngram import without_references
 NO_WORD = -1
 TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
 TOKEN_MASK = (1 << TOKEN_BITS) - 1
+
+
+class Trie(NamedTuple):
+    """N nodes, of which the root is the first; children come after their parents."""
+
+    first: np.ndarray  # (N + 1,) where the arcs of each node begin
+    tokens: np.ndarray  # (N - 1,) of each arc
+    children: np.ndarray  # (N - 1,) node of each arc
+    words: np.ndarray  # (N,) the word that ends at each node; NO_WORD if none does
 
 
 class Lexicon:
@@ -29,14 +39,13 @@ class Lexicon:
         self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
         if len(self.boosts) != len(spellings):
             raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
-        self.arrays = _trie(spellings)
+        self.trie = _trie(spellings)
 
 
-def look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
+def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
     """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
-    first, _, children, words = trie
-    ahead = np.where(words != NO_WORD, gains[words] if len(gains) else -np.inf, -np.inf)
-    _hand_up(first, children, ahead)
+    ahead = np.where(trie.words != NO_WORD, gains[trie.words] if len(gains) else -np.inf, -np.inf)
+    _hand_up(trie.first, trie.children, ahead)
     ahead[0] = 0.0
     return ahead
 
@@ -48,11 +57,8 @@ def _hand_up(first, children, ahead):  # type: ignore[no-untyped-def]
             ahead[node] = max(ahead[node], ahead[children[arc]])
 
 
-def _trie(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """first (N + 1,) child of each node, token and child (N - 1,) of each arc, word (N,) that ends at a node.
-
-    All words are spelt side by side, a token each round: nodes are numbered by depth, then parent, then token.
-    """
+def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
+    """The trie of all words. They are spelt side by side, one token per round, so nodes are in order of depth."""
     lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
     tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
     starts = np.cumsum(lengths) - lengths
@@ -72,4 +78,4 @@ def _trie(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, n
     word[node] = np.arange(len(spellings))
     word[0] = NO_WORD  # an empty word is none
     first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
-    return first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word
+    return Trie(first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ds2.decoder.backoff import advance_all, normalized
-from ds2.decoder.ngram import END, ROOT, UNKNOWN, WORD_BITS, Level, NGram
+from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.ngram import ROOT, NGram
 from ds2.utils.errors import InputError
 
 ROUNDS = 1000  # of EM, at most

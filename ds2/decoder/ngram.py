@@ -16,45 +16,33 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ds2.decoder.arpa import is_arpa, read_arpa
+from ds2.decoder.jit import inlined, without_references
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
-WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
 FORMAT = "ds2-ngram-1"
 STEP = 1 / 1024  # nats, of a quantised log-probability: 16 bits reach to -32
 ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
 
-compiled = njit(nogil=True, cache=True)
-# For functions that make no arrays: counting references to those they are given, and handing them over on the stack,
-# took two thirds of a search's time.
-without_references = njit(nogil=True, cache=True, _nrt=False)  # type: ignore[call-overload]
-inlined = njit(nogil=True, cache=True, _nrt=False, forceinline=True)  # type: ignore[call-overload]
 
+class Automaton(NamedTuple):
+    """What the kernel `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
 
-@dataclass(frozen=True)
-class Level:
-    """All n-grams of one order, sorted by (prefix, word).
-
-    Attributes:
-        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
-        word: (K,) int64, the last word.
-        log_prob: (K,) of the last word behind the others.
-        backoff: (K,) log of the weight of shorter contexts behind this one; 0 in the highest order.
-    """
-
-    prefix: np.ndarray
-    word: np.ndarray
-    log_prob: np.ndarray
-    backoff: np.ndarray
+    first: np.ndarray  # (S + 1,) where the arcs of each state begin
+    words: np.ndarray  # (A,)
+    log_probs: np.ndarray  # (A,)
+    next: np.ndarray  # (A,) states
+    backoffs: np.ndarray  # (S,)
+    shorter: np.ndarray  # (S,) states
+    unit: float  # of log_probs and backoffs, in nats
 
 
 class NGram:
@@ -133,9 +121,9 @@ class NGram:
         return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
 
     @property
-    def automaton(self) -> tuple[Any, ...]:
-        """What the kernel `advance` walks: the arrays, and their unit."""
-        return (*self.arrays, self.unit)
+    def automaton(self) -> Automaton:
+        first, words, log_probs, following, backoffs, shorter = self.arrays
+        return Automaton(first, words, log_probs, following, backoffs, shorter, self.unit)
 
     def quantized(self) -> "NGram":
         """The same model in two thirds of the room: log-probabilities rounded to `STEP`, none below -32 nats."""
@@ -188,8 +176,6 @@ class NGram:
         Raises:
             InputError: missing, damaged, or of another kind.
         """
-        from ds2.decoder.arpa import is_arpa, read_arpa
-
         if is_arpa(Path(path)):
             return cls.from_levels(*read_arpa(Path(path)))
         return cls._load_compiled(Path(path))
@@ -274,12 +260,11 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 @without_references
 def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    first, words, log_probs, follow, backoffs, shorter, unit = automaton
     weight = 0.0
     while state != ROOT:
-        arc = find_arc(words, first[state], first[state + 1], word)
+        arc = find_arc(automaton.words, automaton.first[state], automaton.first[state + 1], word)
         if arc >= 0:
-            return unit * (weight + log_probs[arc]), follow[arc]
-        weight += backoffs[state]
-        state = shorter[state]
-    return unit * (weight + log_probs[word]), follow[word]
+            return automaton.unit * (weight + automaton.log_probs[arc]), automaton.next[arc]
+        weight += automaton.backoffs[state]
+        state = automaton.shorter[state]
+    return automaton.unit * (weight + automaton.log_probs[word]), automaton.next[word]

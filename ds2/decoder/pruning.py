@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ds2.decoder.backoff import LITTLE, left, normalized, shorter_log_probs
-from ds2.decoder.ngram import BEGIN, END, Level
+from ds2.decoder.levels import BEGIN, END, Level
 
 
 def prune(words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0) -> list[Level]:

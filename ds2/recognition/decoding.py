@@ -13,8 +13,9 @@ import torch
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.kenlm_model import is_kenlm_binary
+from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import ARRAYS, BEGIN, END, UNKNOWN, NGram
+from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.recognition.options import DecoderOptions
 from ds2.text import Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -55,8 +56,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
 
 def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
     """The bundle's configuration of the search, overridden by the options."""
-    default = BeamConfig(CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, closed=closed)
-    config = from_dict(BeamConfig, {**to_dict(default), **chosen}, "the bundle's decoder")
+    default = {"beam_width": CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, "closed": closed}
+    config = from_dict(BeamConfig, {**default, **chosen}, "the bundle's decoder")
     asked: dict[str, Any] = {
         "beam_width": options.beam,
         "lm_weight": options.lm_weight,
@@ -82,7 +83,7 @@ def search(
     if lm is not None and is_over_tokens(lm, tokenizer):
         if boosts:
             raise ParameterError("hot", "cannot be combined with a language model over tokens, which knows no words")
-        config = dataclasses.replace(config, best=CONFIDENCE_HYPOTHESES, closed=False)
+        config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES, closed=False)
         return BeamDecoder(config, None, lm, token_numbers(lm, tokenizer))
     for word in boosts:
         if unknown := tokenizer.unknown(word):
@@ -98,7 +99,7 @@ def search(
         return BeamDecoder(config)
     [space] = tokenizer.encode(" ")
     lexicon = Lexicon(map(tokenizer.encode, words), space, [boosts.get(word, 0.0) for word in words])
-    config = dataclasses.replace(config, best=CONFIDENCE_HYPOTHESES if lm is not None else config.best)
+    config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
 

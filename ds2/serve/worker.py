@@ -170,15 +170,15 @@ def load(config: WorkerConfig) -> Setup:
         model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
-    competitors = beam.config.best - 1  # as offline
+    competitors = beam.config.nbest - 1  # as offline
     return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, competitors)
 
 
 def _with_alternatives(beam: BeamDecoder) -> BeamDecoder:
     """The same search with enough hypotheses for the clients that ask for alternatives."""
     config, lexicon, lm, lm_words = beam.problem
-    best = max(config.best, ALTERNATIVES)
-    return BeamDecoder(replace(config, best=best), lexicon, lm, lm_words)
+    config = replace(config, nbest=max(config.nbest, ALTERNATIVES))
+    return BeamDecoder(config, lexicon, lm, lm_words)
 
 
 def _precision(name: str, recognizer: Recognizer) -> torch.dtype:

@@ -12,7 +12,7 @@ WORDS = st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=30)
 
 
 def test_two_words_by_hand() -> None:
-    first, tokens, children, words = Lexicon([(2, 1), (2,), (0, 1)], 9).arrays
+    first, tokens, children, words = Lexicon([(2, 1), (2,), (0, 1)], 9).trie
     assert first.tolist() == [0, 2, 3, 4, 4, 4]
     assert tokens.tolist() == [0, 2, 1, 1]
     assert children.tolist() == [1, 2, 3, 4]
@@ -22,7 +22,7 @@ def test_two_words_by_hand() -> None:
 @given(WORDS)
 def test_every_word_and_no_other_ends_where_its_tokens_lead(words: list[list[int]]) -> None:
     """The last of equal words has the node; an empty word has none."""
-    first, tokens, children, ends = Lexicon(words, 9).arrays
+    first, tokens, children, ends = Lexicon(words, 9).trie
     number = {tuple(word): place for place, word in enumerate(words) if word}
     found, open_ = {}, [((), 0)]
     while open_:
@@ -41,7 +41,7 @@ def test_every_word_and_no_other_ends_where_its_tokens_lead(words: list[list[int
 @given(WORDS, st.randoms())
 def test_a_beginning_hopes_for_its_best_word(words: list[list[int]], rng: random.Random) -> None:
     gains = np.array([rng.uniform(-9, 3) for _ in words])
-    trie = Lexicon(words, 9).arrays
+    trie = Lexicon(words, 9).trie
     first, tokens, children, _ = trie
     ahead, open_ = look_ahead(trie, gains), [((), 0)]
     number = {tuple(word): place for place, word in enumerate(words) if word}

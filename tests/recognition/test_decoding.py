@@ -11,7 +11,15 @@ from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
-from ds2.recognition.decoding import bundled_model, hot_words, is_over_tokens, make_beam, search, with_decoder
+from ds2.recognition.decoding import (
+    beam_config,
+    bundled_model,
+    hot_words,
+    is_over_tokens,
+    make_beam,
+    search,
+    with_decoder,
+)
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
@@ -143,6 +151,11 @@ def test_language_model_and_weights_travel_in_the_bundle(tiny_bundle: Path, tmp_
     words = recognizer.transcribe(samples, 8000).words
     assert words
     assert all(0 < word.confidence <= 1 for word in words)
+
+
+def test_a_decoder_configured_by_version_0_1_is_read() -> None:
+    chosen = {"beam_width": 9, "lm_weight": 0.4, "best": 3}
+    assert beam_config(chosen, DecoderOptions(), closed=False) == BeamConfig(9, lm_weight=0.4, nbest=3)
 
 
 def test_weights_in_half_precision_are_widened(tiny_bundle: Path, tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 Both are automata whose arcs are sorted by (state, label): an arc is found by a search over keys state << 32 | label.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder.ngram import WORD_BITS
-
-OUTSIDE = -1  # in place of a lexicon's node: the word is not in the lexicon
+from ds2.decoder.levels import WORD_BITS
+from ds2.decoder.ngram import Automaton
+from ds2.decoder.scoring import OUTSIDE, Tables
 
 
 class NGramTable(NamedTuple):
@@ -61,20 +61,27 @@ class LexiconTable(NamedTuple):
         return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
 
 
-def ngram_table(automaton: tuple[Any, ...], order: int, device: torch.device) -> NGramTable:
-    *arrays, unit = automaton
-    first, words, log_probs, follow, backoffs, shorter = (torch.from_numpy(np.array(array)) for array in arrays)
-    table = (_keys(first, words), unit * log_probs.double(), follow.long(), unit * backoffs.double(), shorter.long())
-    return NGramTable(order, *(tensor.to(device) for tensor in table))
+def ngram_table(lm: Automaton, order: int, device: torch.device) -> NGramTable:
+    return NGramTable(
+        order,
+        _keys(lm.first, lm.words).to(device),
+        lm.unit * _tensor(lm.log_probs, device).double(),
+        _tensor(lm.next, device).long(),
+        lm.unit * _tensor(lm.backoffs, device).double(),
+        _tensor(lm.shorter, device).long(),
+    )
 
 
-def lexicon_table(
-    arrays: tuple[np.ndarray, ...], boosts: np.ndarray, numbers: np.ndarray, device: torch.device
-) -> LexiconTable:
-    first, tokens, children, words, ahead = (torch.from_numpy(np.array(array)) for array in arrays)
-    rest = (torch.from_numpy(np.array(boosts)), torch.from_numpy(np.array(numbers)).long())
-    table = (_keys(first, tokens), children.long(), words.long(), ahead, *rest)
-    return LexiconTable(*(tensor.to(device) for tensor in table))
+def lexicon_table(tables: Tables, device: torch.device) -> LexiconTable:
+    trie = tables.lexicon
+    return LexiconTable(
+        _keys(trie.first, trie.tokens).to(device),
+        _tensor(trie.children, device).long(),
+        _tensor(trie.words, device).long(),
+        _tensor(tables.ahead, device),
+        _tensor(tables.boosts, device),
+        _tensor(tables.numbers, device).long(),
+    )
 
 
 def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,6 +91,10 @@ def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     return place, keys[place] == wanted
 
 
-def _keys(first: Tensor, labels: Tensor) -> Tensor:
-    states = torch.arange(len(first) - 1).repeat_interleave(first.long().diff())
-    return states << WORD_BITS | labels.long()
+def _keys(first: np.ndarray, labels: np.ndarray) -> Tensor:
+    states = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return torch.from_numpy(states << WORD_BITS | labels.astype(np.int64))
+
+
+def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array)).to(device)  # a copy: mapped files cannot be written
