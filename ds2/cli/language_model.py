@@ -36,7 +36,7 @@ def build(
         vocabulary: Most frequent words to keep, the others become <unk>; 0 keeps all.
         words: A list of words, as of ds2 lm vocabulary: just these are kept, each with a probability, seen or not.
         memory: MB for sorting, with temporary files for what is larger; the words and the model itself come on top.
-        continuation: Without it shorter n-grams have the corpus's counts: better if most long ones are to be pruned.
+        continuation: Without it shorter n-grams have the corpus's counts: as ds2 lm prune --histories wants them.
         characters: A model over characters, as for Mandarin.
     """
     from ds2.decoder.estimate import EstimateConfig
@@ -131,6 +131,7 @@ def prune(
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
     threshold: float = 0.0,
     ngrams: int = 0,
+    histories: Path | None = None,
 ) -> int:
     """Make an n-gram model smaller: what changes it least, by relative entropy, goes.
 
@@ -141,6 +142,7 @@ def prune(
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
         ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
+        histories: Says how probable contexts are: a model of the same text by ds2 lm build --no-continuation.
     """
     from ds2.files import check_writable
     from ds2.lm import describe, prune_model
@@ -148,7 +150,7 @@ def prune(
     if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
         raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
     check_writable(output)
-    print(describe(prune_model(model, output, threshold, ngrams), output))
+    print(describe(prune_model(model, output, threshold, ngrams, histories), output))
     return 0
 
 
