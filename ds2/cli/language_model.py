@@ -41,7 +41,7 @@ def build_command(
         vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
         words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
         memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
-        continuation: Without it, shorter n-grams have the counts of the text: better if most long ones will be pruned.
+        continuation: Without it, shorter n-grams have the counts of the text, as ds2 lm prune --histories needs them.
         characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.decoder.estimate import EstimateConfig
@@ -135,6 +135,7 @@ def prune_command(
     output: Output,
     threshold: float = 0.0,
     ngrams: int = 0,
+    histories: Path | None = None,
 ) -> int:
     """Make an n-gram model smaller: what changes it least, by relative entropy, goes.
 
@@ -145,6 +146,7 @@ def prune_command(
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
         ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
+        histories: Says how probable contexts are: a model of the same text by ds2 lm build --no-continuation.
     """
     from ds2.decoder.language_model import describe, prune_model
     from ds2.utils.files import check_writable
@@ -152,7 +154,7 @@ def prune_command(
     if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
         raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
     check_writable(output)
-    print(describe(prune_model(model, output, threshold, ngrams), output))
+    print(describe(prune_model(model, output, threshold, ngrams, histories), output))
     return 0
 
 

@@ -8,9 +8,8 @@ from the counts of counts; what a context gives up in all, gamma, goes to the di
 
 and the shortest, of single words, shares it evenly among all words, <unk> included. As lmplz does it.
 
-With the corpus's counts in all orders it is modified absolute discounting: a little worse whole, much better where most
-long n-grams are pruned by entropy afterwards, because Kneser-Ney's shorter ones are made for what the longer ones miss
-(Chelba, Brants, Neveitt and Xu 2010).
+With the corpus's counts in all orders it is modified absolute discounting: worse at foretelling, but its short n-grams
+are as probable as they are frequent, which pruning asks.
 
 Everything that is as long as the corpus, or as the list of its n-grams, lies in temporary files (where TMPDIR says) and
 passes through memory in pieces; the result does not depend on their size.

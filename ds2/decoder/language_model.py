@@ -147,14 +147,15 @@ def _perplexity(probabilities: np.ndarray) -> float:
     return math.exp(-np.log(known).mean()) if len(known) else math.inf
 
 
-def prune_model(path: Path, output: Path, threshold: float, most: int) -> NGram:
+def prune_model(path: Path, output: Path, threshold: float, most: int, histories: Path | None) -> NGram:
     """Writes a model without the n-grams that matter least, see `prune`.
 
     Raises:
         InputError: the model cannot be read, or is rounded.
     """
     words, levels = read_levels(path)
-    return write(words, prune(words, levels, threshold, most), output)
+    contexts = NGram.load(histories) if histories is not None else None
+    return write(words, prune(words, levels, threshold, most, contexts), output)
 
 
 def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:

@@ -13,19 +13,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.decoder.backoff import LITTLE, left, normalized, shorter_log_probs
+from ds2.decoder.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
 from ds2.decoder.levels import BEGIN, END, Level
+from ds2.decoder.ngram import BEGIN, END, ROOT, UNKNOWN, Level, NGram
 
 
-def prune(words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0) -> list[Level]:
+def prune(
+    words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0, histories: NGram | None = None
+) -> list[Level]:
     """The n-grams whose loss would raise the perplexity by at least `threshold`, relatively; single words all stay.
 
     An n-gram stays as well as long as a longer one that begins with it.
 
     Args:
         most: how many n-grams of all orders may stay, at most; 0: all that the threshold leaves.
+        histories: see `perplexity_rises`.
     """
-    rises = [np.full(len(levels[0].word), np.inf), *perplexity_rises(words, levels)]
+    rises = [np.full(len(levels[0].word), np.inf), *perplexity_rises(words, levels, histories)]
     if 0 < most < sum(map(len, rises)):
         largest = np.sort(np.concatenate(rises))[::-1]
         threshold = max(threshold, float(np.nextafter(largest[most], np.inf)))
@@ -40,26 +44,38 @@ def prune(words: Sequence[str], levels: Sequence[Level], threshold: float, most:
     return normalized(words, result)
 
 
-def perplexity_rises(words: Sequence[str], levels: Sequence[Level]) -> list[np.ndarray]:
+def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: NGram | None = None) -> list[np.ndarray]:
     """Of each order from 2 on, by how much the loss of each n-gram, or of a longer one that needs it, would raise the
     perplexity, relatively.
+
+    Args:
+        histories: the model that says how probable the contexts are, in place of this one. Kneser-Ney's short n-grams
+            do not say it: they have the probabilities of what the longer ones have not seen (Chelba, Brants, Neveitt
+            and Xu 2010).
     """
-    context, rises = _start(words, levels[0]), []
-    for order in range(1, len(levels)):
-        level = levels[order]
-        rises.append(np.expm1(np.exp(context[level.prefix]) * _losses(words, levels[: order + 1])))
-        context = context[level.prefix] + level.log_prob
+    contexts, rises = _contexts(words, levels, histories), []
+    for order, context in enumerate(contexts, 1):
+        losses = _losses(words, levels[: order + 1])
+        rises.append(np.expm1(np.exp(context[levels[order].prefix]) * losses))
     for own, longer, level in zip(rises[-2::-1], rises[:0:-1], levels[:1:-1], strict=True):
         np.maximum.at(own, level.prefix, longer)
     return rises
 
 
-def _start(words: Sequence[str], level: Level) -> np.ndarray:
-    """Log-probability of each word as a context: <s> is as frequent as </s>."""
-    log_probs = level.log_prob.copy()
-    if BEGIN in words and END in words:
-        log_probs[words.index(BEGIN)] = log_probs[words.index(END)]
-    return log_probs
+def _contexts(words: Sequence[str], levels: Sequence[Level], histories: NGram | None) -> list[np.ndarray]:
+    """(K,) log-probability of each n-gram of each order but the highest, by the chain rule; <s> has that of </s>."""
+    model = histories or NGram.from_levels(words, levels, np.float64)
+    unknown = model.index.get(UNKNOWN, ROOT)
+    numbers = np.array([model.index.get(word, unknown) for word in words])
+    result: list[np.ndarray] = []
+    states, total = np.full(1, ROOT), np.zeros(1)
+    for level in levels[:-1]:
+        log_probs, following = advance_all(model, states[level.prefix], numbers[level.word])
+        if not result and {BEGIN, END} <= set(words):
+            log_probs[words.index(BEGIN)] = log_probs[words.index(END)]
+        total, states = total[level.prefix] + log_probs, following
+        result.append(total)
+    return result
 
 
 def _losses(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:

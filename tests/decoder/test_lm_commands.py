@@ -49,9 +49,12 @@ def test_from_texts_to_a_small_model(run: Run, folder: Path) -> None:
     assert code == 0
     assert len((folder / "words.txt").read_text().split()) == 15
     assert shown.endswith("words.txt: 15 words\n")
-    models = build(run, folder, "--words", folder / "words.txt", "--no-continuation")
+    models = build(run, folder, "--words", folder / "words.txt")
     assert run("mix", *models, "--dev", dev, "-o", folder / "mixed.lm")[0] == 0
-    assert run("prune", folder / "mixed.lm", "--ngrams", "300", "-o", folder / "small.arpa")[0] == 0
+    counts = folder / "counts.lm"
+    assert run("build", *texts, "-o", counts, "--no-continuation", "--words", folder / "words.txt")[0] == 0
+    size = ("--ngrams", "300", "--histories", counts)
+    assert run("prune", folder / "mixed.lm", *size, "-o", folder / "small.arpa")[0] == 0
     assert 290 <= len(NGram.load(folder / "small.arpa").arrays[1]) <= 300
     parts = [perplexity(run, model, dev) for model in models]
     mixed, small = (perplexity(run, folder / name, dev) for name in ("mixed.lm", "small.arpa"))

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.mixing import mix
+from ds2.decoder.ngram import NGram
 from ds2.decoder.pruning import perplexity_rises, prune
 
 Gram = tuple[str, ...]
 
 
-def relative_entropies(model: Model) -> dict[Gram, float]:
-    """p(h) times the sum over all words v of p(v | h) log(p(v | h) / p'(v | h)), p' being the model without h w."""
+def relative_entropies(model: Model, histories: NGram) -> dict[Gram, float]:
+    """p(h), of `histories`, times the sum over all words v of p(v | h) log(p(v | h) / p'(v | h)); p' has no h w."""
     automaton, result = float64(model), {}
     words = [word for word in automaton.words if word != "<s>"]
     tables = ngrams(model)
@@ -32,19 +33,22 @@ def relative_entropies(model: Model) -> dict[Gram, float]:
             backoff = (1 - sum(here[w] for w in listed)) / (1 - sum(shorter[w] for w in listed))
             without = {word: here[word] if word in listed else backoff * shorter[word] for word in words}
             divergence = sum(here[word] * math.log(here[word] / without[word]) for word in words)
-            result[gram] = context_probability(tables, context) * divergence
+            result[gram] = context_probability(histories, context) * divergence
     return result
 
 
-def context_probability(tables: list[dict], context: list[str]) -> float:
+def context_probability(model: NGram, context: list[str]) -> float:
     """By the chain rule; <s> is as probable as </s>."""
     first = "</s>" if context[0] == "<s>" else context[0]
-    log_probs = [tables[length - 1][tuple(context[:length])][0] for length in range(2, len(context) + 1)]
-    return math.exp(tables[0][(first,)][0] + sum(log_probs))
+    total, state = model.advance(0, first)[0], model.advance(0, context[0])[1]
+    for word in context[1:]:
+        log_prob, state = model.advance(state, word)
+        total += log_prob
+    return math.exp(total)
 
 
-def rises(model: Model) -> dict[Gram, float]:
-    values = perplexity_rises(*model)
+def rises(model: Model, histories: NGram | None = None) -> dict[Gram, float]:
+    values = perplexity_rises(*model, histories)
     return {
         gram: value
         for own, grams in zip(values, ngrams(model)[1:], strict=True)
@@ -57,13 +61,16 @@ def small_models() -> list[Model]:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_rise_of_perplexity_is_that_of_the_definition(number: int) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_the_rise_of_perplexity_is_that_of_the_definition(number: int, own: bool) -> None:
     """Of an n-gram that longer ones begin with: the largest of theirs, if that is larger."""
     model = small_models()[number]
-    expected = {gram: math.expm1(value) for gram, value in relative_entropies(model).items()}
-    for gram, value in rises(model).items():
-        needed = [other for other in expected if other[: len(gram)] == gram]
-        assert value == pytest.approx(max(expected[other] for other in needed), rel=1e-6, abs=1e-12), gram
+    other = NGram.from_levels(*estimate(corpus(25, 6), EstimateConfig(2, continuation=False)), np.float64)
+    entropies = relative_entropies(model, float64(model) if own else other)
+    expected = {gram: math.expm1(value) for gram, value in entropies.items()}
+    for gram, value in rises(model, None if own else other).items():
+        needed = [longer for longer in expected if longer[: len(gram)] == gram]
+        assert value == pytest.approx(max(expected[longer] for longer in needed), rel=1e-6, abs=1e-12), gram
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 1e-3, 0.1])
