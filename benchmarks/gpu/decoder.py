@@ -43,6 +43,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here; --device cpu is a dry run")
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else arguments.device
     print(f"{name}; {torch.get_num_threads()} threads on the CPU\n")
     print(

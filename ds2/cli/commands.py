@@ -16,7 +16,10 @@ from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
 LM: dict[str, Command] = {
+    "vocabulary": language_model.vocabulary_command,
     "build": language_model.build_command,
+    "mix": language_model.mix_command,
+    "prune": language_model.prune_command,
     "compile": language_model.compile_command,
     "score": language_model.score_command,
     "info": language_model.info_command,
@@ -34,7 +37,7 @@ DATA: dict[str, Command] = {
 }
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),
-    "lm": ("Build, compile and score n-gram language models.", LM),
+    "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
 }
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
     "Transcribe and evaluate": {

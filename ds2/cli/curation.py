@@ -108,13 +108,13 @@ def make_corpus_command(
         workers: Processes; by default one for each core.
     """
     from ds2.curation.filter import FilterConfig
-    from ds2.curation.make import CorpusConfig, make_corpus
+    from ds2.curation.make import CurationConfig, make_corpus
     from ds2.curation.segment import SegmentConfig
 
     need("jinja2", "matplotlib")
     segments = checked(SegmentConfig, mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     filters = checked(FilterConfig, wer=filter.wer, keep=filter.keep)
-    config = CorpusConfig(model, device, workers or os.cpu_count() or 1, skip, filter.checked, segments, filters)
+    config = CurationConfig(model, device, workers or os.cpu_count() or 1, skip, filter.checked, segments, filters)
     corpus = make_corpus(folder, output, config)
     print(corpus.summary)
     print(output / "report" / "index.html")

@@ -1,5 +1,6 @@
-"""ds2 lm build, compile, score, info; ds2 tune-decoder."""
+"""ds2 lm vocabulary, build, mix, prune, compile, score, info; ds2 tune-decoder."""
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,9 @@ def build_command(
     order: int = 3,
     prune: tuple[int, ...] = (),
     vocabulary: int = 0,
+    words: Path | None = None,
     memory: float = 1000.0,
+    continuation: bool = True,
     characters: bool = False,
 ) -> int:
     """Estimate an n-gram model from text, one sentence per line.
@@ -36,21 +39,120 @@ def build_command(
         order: Length of the longest n-gram.
         prune: For each order, leave out n-grams seen no more often than this; the last number holds for the rest.
         vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
+        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
         memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
+        continuation: Without it, shorter n-grams have the counts of the text: better if most long ones will be pruned.
         characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.decoder.estimate import EstimateConfig
-    from ds2.decoder.language_model import build, describe
+    from ds2.decoder.language_model import build, describe, read_words
     from ds2.utils.files import check_writable
 
+    listed = read_words(words) if words is not None else ()
     try:
-        config = EstimateConfig(order, prune, vocabulary, memory)
+        config = EstimateConfig(order, prune, vocabulary, listed, continuation, memory)
     except ValueError as error:
         raise InputError(f"lm build: {error}") from error
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
     print(describe(build(list(corpus), output, config, characters), output))
+    return 0
+
+
+def vocabulary_command(
+    texts: Positional[tuple[Path, ...]],
+    dev: Path,
+    size: int,
+    output: Output,
+) -> int:
+    """Choose the words of a language model: the most frequent ones of several texts, weighted by what foretells dev.
+
+    Example: ds2 lm vocabulary books.txt talk.txt --dev dev.txt --size 100000 -o words.txt
+
+    Args:
+        texts: What the model will be estimated from, a sentence a line.
+        dev: Sentences as they will be spoken, by which the texts are weighted.
+        size: How many words.
+        output: The list of words, one a line, the most frequent first: for ds2 lm build --words.
+    """
+    from ds2.decoder.language_model import choose_words
+    from ds2.utils.files import check_writable, write_lines
+
+    if not texts or size < 1:
+        raise InputError("lm vocabulary: name at least one text, and a --size of at least 1")
+    check_writable(output)
+    words, weights = choose_words(texts, dev, size)
+    write_lines(output, words)
+    print("\n".join(f"{path}: weight {weight:.4f}" for path, weight in zip(texts, weights, strict=True)))
+    print(f"{output}: {len(words):,} words")
+    return 0
+
+
+def mix_command(
+    models: Positional[tuple[Path, ...]],
+    output: Output,
+    dev: Path | None = None,
+    weights: tuple[float, ...] = (),
+    characters: bool = False,
+) -> int:
+    """Mix n-gram models into one, by weights that are given or found on a text.
+
+    Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
+
+    Args:
+        models: ARPA, plain or .gz, or the compiled form, not quantised.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
+        dev: A text that no model was estimated from, a sentence a line: the mixture makes it as probable as can be.
+        weights: One for each model, in place of --dev.
+        characters: The models are over characters.
+    """
+    from ds2.decoder.language_model import describe, mix_models, read_levels, weigh
+    from ds2.decoder.ngram import NGram
+    from ds2.utils.files import check_writable
+
+    if (dev is None) == (not weights):
+        raise InputError("lm mix: give either --dev or --weights")
+    if weights and (len(weights) != len(models) or min(weights) < 0 or not 0 < sum(weights) < math.inf):
+        raise InputError(f"--weights: expected one for each of {len(models)} models, none negative, not all 0")
+    if not models:
+        raise InputError("lm mix: name at least one model")
+    check_writable(output)
+    parts = [read_levels(path) for path in models]
+    if dev is not None:
+        found = weigh([NGram.from_levels(*part) for part in parts], dev, characters)
+        weights = tuple(found.weights)
+        print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
+        print(f" but the {found.unknown:,} unknown")
+        for path, weight, value in zip(models, weights, found.perplexities, strict=True):
+            print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows")
+    print(describe(mix_models(parts, weights, output), output))
+    return 0
+
+
+def prune_command(
+    model: Positional[Path],
+    output: Output,
+    threshold: float = 0.0,
+    ngrams: int = 0,
+) -> int:
+    """Make an n-gram model smaller: what changes it least, by relative entropy, goes.
+
+    Example: ds2 lm prune large.arpa.gz -o small.arpa.gz --threshold 1e-8
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form, not quantised.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
+        threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
+        ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
+    """
+    from ds2.decoder.language_model import describe, prune_model
+    from ds2.utils.files import check_writable
+
+    if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
+        raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
+    check_writable(output)
+    print(describe(prune_model(model, output, threshold, ngrams), output))
     return 0
 
 

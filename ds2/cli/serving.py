@@ -40,8 +40,8 @@ def serve_command(
     named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
     flags = {key: str(value) for key, value in named.items() if value is not None}
     pairs = (setting.partition("=") for setting in set_)
-    settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     log_to_stderr()
+    settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
     return run(settings)
 
 

@@ -1,5 +1,6 @@
 """ds2 train, report, tune, find-rate, average, bench-train: training models."""
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -32,14 +33,21 @@ def train_command(
     """
     from ds2.train.config import TrainConfig
     from ds2.train.distributed.ranks import join_ranks
+    from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
     from ds2.utils.config import load_config
     from ds2.utils.devices import choose_device
+    from ds2.utils.logs import shown_log
 
     if fraction is not None:
         set_ = (*set_, f"data.fraction={fraction}")
-    with join_ranks(choose_device(device)) as (ranks, own_device):
-        best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+    with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
+        try:
+            best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+        except TrainingStopped as stopped:
+            if ranks.first:
+                print(f"ds2: {stopped}", file=sys.stderr)
+            return 128 + stopped.number  # as shells count it
         if ranks.first:
             print(best)
     return 0
@@ -69,11 +77,13 @@ def bench_train_command(
     """
     from ds2.train.distributed.bench import bench, write_results
     from ds2.utils.devices import choose_device
+    from ds2.utils.logs import shown_log
 
     need("matplotlib")
     if min(ranks, default=1) < 1:
         raise ParameterError("ranks", f"must be at least 1, got {min(ranks)}")
-    runs = bench(config, output, strategies, ranks, set_, choose_device(device))
+    with shown_log():
+        runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_results(output, runs, target_loss))
     return 0
 
@@ -95,7 +105,8 @@ def find_rate_command(
     import tempfile
 
     from ds2.train.config import TrainConfig
-    from ds2.train.rate_finder import FEWEST, draw_rates, find_rate
+    from ds2.train.plots import draw_rates
+    from ds2.train.rate_finder import FEWEST, find_rate
     from ds2.train.trainer import Trainer
     from ds2.utils.config import load_config
     from ds2.utils.devices import choose_device
@@ -108,7 +119,7 @@ def find_rate_command(
     with tempfile.TemporaryDirectory() as folder:
         test = find_rate(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)
     print(f"optimizer.learning_rate = {test.suggestion:.1e}")
-    draw_rates(output / "rates.png", test)
+    draw_rates(output / "rates.png", test.rates, test.losses, test.suggestion)
     return 0
 
 

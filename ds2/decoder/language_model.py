@@ -4,17 +4,24 @@ import math
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ds2.decoder.arpa import read_arpa, write_arpa
+import numpy as np
+
+from ds2.decoder.arpa import is_arpa, read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import Level, NGram
+from ds2.decoder.mixing import best_weights, mix, word_probabilities
+from ds2.decoder.ngram import BEGIN, END, UNKNOWN, Level, NGram
+from ds2.decoder.pruning import prune
 from ds2.decoder.rescore import SentenceModel
 from ds2.utils.errors import InputError
 from ds2.utils.files import text_lines
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
+LEAST_WEIGHT = 1e-4  # of a model in a mixture; one that gets less is left out
 
 
 def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
@@ -41,14 +48,120 @@ def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: 
         InputError: a file cannot be read, or has no sentence.
     """
     sentences = (line for path in corpus for line in read_sentences(path, characters))
-    lmplz = shutil.which("lmplz") if config.vocabulary == 0 else None  # its own limit is a file of words
+    own = config.vocabulary or config.words or not config.continuation  # what lmplz has no such option for
+    lmplz = None if own else shutil.which("lmplz")
     words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
+    return write(words, levels, output)
+
+
+def write(words: list[str], levels: list[Level], output: Path) -> NGram:
+    """Writes a model as ARPA where the name says so, else in the compiled form, and returns it."""
     model = NGram.from_levels(words, levels)
     if output.name.endswith(ARPA_NAMES):
         write_arpa(output, words, levels)
     else:
         model.save(output)
     return model
+
+
+def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str], list[float]]:
+    """The words most probable in the mixture of texts that foretells `dev` best, word by word; the texts' weights.
+
+    Raises:
+        InputError: a text cannot be read, or has no sentence, or has no word of dev.
+    """
+    counts = [Counter(word for sentence in read_sentences(path) for word in sentence) for path in texts]
+    shares = [(count, 1 / count.total()) for count in counts]
+    asked = [word for sentence in read_sentences(dev) for word in sentence]
+    weights = best_weights(np.array([[count[word] * share for count, share in shares] for word in asked]))
+    mixed: Counter[str] = Counter()
+    for (count, share), weight in zip(shares, weights.tolist(), strict=True):
+        mixed.update({word: weight * share * number for word, number in count.items()})
+    return sorted(mixed, key=lambda word: (-mixed[word], word))[:size], weights.tolist()
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """A list of words, one a line, each once.
+
+    Raises:
+        InputError: it cannot be read, or holds none.
+    """
+    words = tuple(dict.fromkeys(word for line in read_sentences(path) for word in line))
+    return tuple(word for word in words if word not in (BEGIN, END, UNKNOWN))
+
+
+def read_levels(path: Path) -> tuple[list[str], list[Level]]:
+    """The words and n-grams of an ARPA file, or of the compiled form.
+
+    Raises:
+        InputError: it cannot be read, or is rounded.
+    """
+    if is_arpa(path):
+        return read_arpa(path)
+    model = NGram.load(path)
+    if model.unit != 1.0:
+        raise InputError(f"{path}: quantised; mix and prune models before that")
+    return list(model.words), model.levels()
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Weights found on a text.
+
+    Attributes:
+        weights: of each model.
+        perplexities: of each model, over the words that it knows.
+        mixed: of all together, over the words that any knows.
+        words, unknown: words and sentence ends of the text, and how many of them no model knows.
+    """
+
+    weights: list[float]
+    perplexities: list[float]
+    mixed: float
+    words: int
+    unknown: int
+
+
+def weigh(models: Sequence[NGram], text: Path, characters: bool) -> Weighing:
+    """The weights by which models, mixed, foretell a text best.
+
+    Raises:
+        InputError: the text cannot be read, has no sentence, or none of its words is known.
+    """
+    probabilities = word_probabilities(models, read_sentences(text, characters))
+    weights = best_weights(probabilities)
+    mixed = probabilities @ weights
+    return Weighing(
+        weights.tolist(),
+        [_perplexity(column) for column in probabilities.T],
+        _perplexity(mixed),
+        len(mixed),
+        int((mixed == 0).sum()),
+    )
+
+
+def _perplexity(probabilities: np.ndarray) -> float:
+    """Over what is known."""
+    known = probabilities[probabilities > 0]
+    return math.exp(-np.log(known).mean()) if len(known) else math.inf
+
+
+def prune_model(path: Path, output: Path, threshold: float, most: int) -> NGram:
+    """Writes a model without the n-grams that matter least, see `prune`.
+
+    Raises:
+        InputError: the model cannot be read, or is rounded.
+    """
+    words, levels = read_levels(path)
+    return write(words, prune(words, levels, threshold, most), output)
+
+
+def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:
+    """Writes the mixture of models by weights of any sum; one that hardly counts is left out."""
+    shares = np.array(weights) / np.sum(weights)
+    kept = np.flatnonzero(shares >= LEAST_WEIGHT).tolist()
+    words, levels = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
+    return write(words, levels, output)
 
 
 def estimate_by_lmplz(

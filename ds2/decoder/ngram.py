@@ -12,6 +12,7 @@ Log-probabilities are natural logarithms, or, quantised, whole steps of them. Th
 into memory, not read.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -74,39 +75,56 @@ class NGram:
         self.order = order
 
     @classmethod
-    def from_levels(cls, words: Sequence[str], levels: Sequence[Level]) -> "NGram":
-        """Builds the automaton; single words must all be there, numbered as `words`."""
+    def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
+        """Builds the automaton; single words must all be there, numbered as `words`.
+
+        Args:
+            dtype: of log-probabilities and back-off weights.
+        """
         order = len(levels)
-        starts = np.cumsum([1] + [len(level.word) for level in levels])  # first state of each order from 1 on
-        states = int(starts[-2]) if order > 1 else 1
+        own = _own_states(levels)
+        states = 1 + sum(int((state > ROOT).sum()) for state in own)
         owners = [np.zeros(len(levels[0].word), np.int64)]
-        owners += [starts[k - 1] + levels[k].prefix for k in range(1, order)]
+        owners += [state[level.prefix] for state, level in zip(own, levels[1:], strict=False)]
         owner = np.concatenate(owners)
         word = np.concatenate([level.word for level in levels])
         keys = owner << WORD_BITS | word
         if not (np.diff(keys) > 0).all():
             raise ValueError("n-grams must be sorted by prefix and word, each once")
         first = np.searchsorted(owner, np.arange(states + 1))
-        backoffs = np.zeros(states, np.float32)
+        backoffs: np.ndarray = np.zeros(states, dtype)
         shorter = np.zeros(states, np.int64)
-        follow = np.zeros(len(word), np.int64)  # of the highest order: filled in last
+        follow = np.zeros(len(word), np.int64)
         arcs = 0
-        for k, level in enumerate(levels):
-            own = slice(arcs, arcs + len(level.word))
-            arcs += len(level.word)
-            suffix = (
-                _suffix_states(keys, follow, shorter, owner[own], level.word) if k else np.zeros(len(level.word), int)
-            )
-            if k + 1 < order:
-                here = slice(int(starts[k]), int(starts[k + 1]))
-                backoffs[here], shorter[here] = level.backoff, suffix
-                follow[own] = np.arange(here.start, here.stop)
-            else:
-                follow[own] = suffix
+        for k, (level, state) in enumerate(zip(levels, own, strict=True)):
+            here = slice(arcs, arcs + len(level.word))
+            arcs = here.stop
+            suffix = _suffix_states(keys, follow, shorter, owner[here], level.word) if k else np.zeros_like(state)
+            follow[here] = np.where(state > ROOT, state, suffix)
+            backoffs[state[state > ROOT]] = level.backoff[state > ROOT]
+            shorter[state[state > ROOT]] = suffix[state > ROOT]
         follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
-        log_probs = np.concatenate([level.log_prob for level in levels]).astype(np.float32)
+        log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
         arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
         return cls(words, arrays, order)
+
+    def levels(self) -> list[Level]:
+        """The n-grams of each order, as `from_levels` takes them."""
+        first, words, log_probs, follow, backoffs, _ = self.arrays
+        result: list[Level] = []
+        begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states of one length of context
+        while len(result) < self.order:
+            arcs = slice(first[begin], first[end])
+            owners = np.repeat(np.arange(end - begin), np.diff(first[begin : end + 1]))
+            own = follow[arcs] >= end  # a longer context, not a suffix
+            after = np.where(own, follow[arcs], ROOT)
+            given_up = np.where(own, self.unit * backoffs[after].astype(np.float64), 0.0)
+            log_prob = self.unit * log_probs[arcs].astype(np.float64)
+            result.append(Level(prefixes[owners], words[arcs].astype(np.int64), log_prob, given_up))
+            begin, end = end, max(end, int(after.max(initial=ROOT)) + 1)
+            prefixes = np.zeros(end - begin, np.int64)
+            prefixes[after[own] - begin] = np.flatnonzero(own)
+        return result
 
     @property
     def start(self) -> int:
@@ -208,6 +226,20 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
     if len(part) != end - begin:
         raise ValueError("cut off")
     return np.asarray(part.view(TYPES[entry["dtype"]]))
+
+
+def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
+    """Of each order the state of each n-gram; ROOT for one behind which nothing is seen and nothing given up.
+
+    Behind such an n-gram the model is as behind its longest suffix, whose state then serves.
+    """
+    states, last = [], ROOT
+    for level, longer in itertools.pairwise(levels):
+        needed = level.backoff != 0
+        needed[longer.prefix] = True
+        states.append(np.where(needed, last + np.cumsum(needed), ROOT))
+        last += int(needed.sum())
+    return [*states, np.full(len(levels[-1].word), ROOT)]
 
 
 def _suffix_states(

@@ -1,7 +1,7 @@
-"""The deployed model's step as CUDA graphs: some hundred launches become one.
+"""The deployed model's step as CUDA graphs: about a hundred launches become one.
 
-A graph is of fixed shapes, so there is one for each batch size of SIZES and each length of chunk; a batch in between is
-filled up with the spare slot.
+A graph has fixed shapes, so there is one for each batch size in SIZES and each chunk length; a smaller batch is filled
+up with the spare slot.
 """
 
 import torch
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from ds2.model.slots import UNENDED, SlotModel
 
-SIZES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64)  # beyond these a step is launched as it is
+SIZES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64)  # larger batches run without a graph
 WARM_UPS = 3  # steps before a capture: libraries allocate at their first calls
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]  # of SlotModel.step
 
 
 class GraphedStep:
-    """In place of `SlotModel.step` on a GPU."""
+    """Replaces `SlotModel.step` on a GPU."""
 
     def __init__(self, model: SlotModel):
         self.model = model

@@ -1,8 +1,8 @@
 """The recurrences of simple RNN and GRU for training on a CPU, forward and backward over time by hand.
 
-torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which for wide
-layers takes longer than all else. Here it is one product over all time steps, behind the loop. The loops are Python's;
-what they call, products of matrices and the kernels of gru_kernels.py, is large enough for that not to matter.
+torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which takes most
+of the time of wide layers. Here it is one product over all time steps, after the loop. The loops are in Python; each
+call in them (matrix products, the kernels of gru_kernels.py) is large enough for that not to matter.
 """
 
 from collections.abc import Iterator
@@ -52,16 +52,21 @@ class GRU(torch.autograd.Function):
     """r, z = sigmoid(x_t + U h_{t-1});  n = tanh(x_t + r * (U_n h_{t-1} + c_n));  h_t = (1 - z) n + z h_{t-1}"""
 
     @staticmethod
-    def forward(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (H,) c_n -> (T + 1, B, H) h_0 to h_T; and for the
-        backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n."""
+        backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n.
+
+        Products with U, and its gradient, are taken in `precision`; everything else, the states too, in that of U.
+        """
         terms, states = terms.contiguous(), terms.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
         gates, products, recurrent = torch.empty_like(terms), torch.empty_like(states[1:]), torch.empty_like(terms[0])
         arrays = [flat(tensor) for tensor in (terms, recurrent, bias, gates, products, states)]
-        one, transposed = arrays[0].dtype.type(1), weight.t()
+        one, transposed = arrays[0].dtype.type(1), weight.to(precision).t()
         for t, before in enumerate(states[:-1].unbind()):
-            torch.mm(before, transposed, out=recurrent)
+            product_into(recurrent, before, transposed)
             forward_step(t, *start.shape, one, *arrays)
         return states, gates, products
 
@@ -69,6 +74,7 @@ class GRU(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(inputs[2], *output)
+        ctx.precision = inputs[4]
 
     @staticmethod
     @once_differentiable
@@ -80,16 +86,32 @@ class GRU(torch.autograd.Function):
             torch.empty_like(gates),
         )
         arrays = [flat(tensor) for tensor in (grad[1:], gates, products, states, flowing, grad_terms, grad_recurrent)]
-        one = arrays[0].dtype.type(1)
+        one, rounded = arrays[0].dtype.type(1), weight.to(ctx.precision)
         for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
             backward_step(t, *grad.shape[1:], one, *arrays)
-            flowing.addmm_(now, weight)
+            add_product(flowing, now, rounded)
         grad_bias = grad_recurrent[..., -grad.shape[2] :].sum((0, 1))
-        return grad_terms, flowing + grad[0], over_time(grad_recurrent, states), grad_bias
+        grad_weight = over_time(grad_recurrent.to(ctx.precision), states.to(ctx.precision)).to(weight.dtype)
+        return grad_terms, flowing + grad[0], grad_weight, grad_bias, None
+
+
+def product_into(result: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
+    """x @ matrix in the matrix's precision, into `result` in its own."""
+    if matrix.dtype == result.dtype:
+        return torch.mm(x, matrix, out=result)
+    return result.copy_(x.to(matrix.dtype) @ matrix)
+
+
+def add_product(total: Tensor, x: Tensor, matrix: Tensor) -> None:
+    """Adds x @ matrix, taken in the matrix's precision."""
+    if matrix.dtype == total.dtype:
+        total.addmm_(x, matrix)
+    else:
+        total += x.to(matrix.dtype) @ matrix
 
 
 def flat(tensor: Tensor) -> np.ndarray:
-    """The values of a contiguous tensor, one behind the other."""
+    """The values of a contiguous tensor, as one array."""
     return np.asarray(tensor.view(-1).numpy())
 
 
@@ -113,7 +135,12 @@ def rnn(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight
 
 
 def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
-    """As `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,)."""
+    """As `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,).
+
+    Under autocast to bfloat16 products with U are taken in it too, in less than half the time.
+    """
     c_rz, c_n = c.split([2 * start.shape[1], start.shape[1]])
     terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)])).to(c.dtype)
-    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n)[0][1:])
+    half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    precision = torch.bfloat16 if half else c.dtype
+    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n, precision)[0][1:])

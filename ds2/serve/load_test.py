@@ -1,6 +1,7 @@
-"""A load of live streams: real recordings, sent in real time over as many WebSockets as asked, and what comes back.
+"""A load of live streams: clients send real recordings in real time and measure when results come.
 
-Latency is the paper's: from the end of the utterance, when the client has sent its last sound, to the final result.
+Latency is defined as in the paper: from the end of the utterance, when the client has sent its last sound, to the final
+result.
 """
 
 import asyncio
@@ -21,15 +22,15 @@ from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
 
-PIECE = 0.1  # seconds of sound in a message, as a client's microphone gives it
+PIECE_SECONDS = 0.1  # of sound in a message, as from a microphone
 RATE = 8000  # Hz
-FIRST_SECONDS = 2.0  # in which the streams begin, one after the other; not counted
-PATIENCE = 30.0  # seconds to wait for a final result
+FIRST_SECONDS = 2.0  # in which the streams begin, one after the other; not measured
+TIMEOUT_SECONDS = 30.0  # for a final result
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What is sent, and what it says."""
+    """What a client sends, and its reference text."""
 
     data: bytes  # 16-bit samples
     text: str
@@ -37,29 +38,29 @@ class Recording:
 
 @dataclass
 class Outcome:
-    """What a load of so many streams met."""
+    """The measurements of a load of so many streams."""
 
     streams: int
     latencies: list[float] = field(default_factory=list)  # seconds from the end of an utterance to its final result
-    shown: list[float] = field(default_factory=list)  # seconds from the end of a word until a partial result has it
-    said: list[str] = field(default_factory=list)
-    heard: list[str] = field(default_factory=list)
+    shown: list[float] = field(default_factory=list)  # seconds from the end of a word to the first result with it
+    references: list[str] = field(default_factory=list)
+    hypotheses: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    batches: dict[float, float] = field(default_factory=dict)  # steps of at most that many streams
+    batches: dict[float, float] = field(default_factory=dict)  # size: number of steps
 
-    def percentile(self, share: float) -> float:
-        """Milliseconds that this share of the final results took at most; inf where a stream failed."""
+    def percentile(self, part: float) -> float:
+        """Milliseconds within which this part (0 to 1) of the final results came; inf for a stream that failed."""
         values = sorted([*self.latencies, *[float("inf")] * len(self.failures)])
-        return 1000 * values[min(len(values) - 1, int(share * len(values)))] if values else float("inf")
+        return 1000 * values[min(len(values) - 1, int(part * len(values)))] if values else float("inf")
 
     @property
-    def in_company(self) -> float:
-        """Share of the work that was done in batches of 2 or more."""
+    def batched(self) -> float:
+        """Part (0 to 1) of the chunks that ran in batches of 2 or more."""
         work = {size: size * count for size, count in self.batches.items()}
         return 1 - work.get(1.0, 0.0) / max(1.0, sum(work.values()))
 
     def summary(self) -> dict[str, float]:
-        """The figures of a table: milliseconds, and shares."""
+        """The figures of a table: times in milliseconds, parts from 0 to 1."""
         return {
             "streams": self.streams,
             "utterances": len(self.latencies),
@@ -67,14 +68,14 @@ class Outcome:
             "98%": self.percentile(0.98),
             "max": self.percentile(1.0),
             "word shown after": 1000 * statistics.median(self.shown) if self.shown else float("nan"),
-            "WER": wer(self.said, self.heard) if self.said else float("nan"),
-            "in company": self.in_company,
+            "WER": wer(self.references, self.hypotheses) if self.references else float("nan"),
+            "in batches of 2 or more": self.batched,
             "failures": len(self.failures),
         }
 
 
 def read_recordings(manifest: Path) -> list[Recording]:
-    """The utterances of a manifest.
+    """Reads the utterances of a manifest as recordings.
 
     Raises:
         InputError: the manifest or one of its recordings cannot be read.
@@ -88,7 +89,7 @@ def read_recordings(manifest: Path) -> list[Recording]:
 
 
 async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> Outcome:
-    """Keeps so many streams open for so long at a server such as ws://127.0.0.1:2700."""
+    """Keeps `streams` streams open for `seconds` at a server such as ws://127.0.0.1:2700."""
     outcome = Outcome(streams)
     before = _batches(url)
     until = time.monotonic() + FIRST_SECONDS + seconds
@@ -101,42 +102,42 @@ async def apply_load(url: str, recordings: Sequence[Recording], streams: int, se
 async def _client(
     url: str, recordings: Sequence[Recording], outcome: Outcome, phase: float, until: float, seed: int
 ) -> None:
-    """One person who speaks one utterance after the other, each over a connection of its own."""
+    """One speaker: one utterance after the other, each over a new connection."""
     generator = random.Random(seed)
     begin = time.monotonic() + FIRST_SECONDS
     await asyncio.sleep(phase * FIRST_SECONDS)
     while time.monotonic() < until:
         recording = generator.choice(recordings)
         try:
-            async with websockets.connect(url, compression=None, open_timeout=PATIENCE) as socket:
+            async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS) as socket:
                 utterance = _Utterance(socket, recording)
-                await asyncio.wait_for(utterance.run(), len(recording.data) / 2 / RATE + PATIENCE)
+                await asyncio.wait_for(utterance.run(), len(recording.data) / 2 / RATE + TIMEOUT_SECONDS)
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
             outcome.failures.append(str(error) or type(error).__name__)
             await asyncio.sleep(1.0)
             continue
         if utterance.begun >= begin:
-            utterance.enter(outcome)
+            utterance.report(outcome)
 
 
 class _Utterance:
-    """One recording on its way."""
+    """One recording that a client sends, and its results."""
 
     def __init__(self, socket: websockets.ClientConnection, recording: Recording):
         self.socket, self.recording = socket, recording
         self.begun = self.ended = 0.0
         self.finals: list[dict] = []
-        self.word_counts: list[tuple[float, int]] = []  # when so many words were first shown
+        self.word_counts: list[tuple[float, int]] = []  # when a result first had so many words
         self.last = 0.0
 
     async def run(self) -> None:
         await self.socket.send(json.dumps({"config": {"sample_rate": RATE, "push": 1}}))
         reader = asyncio.create_task(self._read())
         self.begun = time.monotonic()
-        size = round(PIECE * RATE) * 2
+        size = round(PIECE_SECONDS * RATE) * 2
         for number, start in enumerate(range(0, len(self.recording.data), size)):
             piece = self.recording.data[start : start + size]
-            spoken = self.begun + number * PIECE + len(piece) / 2 / RATE  # a microphone gives it when it is over
+            spoken = self.begun + number * PIECE_SECONDS + len(piece) / 2 / RATE  # a microphone delivers it at its end
             await asyncio.sleep(max(0.0, spoken - time.monotonic()))
             await self.socket.send(piece)
         self.ended = time.monotonic()
@@ -160,10 +161,10 @@ class _Utterance:
                 self.last = now
         self.last = max(self.last, self.ended) if self.last > self.ended else time.monotonic()
 
-    def enter(self, outcome: Outcome) -> None:
+    def report(self, outcome: Outcome) -> None:
         outcome.latencies.append(self.last - self.ended)
-        outcome.said.append(self.recording.text)
-        outcome.heard.append(" ".join(final["text"] for final in self.finals if final["text"]))
+        outcome.references.append(self.recording.text)
+        outcome.hypotheses.append(" ".join(final["text"] for final in self.finals if final["text"]))
         words = [word for final in self.finals for word in final.get("result", [])]
         for when, count in self.word_counts:
             if count <= len(words):
@@ -171,7 +172,7 @@ class _Utterance:
 
 
 def _batches(url: str) -> dict[float, float]:
-    """How many steps had how many streams (the upper bounds of the histogram), from /metrics; a peer has none."""
+    """Batch size (upper bound of the histogram): steps, from /metrics; empty for a server of another kind."""
     try:
         with urllib.request.urlopen(url.replace("ws", "http", 1) + "/metrics") as answer:
             lines = answer.read().decode().splitlines()
@@ -189,9 +190,10 @@ def table(outcomes: Sequence[Outcome]) -> list[str]:
     rows.append("|---|---|---|---|---|---|---|---|")
     for outcome in outcomes:
         facts = outcome.summary()
+        in_batches = facts["in batches of 2 or more"]
         failed = f", {outcome.failures[0]} ({len(outcome.failures)} times)" if outcome.failures else ""
         rows.append(
             f"| {outcome.streams} | {len(outcome.latencies)}{failed} | {facts['median']:.0f} | {facts['98%']:.0f} | "
-            f"{facts['max']:.0f} | {facts['word shown after']:.0f} | {facts['WER']:.2%} | {facts['in company']:.0%} |"
+            f"{facts['max']:.0f} | {facts['word shown after']:.0f} | {facts['WER']:.2%} | {in_batches:.0%} |"
         )
     return rows

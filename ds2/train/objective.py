@@ -1,4 +1,4 @@
-"""What is minimised: the loss of each utterance of a batch, from its samples on."""
+"""The training objective: the loss of each utterance of a batch, from its samples."""
 
 import torch
 from torch import Tensor, nn
@@ -7,6 +7,7 @@ from ds2.ctc import ctc_loss
 from ds2.ctc.alignment import frame_labels
 from ds2.data.augment import augment_features, seeded_generator
 from ds2.data.dataset import Batch
+from ds2.data.pronunciation import phone_targets, read_pronunciations
 from ds2.model.acoustic import AcousticModel, Output
 from ds2.model.frontend import valid_mask
 from ds2.model.random_walk import affinity_loss
@@ -17,10 +18,13 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 
 class Objective(nn.Module):
-    """CTC of the augmented features; with a random walk its affinities too, with label smoothing its share.
+    """CTC of the augmented features, the loss of the random walk's affinities, and label smoothing, where configured.
 
-    A process whose part of a minibatch is empty takes part all the same, with a loss of 0 and gradients of 0: the
-    others wait for it in the statistics of batch normalisation and in the exchange of gradients.
+    With a pronouncing lexicon the CTC loss of the phones is added (multi-task learning, Caruana 1997; phones beside
+    characters, Sanabria and Metze 2018), for utterances whose words are all in the lexicon.
+
+    A rank whose part of a minibatch is empty still takes part, with a loss of 0 and gradients of 0: the others wait for
+    it in batch normalisation and in the exchange of gradients.
     """
 
     def __init__(self, model: AcousticModel, config: TrainConfig):
@@ -29,6 +33,8 @@ class Objective(nn.Module):
         self.augment = config.augment
         self.smoothing = config.optimizer.label_smoothing
         self.precision = PRECISIONS[config.compute.precision]
+        self.phone_weight = config.optimizer.phone_weight
+        self.pronunciations = read_pronunciations(config.data.lexicon) if config.data.lexicon is not None else {}
         if config.compute.recompute:
             recompute_activations(model)
         self.network = torch.compile(model.network, dynamic=True) if config.compute.compile else model.network
@@ -36,14 +42,14 @@ class Objective(nn.Module):
     def forward(self, batch: Batch, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """(B,) nats, (B,) output frames; the masks over the features are a function of `key`.
 
-        Utterances with more labels than their frames can hold cost 0.
+        The loss of an utterance with more labels than its frames can hold is 0.
         """
         device = self.model.output.weight.device
         if not batch.utterances:
             return self._nothing(device)
         features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
         features = augment_features(features, lengths, self.augment, seeded_generator(*key))
-        logits, lengths, affinities = self._scores(features, lengths)
+        logits, lengths, affinities, phone_logits = self._scores(features, lengths)
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
         losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         if self.smoothing:
@@ -51,7 +57,16 @@ class Objective(nn.Module):
         if affinities is not None:
             labels = frame_labels(logits, lengths, targets, target_lengths)
             losses = losses + affinity_loss(affinities, labels, lengths)
+        if phone_logits is not None:
+            losses = losses + self.phone_weight * self._phone_losses(phone_logits, lengths, batch)
         return losses, lengths
+
+    def _phone_losses(self, logits: Tensor, lengths: Tensor, batch: Batch) -> Tensor:
+        """(B, T, P), (B,) -> (B,) nats; 0 where a word has no pronunciation."""
+        targets, target_lengths = phone_targets([each.text for each in batch.utterances], self.pronunciations)
+        targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
+        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        return losses * (target_lengths > 0)
 
     def _scores(self, features: Tensor, lengths: Tensor) -> Output:
         if self.precision is torch.float32:
@@ -61,16 +76,17 @@ class Objective(nn.Module):
 
     def _nothing(self, device: torch.device) -> tuple[Tensor, Tensor]:
         features = torch.zeros(1, self.model.config.frontend.bins, 4 * self.model.config.stride, device=device)
-        logits, lengths, affinities = self._scores(features, torch.zeros(1, dtype=torch.long, device=device))
-        result = 0.0 * logits.sum() + (0.0 if affinities is None else 0.0 * affinities.sum())
-        return result.unsqueeze(0), lengths
+        output = self._scores(features, torch.zeros(1, dtype=torch.long, device=device))
+        scores = (output.logits, output.affinities, output.phone_logits)
+        nothing = torch.stack([0.0 * score.sum() for score in scores if score is not None]).sum()
+        return nothing.unsqueeze(0), output.lengths
 
 
 def to_uniform(logits: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, V), (B,) -> (B,) nats: divergence of each frame's posteriors from the uniform ones, summed over frames.
+    """(B, T, V), (B,) -> (B,) nats: divergence of each frame's posteriors from uniform ones, summed over frames.
 
     The label smoothing of Kim et al. 2018, "Improved training for online end-to-end speech recognition systems": CTC
-    has no label at a frame that could be smoothed, so the peaks themselves are drawn back.
+    has no label for each frame that could be smoothed, so the posteriors themselves are pulled towards uniform ones.
     """
     log_probs = logits.float().log_softmax(2)
     divergence = (log_probs.exp() * log_probs).sum(2) + torch.tensor(float(logits.shape[2])).log()

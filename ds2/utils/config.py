@@ -1,7 +1,8 @@
 """Configuration: frozen dataclasses read from TOML, with overrides from the command line.
 
 Every component keeps its own dataclass beside its code; this module only moves values in and out of them. A key that
-was renamed is declared as `name: float = formerly("old_name", 0.4)`: the old name is still accepted.
+was renamed is declared as `name: float = formerly("old_name", 0.4)`: the old name is still accepted. One that took the
+place of another, whose value means nothing to it, as `name: float = replaces("old_name", 0.4)`.
 """
 
 import dataclasses
@@ -16,17 +17,25 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import read_text
 
 Config = TypeVar("Config")
 logger = logging.getLogger(__name__)
+MOST_INTEGER = 2**53  # that a float holds to the unit
+SHOWN = 100  # characters of a wrong value
 FORMERLY = "formerly"  # key of a field's metadata: its name in the version before
+REPLACES = "replaces"  # likewise: the key of the version before whose place it took
 
 
 def formerly(old_name: str, default: Any) -> Any:
     """A dataclass field with this default whose key was called `old_name` in the version before."""
     return dataclasses.field(default=default, metadata={FORMERLY: old_name})
+
+
+def replaces(old_name: str, default: Any) -> Any:
+    """A dataclass field with this default, used in place of the former key `old_name`, whose value is ignored."""
+    return dataclasses.field(default=default, metadata={REPLACES: old_name})
 
 
 def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = ()) -> Config:
@@ -41,20 +50,22 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     path = Path(path)
     try:
         values = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML ({error})") from error
+    except (ValueError, RecursionError) as error:  # also thousands of digits or brackets
+        raise InputError(f"{path}: not valid TOML ({error!s:.100})") from error
     for setting in overrides:
         override(values, setting)
     return typing.cast(Config, _Reader(str(path), path.parent, warns=True).section(cls, values, ""))
 
 
-def from_dict(cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path()) -> Config:
+def from_dict(
+    cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path(), *, warns: bool = False
+) -> Config:
     """Builds the dataclass `cls` from nested dictionaries, those of a bundle for example.
 
     `source` names their origin in errors; relative paths among the values are relative to `folder`. Keys that were
-    renamed are accepted without a warning: nobody can edit a bundle.
+    renamed are accepted, by default without a warning: a bundle cannot be edited.
     """
-    return typing.cast(Config, _Reader(source, folder, warns=False).section(cls, values, ""))
+    return typing.cast(Config, _Reader(source, folder, warns).section(cls, values, ""))
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -63,10 +74,10 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def require(config: Any, rule: str, fits: Callable[[Any], bool], *names: str) -> None:
-    """For a dataclass's `__post_init__`: its values of these names, each item where one is a tuple, keep the rule.
+    """For a dataclass's `__post_init__`: checks the values of these names, and each item of a tuple.
 
     Raises:
-        ValueError: naming the first that does not; `rule` says in words what `fits` tells.
+        ValueError: naming the first value that does not fit; `rule` is `fits` in words.
     """
     for name in names:
         value = getattr(config, name)
@@ -79,15 +90,15 @@ def override(values: dict[str, Any], setting: str) -> None:
     key, equals, text = setting.partition("=")
     *sections, last = key.strip().split(".")
     if not equals or not last:
-        raise InputError(f"--set {setting}: expected section.key=value")
+        raise ParameterError("set", f"{setting}: expected section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text  # a bare word is a string: --set optimizer.name=adamw
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise InputError(f"--set {setting}: {section} is a value, not a section")
+            raise ParameterError("set", f"{setting}: {section} is a value, not a section")
     values[last] = value
 
 
@@ -116,30 +127,35 @@ class _Reader:
                 raise InputError(f"{self.source}: unknown key {key}; did you mean {' or '.join(known)}?")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
-            if field.name not in converted and field.default is field.default_factory is dataclasses.MISSING:
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if required and field.name not in converted:
                 raise InputError(f"{self.source}: {prefix}{field.name} is missing")
         try:
             return cls(**converted)
         except InputError:
             raise
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{self.source}: {section or 'configuration'}: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{self.source}: {section or 'configuration'}: {error!s:.200}") from error
 
     def renamed(self, cls: Any, values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
-        """The values under the names of today."""
-        names = {
-            field.metadata[FORMERLY]: field.name for field in dataclasses.fields(cls) if FORMERLY in field.metadata
-        }
+        """The values under the names of today, without those that have none any more."""
+        fields = dataclasses.fields(cls)
+        names = {field.metadata[FORMERLY]: field.name for field in fields if FORMERLY in field.metadata}
+        replaced = {field.metadata[REPLACES]: field.name for field in fields if REPLACES in field.metadata}
         for old in names.keys() & values.keys():
             new = names[old]
             if new in values:
                 raise InputError(f"{self.source}: {prefix}{old} is the former name of {prefix}{new}; remove it")
             if self.warns:
                 logger.warning("%s: %s is now called %s; rename it", self.source, prefix + old, prefix + new)
-        return {names.get(name, name): value for name, value in values.items()}
+        for old in replaced.keys() & values.keys():
+            if self.warns:
+                new = prefix + replaced[old]
+                logger.warning("%s: %s is ignored; %s took its place", self.source, prefix + old, new)
+        return {names.get(name, name): value for name, value in values.items() if name not in replaced}
 
     def preset(self, cls: Any, name: Any, section: str) -> dict[str, Any]:
-        """The values of a configuration with a name; those beside `preset` come instead of its own."""
+        """The values of a named configuration; keys beside `preset` replace its own."""
         try:
             return to_dict(cls.preset(name))
         except KeyError as error:
@@ -164,7 +180,7 @@ class _Reader:
             return dict(value)
         if kind is Path and isinstance(value, str):
             return self.folder / value
-        if kind is float and type(value) is int:
+        if kind is float and type(value) is int and abs(value) <= MOST_INTEGER:
             return float(value)
         if type(value) is not kind:
             raise self.wrong(key, value, f"be of type {kind.__name__}")
@@ -183,4 +199,13 @@ class _Reader:
         return tuple(self.value(kind, value, f"{key}[{index}]") for index, (kind, value) in pairs)
 
     def wrong(self, key: str, value: Any, rule: str) -> InputError:
-        return InputError(f"{self.source}: {key} = {value!r} must {rule}")
+        return InputError(f"{self.source}: {key} = {_shown(value)} must {rule}")
+
+
+def _shown(value: Any) -> str:
+    """A value on one short line."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, thousands of brackets
+        return f"a {type(value).__name__} that is too large to show"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

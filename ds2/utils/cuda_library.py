@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +19,8 @@ from ds2.utils.files import atomic_write
 if TYPE_CHECKING:
     import torch
 
-CHECKOUT = Path(__file__).parents[2] / "csrc"
-SOURCES = CHECKOUT if CHECKOUT.exists() else Path(sys.prefix) / "share" / "ds2" / "csrc"  # where a wheel puts them
+PACKAGE = Path(__file__).parents[1]
+SOURCES = next(folder for folder in (PACKAGE.parent / "csrc", PACKAGE / "csrc") if folder.exists())  # checkout, wheel
 FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static")
 
 

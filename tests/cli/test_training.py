@@ -31,7 +31,7 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
 ) -> None:
     manifest, toml = spoken_digits(8), tmp_path / "train.toml"
     toml.write_text(
-        f'epochs = 9\nbatch_size = 4\ncheckpoint_every = 1\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
+        f'epochs = 9\nbatch_size = 4\ncheckpoint_minutes = 1e-6\n[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n'
         "workers = 0\n[model]\nhidden = 8\nrecurrent_layers = 1\n"
         "convolutions = [{channels = 2, kernel = [11, 5], stride = [4, 2]}]\n[model.frontend]\nsample_rate = 8000\n"
     )
@@ -40,4 +40,4 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
     (small_disk / "large.bin").write_bytes(bytes(256 * 1024 - 3 * size // 2))  # room for one checkpoint, not for two
     assert_refused(run("train", toml, "--output", small_disk), "No space left", "previous file, if any, is intact")
     assert load_checkpoint(small_disk / "checkpoint.pt")["state"]["step"] == 1
-    assert sorted(path.name for path in small_disk.iterdir()) == ["checkpoint.pt", "large.bin"]
+    assert sorted(path.name for path in small_disk.iterdir()) == [".lock", "checkpoint.pt", "large.bin"]

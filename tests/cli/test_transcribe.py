@@ -156,11 +156,11 @@ def test_folder_with_sound_for_ffmpeg_tells_of_it(
     run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
 ) -> None:
     write_noise(tmp_path / "in" / "a.wav")
-    for name in ("b.m4a", "c.M4A", "d.webm", "notes.txt"):
+    for name in ("b.wma", "c.WMA", "d.avi", "notes.txt"):
         (tmp_path / "in" / name).touch()
     code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle)
     assert code == 0
-    assert errors.startswith("ds2: not transcribed: 2 .m4a, 1 .webm; ")
+    assert errors.startswith("ds2: not transcribed: 2 .wma, 1 .avi; ")
     assert errors.count("\n") == 1
 
 

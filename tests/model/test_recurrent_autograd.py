@@ -66,3 +66,17 @@ def test_computes_in_the_precision_of_the_weights() -> None:
     x, weight, bias, start, recurrent_weight, c = (tensor.float() for tensor in arguments(3, 5, 2, 4))
     with torch.autocast("cpu"):
         assert gru(x, weight, bias, start, recurrent_weight, c).dtype == torch.float32
+
+
+def test_under_autocast_a_gru_rounds_its_products_alone() -> None:
+    """Values and gradients are those of full precision but for the rounding of factors, 2^-9 of each."""
+    inputs = [tensor.detach().float().requires_grad_() for tensor in arguments(3, 12, 4, 8)]
+    exact = gru(*inputs)
+    direction = torch.randn(exact.shape, generator=torch.Generator().manual_seed(1))
+    expected = torch.autograd.grad(exact, inputs, direction)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = gru(*inputs)
+    assert rounded.dtype == torch.float32
+    assert 0.0 < float((rounded - exact).detach().abs().max()) < 0.03
+    for one, other in zip(torch.autograd.grad(rounded, inputs, direction), expected, strict=True):
+        assert float((one - other).norm()) < 0.05 * float(other.norm())

@@ -4,9 +4,9 @@ import pytest
 
 from ds2.decoder import Hypothesis
 from ds2.recognition.transcript import make_transcript, word_spans
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK_TOKEN, Tokenizer
 
-TOKENIZER = Tokenizer([BLANK, " ", "a", "b", "c"])
+TOKENIZER = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
 
 
 def test_words_are_grouped_at_spaces_with_times_and_confidence() -> None:

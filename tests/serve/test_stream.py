@@ -36,7 +36,7 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 
 
@@ -55,8 +55,8 @@ def recognizer() -> Recognizer:
 class Clients:
     """What the clients of one worker have received; a step of the clock is 30 ms."""
 
-    def __init__(self, setup: Setup, policy: str = "eager"):
-        self.worker = Worker(setup, DispatchConfig(policy=policy))  # type: ignore[arg-type]
+    def __init__(self, setup: Setup, batch_streams: int = 64):
+        self.worker = Worker(setup, DispatchConfig(batch_streams))
         self.finals: dict[int, list[Final]] = {}
         self.partials: dict[int, list[Partial]] = {}
         self.failed: dict[int, str] = {}
@@ -104,12 +104,12 @@ def say(clients: Clients, stream: int, data: bytes, config: StreamConfig, size: 
     clients.finish()
 
 
-@pytest.mark.parametrize("policy", ["eager", "one-by-one", "wait-to-fill"])
+@pytest.mark.parametrize("batch_streams", [1, 3, 64])
 def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcripts(
-    setup: Setup, recognizer: Recognizer, policy: str
+    setup: Setup, recognizer: Recognizer, batch_streams: int
 ) -> None:
     """20 streams over 8 slots, cut at random, odd bytes included."""
-    clients, generator = Clients(setup, policy), random.Random(0)
+    clients, generator = Clients(setup, batch_streams), random.Random(0)
     sounds = dict(enumerate(recordings(20)))
     waiting, live = list(sounds), {}
     while waiting or live:
@@ -286,7 +286,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = SlotModel(AcousticModel(config, 3), 1)
     assert model.delay == 0
-    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK_TOKEN, "a", " "]), LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))
@@ -366,7 +366,7 @@ def test_a_stream_too_many_and_one_that_nobody_waits_for(setup: Setup) -> None:
 
 
 def test_a_stream_that_floods_is_refused(setup: Setup) -> None:
-    worker = Worker(setup, DispatchConfig(bound=3))
+    worker = Worker(setup, DispatchConfig(queue_chunks=3))
     worker.obey(Open(0, StreamConfig()), 0.0)
     [result] = worker.obey(Sound(0, bytes(2 * 8000 * 10)), 0.0)
     assert "faster" in result.events[0].reason  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import pytest
 
 from ds2.model.acoustic import ModelConfig
 from ds2.train.config import TrainConfig
-from ds2.utils.config import formerly, from_dict, load_config, to_dict
+from ds2.utils.config import formerly, from_dict, load_config, replaces, to_dict
 from ds2.utils.errors import InputError
 
 
@@ -77,7 +77,7 @@ def test_mistakes_name_file_and_key(tmp_path: Path, text: str, message: str) -> 
 
 @pytest.mark.parametrize("override", ["rate", "=1", "rate.fast=1"])
 def test_impossible_overrides(tmp_path: Path, override: str) -> None:
-    with pytest.raises(InputError, match="--set"):
+    with pytest.raises(InputError, match="set: "):
         load(tmp_path, "rate = 1.0", override)
 
 
@@ -133,3 +133,40 @@ def test_a_former_key_in_a_bundle_is_accepted_silently(caplog: pytest.LogCapture
 def test_a_key_under_both_names_is_refused() -> None:
     with pytest.raises(InputError, match="noise_share is the former name of noise_probability; remove it"):
         from_dict(Renamed, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rate = " + "[" * 500 + "]" * 500, r"c\.toml: (not valid TOML|rate = )"),
+        ("rate = " + "[" * 100_000, "not valid TOML"),
+        ("rate = 1" + "0" * 5000, "not valid TOML"),
+        ("rate = 0x1" + "0" * 5000, "rate = a int that is too large to show must be of type float"),
+        ("name = '" + "x" * 500_000 + "'", "must be one of 'one', 'two'"),
+    ],
+)
+def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+    with pytest.raises(InputError):
+        load(tmp_path, "", text.replace(" = ", "=", 1))
+
+
+@dataclass(frozen=True)
+class Replaced:
+    minutes: float = replaces("every", 5.0)
+
+
+def test_a_replaced_key_is_ignored_with_a_warning_that_names_the_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text("every = 200")
+    assert load_config(Replaced, path) == Replaced(5.0)
+    assert caplog.messages == [f"{path}: every is ignored; minutes took its place"]
+    assert load_config(Replaced, path, ["minutes=2"]) == Replaced(2.0)
+    caplog.clear()
+    assert from_dict(Replaced, {"every": 3, "minutes": 1.0}, "a.safetensors") == Replaced(1.0)
+    assert not caplog.messages

@@ -1,11 +1,11 @@
-"""Asynchronous training: a parameter server in the first rank, to which every rank sends gradients as they come.
+"""Asynchronous training: each rank sends its gradients to a parameter server in the first rank when they are ready.
 
     rank 0   worker ----------------\\
              server, one thread for   apply -> wait while this rank is too far ahead -> newest weights
     rank 1   each rank  <-- socket --/
 
-A rank waits for nobody, unless it is more than `staleness` updates ahead of the slowest (stale synchronous parallel,
-Ho et al. 2013). Its gradient belongs to weights that others have moved on meanwhile: that is the price.
+A rank waits only while it is more than `staleness` updates ahead of the slowest (stale synchronous parallel,
+Ho et al. 2013). The price: its gradient belongs to weights that others have updated since.
 """
 
 import threading
@@ -20,12 +20,14 @@ from torch.autograd.profiler import record_function
 from ds2.data.dataset import Batch
 from ds2.train.config import ParallelConfig
 from ds2.train.distributed.ranks import Ranks, copy_flat
-from ds2.train.distributed.strategies import Agreement, load_replica, replica
+from ds2.train.distributed.strategy import Agreement, load_replica, replica
 from ds2.train.objective import Objective
 from ds2.train.update import Updater, gradients
 
-UPDATE, TICK, FETCH, END = range(4)  # kinds of message: a gradient; none, but time goes on; weights please; no more
-HEAD = 3  # numbers before the tensors: of a message kind, epoch, wish to stop; of an answer good, meet at, and stop
+UPDATE, TICK, FETCH, END = range(
+    4
+)  # kinds of message: a gradient; no gradient, but the clock advances; a request for the weights; the last message
+HEAD = 3  # numbers before the tensors; of a message: kind, epoch, wish to stop; of an answer: good, meet at, stop
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:
@@ -37,7 +39,7 @@ def buffers(model: torch.nn.Module) -> list[Tensor]:
 
 
 class ParameterServer:
-    """The weights, and how many updates each rank has made of them."""
+    """The weights, and how many updates each rank has made (its clock)."""
 
     def __init__(self, updater: Updater, ranks: Ranks, staleness: int):
         self.updater = updater
@@ -50,7 +52,7 @@ class ParameterServer:
         self.threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Listens to every other rank."""
+        """Starts a thread for every other rank."""
         size = message_size(self.updater)
         for rank in range(1, len(self.clocks)):
             self.threads.append(threading.Thread(target=self._serve, args=(rank, size), daemon=True))
@@ -74,7 +76,7 @@ class ParameterServer:
             return torch.cat([head, flat([*model.parameters(), *buffers(model)])])
 
     def meet(self, stop: bool) -> None:
-        """Calls all ranks to a checkpoint: at the first clock before which all of them hear of it."""
+        """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it hears of it."""
         with self.changed:
             self.meet_at = self.meet_at or max(self.clocks) + 2
             self.stop |= stop
@@ -85,7 +87,7 @@ class ParameterServer:
             self.clocks, self.meet_at = [clock] * len(self.clocks), 0
 
     def finish(self) -> None:
-        """Waits for the farewell of every rank."""
+        """Waits for the last message of every rank."""
         for thread in self.threads:
             thread.join()
 
@@ -121,7 +123,7 @@ def message_size(updater: Updater) -> int:
 
 
 class Asynchronous:
-    """See the file's head; the strategy of one rank. The first rank's updater belongs to the server."""
+    """The strategy of one rank, see the file's head. The first rank's updater belongs to the server."""
 
     def __init__(self, objective: Objective, updater: Updater, ranks: Ranks, config: ParallelConfig):
         self.objective = objective
@@ -135,16 +137,16 @@ class Asynchronous:
         self.server = ParameterServer(updater, ranks, config.staleness) if ranks.first else None
         if self.server is not None:
             self.server.start()
-        self.fetched: Tensor = flat(buffers(self.model))  # statistics as the server last had them
+        self.fetched: Tensor = flat(buffers(self.model))  # statistics as last received from the server
 
     def begin_epoch(self) -> None:
-        """What thaws here thaws in the server, before any rank sends a gradient of it."""
+        """Releases in the server what is released here, before any rank sends a gradient of it."""
         for served, own in zip(self.updater.model.parameters(), self.model.parameters(), strict=True):
             served.requires_grad_(own.requires_grad)
         self.ranks.barrier()
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
-        """Nobody is asked: the server, in the first rank, calls the meeting."""
+        """Asks no other rank: the server, in the first rank, calls the meeting."""
         if self.server is not None and save:
             self.server.meet(stop=False)
         self.wish_to_stop = stop
@@ -167,7 +169,7 @@ class Asynchronous:
         return good
 
     def settle(self) -> None:
-        """All gradients have been applied when every rank is here: their senders waited for the answers."""
+        """When every rank is here all gradients are applied, since each rank waited for the answers."""
         self.ranks.barrier()
         self._exchange(FETCH, 0, flat(gradients(self.model)), torch.zeros_like(self.fetched))
         self.ranks.barrier()

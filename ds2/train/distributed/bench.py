@@ -1,6 +1,7 @@
-"""Strategies side by side: `ds2 bench-train` trains the same configuration with each, in real processes."""
+"""Compares the strategies: `ds2 bench-train` trains the same configuration with each, in real processes."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -9,21 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ds2.train.distributed.timeline import SKIPPED, Span, draw_timeline, shares
-from ds2.train.observe import read_metrics
+from ds2.train.distributed.timeline import SKIPPED, seconds_by_kind
+from ds2.train.metrics import read_metrics
+from ds2.train.plots import Span, draw_timeline
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
-PROFILED = 6  # minibatches in a time line
+PROFILED = 6  # minibatches in a timeline
 HEADER = (
     "| strategy | ranks | utterances/s | speed-up | efficiency | seconds to dev loss {target:.2f} | final dev loss | "
     "final WER | waiting | communication |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Run:
-    """One training: its name, how many processes, and what its folder says of it."""
+    """A finished training: its strategy, the number of processes, and the records in its folder."""
 
     strategy: str
     ranks: int
@@ -36,24 +40,24 @@ class Run:
 
     @property
     def throughput(self) -> float:
-        """Utterances per second of training, validation apart."""
+        """Utterances per second of training, without validation."""
         seconds = sum(epoch["seconds"] for epoch in self.history)
         return sum(epoch["utterances_per_second"] * epoch["seconds"] for epoch in self.history) / seconds
 
     def seconds_to(self, loss: float) -> float | None:
-        """Of training until the dev loss was as low, interpolated between epochs; None: it never was."""
+        """Seconds of training until the dev loss was as low, interpolated between epochs; None: it never was."""
         passed, before = 0.0, None
         for epoch in self.history:
             if epoch["dev_loss"] <= loss:
-                share = 1.0 if before is None else (before - loss) / (before - epoch["dev_loss"])
-                return float(passed + share * epoch["seconds"])
+                fraction = 1.0 if before is None else (before - loss) / (before - epoch["dev_loss"])
+                return float(passed + fraction * epoch["seconds"])
             passed, before = passed + epoch["seconds"], epoch["dev_loss"]
         return None
 
-    def share(self, kind: str) -> float:
-        """Of the ranks' recorded time."""
+    def fraction(self, kind: str) -> float:
+        """Part of the ranks' recorded time that went into this kind of work."""
         whole = sum(recorded[-1][2] - recorded[0][1] for recorded in self.timeline)
-        return sum(shares(recorded)[kind] for recorded in self.timeline) / whole
+        return sum(seconds_by_kind(recorded)[kind] for recorded in self.timeline) / whole
 
 
 def bench(
@@ -71,7 +75,7 @@ def bench(
 
 def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequence[str], device: str) -> Run:
     folder = output / f"{strategy}_{ranks}"
-    print(f"{strategy}, ranks: {ranks}", flush=True)
+    logger.info("%s, ranks: %d", strategy, ranks)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     options = [f"--set={key}" for key in (*settings, f"parallel.strategy={strategy}", f"profile={PROFILED}")]
     command = [sys.executable, *torchrun, "-m", "ds2", "train", str(config), "--output", str(folder)]
@@ -85,20 +89,20 @@ def read_run(folder: Path, strategy: str, ranks: int) -> Run:
     """A finished training.
 
     Raises:
-        InputError: it was too short for a time line.
+        InputError: it was too short for a timeline.
     """
     history = read_metrics(folder / "metrics.jsonl")
     files = [folder / f"timeline.rank{rank}.json" for rank in range(ranks)]
     timeline = [json.loads(file.read_text()) for file in files if file.exists()]
     if not any(kind == "update" for recorded in timeline for kind, _, _ in recorded):
         raise InputError(
-            f"{folder}: no time line, for an epoch has fewer than {SKIPPED + 2} minibatches; lower batch_size"
+            f"{folder}: no timeline, since an epoch has fewer than {SKIPPED + 2} minibatches; lower batch_size"
         )
     return Run(strategy, ranks, history, timeline)
 
 
 def table(runs: Sequence[Run], target: float | None = None) -> str:
-    """Markdown; the target is a dev loss, by default the highest that any run ended with: all of them reach it."""
+    """Markdown. The target is a dev loss, by default the highest final one of any run, which all of them reach."""
     loss = target or max(run.history[-1]["dev_loss"] for run in runs)
     rows = [HEADER.format(target=loss)]
     for run in runs:
@@ -107,13 +111,13 @@ def table(runs: Sequence[Run], target: float | None = None) -> str:
         rows.append(
             f"| {run.strategy} | {run.ranks} | {run.throughput:.1f} | {speed_up:.2f} | {speed_up / run.ranks:.0%} | "
             f"{'never' if seconds is None else f'{seconds:.1f}'} | {last['dev_loss']:.2f} | {last['wer']:.2%} | "
-            f"{run.share('waiting'):.0%} | {run.share('communication'):.0%} |"
+            f"{run.fraction('waiting'):.0%} | {run.fraction('communication'):.0%} |"
         )
     return "\n".join(rows)
 
 
 def write_results(output: Path, runs: Sequence[Run], target: float | None = None) -> str:
-    """scaling.md with the table, which is returned, and timeline.png."""
+    """Writes scaling.md with the table, which is returned, and timeline.png."""
     text = table(runs, target)
     with atomic_write(output / "scaling.md") as partial:
         partial.write_text(text + "\n", encoding="utf-8")

@@ -1,26 +1,27 @@
-"""The best path through the CTC trellis, in memory that hardly grows with the recording: an hour takes some 50 MB.
+"""The best path through the CTC trellis, in little memory: an hour takes some 50 MB.
 
-    column   0 . . . . K . . . . 2K . . .       forwards: scores only, and every K-th column is kept
-                 <-----  <------               backwards, block by block: from a kept column the block's scores are
+    column   0 . . . . K . . . . 2K . . .       forward: scores only; every K-th column is kept
+                 <-----  <------               backward, block by block: from a kept column the block's scores are
                                                computed again, with pointers; the path moves at most one label a frame,
                                                so of all labels only the K before its end matter
 
 Blanks and labels lie in separate arrays, only the band of useful states is computed, and inner loops have unsigned
-indices, all as in `numba_kernels`.
+indices, as in `linear_space`.
 """
 
 import math
 
 import numpy as np
-from numba import njit
 
-from ds2.ctc.numba_kernels import U1, find_band
+from ds2.ctc.band import find_band
+from ds2.ctc.kernel_types import U1
+from ds2.utils.jit import njit
 
 LONGEST_BLOCK = 1024  # frames: its pointers take 2 MB
 STAY, FROM_BLANK, FROM_LABEL = 0, 1, 2  # pointers; a blank is reached by STAY or FROM_LABEL
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
     """(T, V) float32 log-probabilities without NaN, (L,) uint64 labels.
 
@@ -53,9 +54,9 @@ def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
     return path, score
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+@njit(nogil=True, fastmath={"nnan", "nsz"})
 def _step(log_probs, t, labels, blank, skips, old, new, low, high):  # type: ignore[no-untyped-def]
-    """One column from the one before; label i lies at [1, i + 1]. What the band leaves behind becomes -inf."""
+    """One column from the one before; label i lies at [1, i + 1]. States that leave the band become -inf."""
     blank_score, count = log_probs[t, blank], np.uint64(len(labels))
     for i in range(low, min(high, count)):
         stay, before = old[0, i], old[1, i]
@@ -66,7 +67,7 @@ def _step(log_probs, t, labels, blank, skips, old, new, low, high):  # type: ign
     new[1, low], new[0, high], new[1, high + U1] = -math.inf, -math.inf, -math.inf
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _trace(log_probs, labels, blank, skips, kept, block, on_label, path):  # type: ignore[no-untyped-def]
     """Fills in the path, from its end at the last blank or, `on_label`, at the last label."""
     index = len(labels) - on_label
@@ -86,7 +87,7 @@ def _trace(log_probs, labels, blank, skips, kept, block, on_label, path):  # typ
                 index -= 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _point(log_probs, start, size, labels, blank, skips, column, lowest, highest, pointers):  # type: ignore[no-untyped-def]
     """Pointers of a block of frames, for the states lowest..highest; label i lies at labels_now[i - lowest + 1]."""
     width = highest - lowest + 1

@@ -1,0 +1,36 @@
+"""A pronouncing lexicon of all the words that are needed, in the form of CMUdict; the unknown ones by letter-to-sound.
+
+    python recipes/english/lexicon.py CMUDICT MANIFEST-OR-ARPA... > LEXICON
+
+Words of manifests (.jsonl), and those that a language model (.arpa, .arpa.gz) knows.
+"""
+
+import sys
+from pathlib import Path
+
+from ds2.data.letter_to_sound import LetterToSound
+from ds2.data.manifest import read_manifest
+from ds2.data.prepare import run
+from ds2.data.pronunciation import TOKENS, read_pronunciations
+from ds2.decoder.ngram import NGram
+
+
+def words_of(path: Path) -> set[str]:
+    if path.suffix == ".jsonl":
+        return {word for utterance in read_manifest(path) for word in utterance.text.split()}
+    return {word for word in NGram.load(path).words if not word.startswith("<")}
+
+
+def main() -> None:
+    dictionary, *sources = map(Path, sys.argv[1:])
+    known = read_pronunciations(dictionary)
+    words = set.union(*map(words_of, sources))
+    letter_to_sound = LetterToSound(known)
+    for word in sorted(words):
+        spoken = known.get(word) or [letter_to_sound.pronounce(word)]
+        for number, phones in enumerate(filter(None, spoken), 1):
+            print(word if number == 1 else f"{word}({number})", *(TOKENS[phone] for phone in phones))
+
+
+if __name__ == "__main__":
+    run(main)

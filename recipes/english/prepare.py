@@ -1,0 +1,163 @@
+"""Manifests of all the English at hand, its audio as 16-bit WAV at 16 kHz.
+
+    python recipes/english/prepare.py --output FOLDER --librispeech PLACE --common-voice PLACE --speechocean762 PLACE \\
+        --kathleen PLACE --others PLACE...
+
+A PLACE is a folder in the corpus's own layout, or a folder or a tar with a manifest.jsonl of its audio. Others are in
+the layout of LJ Speech (metadata.csv), or have a manifest. Any of the options may be left out.
+
+    train               all but the following, up to 18 s
+    dev-librispeech     three readers of train-clean-5, a woman and two men
+    dev-common-voice    speakers of Common Voice who are nowhere else; none of their sentences is in train
+    dev-speechocean762  the six speakers of recipes/speechocean762
+    dev-kathleen        prompts of Kathleen that are nowhere else; her voice is
+    dev                 what training validates on: every third of all these
+"""
+
+import argparse
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import soundfile
+
+from ds2.data.audio import read_audio
+from ds2.data.download import unpack_once
+from ds2.data.layouts import common_voice, librispeech
+from ds2.data.manifest import Utterance
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, run, table, write_splits
+from ds2.data.split import split
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
+
+RATE = 16000  # Hz
+LONGEST = 18.0  # seconds
+ALPHABET = "abcdefghijklmnopqrstuvwxyz' "
+LIBRISPEECH_DEV = {"1898", "2136", "6848"}  # readers
+SPEECHOCEAN762_DEV = {"0135", "1012", "5401", "9611", "9619", "9639"}  # speakers
+COMMON_VOICE_DEV = 350  # utterances
+COMMON_VOICE_MOST = 20  # utterances of a dev speaker, so that there are many
+KATHLEEN_DEV = 0.05  # of the hours
+
+Parts = tuple[list[Utterance], list[Utterance]]  # train, dev
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True)
+    for name in CUTS:
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--others", type=Path, nargs="*", default=[])
+    arguments = parser.parse_args()
+    train: list[Utterance] = []
+    splits: dict[str, list[Utterance]] = {}
+    skipped: list[str] = []
+    for name, cut in CUTS.items():
+        if (place := getattr(arguments, name.replace("-", "_"))) is not None:
+            own, dev = cut(read(place, arguments.output, skipped))
+            train += own
+            splits[f"dev-{name}"] = copied(dev, arguments.output / "audio" / f"dev-{name}")
+    for place in arguments.others:
+        train += read(place, arguments.output, skipped)
+    dev = [each for part in splits.values() for each in part][::3]
+    train = copied(train, arguments.output / "audio" / "train")
+    write_splits(arguments.output, {**splits, "dev": dev, "train": train}, skipped)
+
+
+def read(place: Path, output: Path, skipped: list[str]) -> list[Utterance]:
+    """The utterances of a corpus, normalised; those that cannot be used become lines of `skipped`."""
+    folder = unpacked(place, output / "unpacked")
+    utterances, left_out = measured(corpus_rows(folder), "en", ALPHABET)
+    skipped += left_out
+    skipped += [f"{each.place}: longer than {LONGEST} s" for each in utterances if each.duration > LONGEST]
+    return [each for each in utterances if each.duration <= LONGEST]
+
+
+def unpacked(place: Path, folder: Path) -> Path:
+    """A folder as it is; of a tar the folder that it has been unpacked into."""
+    if place.is_dir():
+        return place
+    if not place.is_file():
+        raise InputError(f"{place}: no such folder or archive; name the corpus")
+    target = folder / place.name.partition(".")[0]
+    make_folder(target)
+    unpack_once(place, target)
+    return target
+
+
+def corpus_rows(folder: Path) -> Iterable[Row]:
+    """The rows of a corpus in whichever layout it lies there."""
+    if rows := manifest_rows(folder):
+        return rows
+    if (folder / "metadata.csv").exists():
+        return csv_rows(folder, folder.name)
+    if (folder / "validated.tsv").exists():
+        return common_voice.read(folder / "validated.tsv", folder)
+    if (folder / "train" / "wav.scp").exists():
+        return speechocean_rows(folder)
+    return librispeech.read(folder, folder)
+
+
+def speechocean_rows(folder: Path) -> Iterable[Row]:
+    """The train part of speechocean762 as it is published: Kaldi's tables."""
+    texts, speakers, audio = (table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
+    return [Row(folder / audio[name], text, speakers[name]) for name, text in texts.items()]
+
+
+def cut_by_speaker(utterances: Sequence[Utterance], speakers: set[str]) -> Parts:
+    """`speakers` are dev; a copy of a corpus may name it before the speaker, as in libri-1898."""
+
+    def held_out(utterance: Utterance) -> bool:
+        return (utterance.speaker or "").rpartition("-")[2] in speakers
+
+    return [each for each in utterances if not held_out(each)], [each for each in utterances if held_out(each)]
+
+
+def cut_common_voice(utterances: Sequence[Utterance]) -> Parts:
+    """Random speakers are dev, up to 20 utterances of each; train is without them and without their sentences."""
+    by_speaker: dict[str, list[Utterance]] = {}
+    for utterance in utterances:
+        if utterance.speaker is not None:
+            by_speaker.setdefault(utterance.speaker, []).append(utterance)
+    speakers: set[str] = set()
+    dev: list[Utterance] = []
+    for speaker in random.Random(1).sample(sorted(by_speaker), len(by_speaker)):
+        if len(dev) < min(COMMON_VOICE_DEV, len(utterances) // 5):
+            speakers.add(speaker)
+            dev += by_speaker[speaker][:COMMON_VOICE_MOST]
+    sentences = {each.text for each in dev}
+    train = [each for each in utterances if each.speaker not in speakers and each.text not in sentences]
+    return train, dev
+
+
+def cut_by_text(utterances: Sequence[Utterance]) -> Parts:
+    parts = split(utterances, {"dev": KATHLEEN_DEV}, by="text")
+    return parts["train"], parts["dev"]
+
+
+CUTS: dict[str, Callable[[Sequence[Utterance]], Parts]] = {
+    "librispeech": lambda utterances: cut_by_speaker(utterances, LIBRISPEECH_DEV),
+    "common-voice": cut_common_voice,
+    "speechocean762": lambda utterances: cut_by_speaker(utterances, SPEECHOCEAN762_DEV),
+    "kathleen": cut_by_text,
+}
+
+
+def copied(utterances: Sequence[Utterance], folder: Path) -> list[Utterance]:
+    """As 16-bit WAV: compressed speech would be decoded again in every epoch."""
+    make_folder(folder)
+    copies = []
+    with Progress(f"decoding {folder.name}", len(utterances), "utterances") as progress:
+        for number, utterance in enumerate(utterances):
+            target = (folder / f"{number:05}.wav").absolute()
+            samples, _ = read_audio(utterance.audio_path, RATE)
+            soundfile.write(target, samples.numpy(), RATE)
+            copies.append(replace(utterance, audio_path=target, duration=round(len(samples) / RATE, 3)))
+            progress.step()
+    return copies
+
+
+if __name__ == "__main__":
+    run(main)
