@@ -111,7 +111,7 @@ def test_patterns_and_manifests(run: Callable[..., Outcome], tiny_bundle: Path, 
 
 def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -> None:
     path = write_noise(tmp_path / "a.wav")
-    (tmp_path / "b.m4a").touch()
+    (tmp_path / "b.wma").touch()
     for arguments, count in (((), 2), (("--quiet",), 0), ((), 2)):
         _, _, errors = run("transcribe", tmp_path, "--hot", "spectrogram", *arguments)
         assert errors.count("\n") == count
