@@ -86,8 +86,8 @@ def overview(group: str = "") -> str:
     for title, section in sections.items():
         lines += ["", f"{title}:"]
         lines += [f"  {name:{column}}{_summary(name, command)}" for name, command in section.items()]
-    listed = "" if group else " and ".join(f"ds2 {name}" for name in GROUPS) + " list their commands; "
-    return "\n".join([*lines, "", f"{listed}{prog} COMMAND --help has an example."])
+    listed = [] if group else [f"{' and '.join(f'ds2 {name}' for name in GROUPS)} list their commands."]
+    return "\n".join([*lines, "", *listed, f"{prog} COMMAND --help shows its options and an example."])
 
 
 def _summary(name: str, command: Command | Mapping[str, Command]) -> str:

@@ -1,4 +1,4 @@
-"""What is in a bundle or in a manifest, as lines for a person."""
+"""Descriptions of bundles, manifests and architectures, for `ds2 info`."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,10 @@ from ds2.bundle import MODELS, Bundle, locate
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
 
-PACKAGED = {  # what cannot be told from a bundle
+PACKAGED = {  # what a bundle itself does not say
     "digits": "knows the English digits and no other word",
     "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
-    "english": "any English words, read aloud; a beginning, about half of them come out wrong",
+    "english": "any English words, read aloud; an early model, about half of the words are wrong",
 }
 CHARACTERS_SHOWN = 60
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
@@ -20,7 +20,7 @@ def describe(path: Path) -> str:
     """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json).
 
     Raises:
-        InputError: it is neither, or damaged.
+        InputError: the file is neither, or damaged.
     """
     path = locate(path)
     if path.suffix == ".safetensors":
@@ -44,12 +44,12 @@ def describe_model(name: str) -> str:
         config = ModelConfig.preset(name)
     except KeyError as error:
         raise InputError(
-            f"--model {name}: no such architecture; choose of {', '.join(error.args[1])}, or name a trained model "
+            f"--model {name}: no such architecture; choose from {', '.join(error.args[1])}, or name a trained model "
             "without --model"
         ) from error
     outputs = OUTPUTS.get(name, CHARACTERS)
     layers = summarize(config, outputs)
-    rows = [("layer", "gives", "parameters", "Mop/s of audio", "hears, seconds")]
+    rows = [("layer", "output", "parameters", "Mop/s of audio", "context, seconds")]
     rows += [
         (layer.name, layer.shape, f"{layer.parameters:,}", f"{layer.operations / 1e6:,.1f}", layer.context)
         for layer in layers
@@ -71,7 +71,7 @@ def describe_model(name: str) -> str:
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
-    """Figures to the right, words to the left."""
+    """Aligns numbers to the right, words to the left."""
     sides = "<<>><"
     return [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
 

@@ -66,7 +66,9 @@ def vocabulary_command(
     size: int,
     output: Output,
 ) -> int:
-    """Choose the words of a language model: the most frequent ones of several texts, weighted by what foretells dev.
+    """Choose the words of a language model from several texts.
+
+    The most frequent ones, with the texts weighted by how well they predict dev.
 
     Example: ds2 lm vocabulary books.txt talk.txt --dev dev.txt --size 100000 -o words.txt
 
@@ -137,7 +139,9 @@ def prune_command(
     ngrams: int = 0,
     histories: Path | None = None,
 ) -> int:
-    """Make an n-gram model smaller: what changes it least, by relative entropy, goes.
+    """Make an n-gram model smaller by relative entropy pruning.
+
+    The n-grams whose removal changes the model least are removed.
 
     Example: ds2 lm prune large.arpa.gz -o small.arpa.gz --threshold 1e-8
 
@@ -226,7 +230,7 @@ def tune_decoder_command(
     closed: bool = False,
     device: Device = "auto",
 ) -> int:
-    """Choose a decoder's weights and beam on held-out utterances; bundle them.
+    """Choose a decoder's weights and beam on held-out utterances.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 

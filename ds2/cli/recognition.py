@@ -141,7 +141,7 @@ def _report_unread(files: Sequence[str], quiet: bool) -> None:
 
     if not quiet and (unread := count_unread(files)):
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in unread.most_common())
-        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.m4a call.wav", file=sys.stderr)
+        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav", file=sys.stderr)
 
 
 def align_command(

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import DEFAULT_MODEL, Bundle
-from ds2.data.audio import read_audio_bytes, resample
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
@@ -19,13 +18,15 @@ from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
 from ds2.recognition.decoding import make_beam
+from ds2.recognition.inputs import to_samples
+from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Window, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,24 +100,17 @@ class Recognizer:
             if isinstance(transcript, InputError):
                 raise transcript
             return transcript
-        samples = self._samples(audio, sample_rate)
+        samples = to_samples(audio, sample_rate, self.sample_rate)
         parts = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
         return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
 
-    def _samples(self, audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None) -> Tensor:
-        """(N,) samples at the model's rate."""
-        if isinstance(audio, bytes):
-            return read_audio_bytes(audio, self.sample_rate, "audio")[0]
-        if hasattr(audio, "read"):
-            if isinstance(data := audio.read(), str):
-                raise ParameterError("audio", "this file is opened as text; open it in binary mode, 'rb'")
-            return read_audio_bytes(data, self.sample_rate, str(getattr(audio, "name", "audio")))[0]
-        if sample_rate is None:
-            raise ParameterError("sample_rate", "required for samples: transcribe(samples, sample_rate=16000)")
-        samples = torch.as_tensor(audio, dtype=torch.float32)
-        if samples.dim() != 1 or samples.numel() == 0 or not bool(samples.isfinite().all()):
-            raise ParameterError("audio", f"expected (N,) finite samples, got shape {tuple(samples.shape)}")
-        return resample(samples, sample_rate, self.sample_rate)
+    def stream(self) -> LiveStream:
+        """A live stream: sound comes in pieces, partial texts and final transcripts go out.
+
+        Raises:
+            ParameterError: the model is not forward-only.
+        """
+        return LiveStream(self)
 
     def transcribe_files(
         self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None

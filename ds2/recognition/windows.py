@@ -130,7 +130,7 @@ class Batches:
                     self._run()
                     held = 0
             job.read = True
-            while not self.group and jobs and jobs[0].done:
+            while jobs and jobs[0].done:
                 yield jobs.pop(0).result
         self._run()
         for job in jobs:

@@ -181,3 +181,12 @@ def test_bundle_cut_anywhere_or_of_text(
     path = write_noise(tmp_path / "a.wav")
     assert_refused(run("transcribe", path, "--model", tiny_bundle), str(tiny_bundle))
     assert_refused(run("info", tiny_bundle), str(tiny_bundle))
+
+
+def test_completion_is_printed_for_the_shells() -> None:
+    for shell in ("bash", "zsh"):
+        command = [sys.executable, "-m", "ds2", "--tyro-print-completion", shell]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "transcribe" in result.stdout
+        assert "tune-decoder" in result.stdout

@@ -12,6 +12,7 @@ import soundfile
 from helpers.commands import Outcome, assert_refused, write_noise
 
 import ds2
+from ds2.recognition.formats import FORMATS
 
 
 def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
@@ -71,6 +72,55 @@ def test_name_that_is_not_utf8(run: Callable[..., Outcome], tiny_bundle: Path, t
     assert run("transcribe", tmp_path / "in", *arguments)[0] == 1
     assert "udcfe.wav" in (tmp_path / "out" / "failed.txt").read_text()
     assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_all_formats_in_any_case_and_existing_ones_are_skipped(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    arguments = (
+        "--model",
+        tiny_bundle,
+        "--format",
+        "all",
+        "--output",
+        tmp_path / "out",
+        "--skip-existing",
+        "--verbose",
+    )
+    assert "a.wav: 0.3 s" in run("transcribe", tmp_path / "in", *arguments)[2]
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {f".{name}" for name in FORMATS}
+    (tmp_path / "out" / "a.txt").write_text("mine")
+    write_noise(tmp_path / "in" / "b.wav")
+    code, _, errors = run("transcribe", tmp_path / "in", *arguments)
+    assert code == 0
+    assert "b.wav" in errors
+    assert "a.wav" not in errors
+    assert (tmp_path / "out" / "a.txt").read_text() == "mine"
+    _, output, _ = run("transcribe", tmp_path / "in" / "a.wav", "--model", tiny_bundle, "--format", "textGRID")
+    assert output.startswith('File type = "ooTextFile"')
+
+
+def test_patterns_and_manifests(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 0.6)
+    row = {"audio_filepath": "a.wav", "duration": 0.3, "text": "", "offset": 0.3}
+    (tmp_path / "m.jsonl").write_text(json.dumps(row))
+    _, output, _ = run("transcribe", tmp_path / "*.wav", tmp_path / "m.jsonl", "--model", tiny_bundle)
+    assert [line.split("\t")[0] for line in output.splitlines()] == [str(path), f"{path}:0.30-0.60"]
+
+
+def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav")
+    (tmp_path / "b.wma").touch()
+    for arguments, count in (((), 2), (("--quiet",), 0), ((), 2)):
+        _, _, errors = run("transcribe", tmp_path, "--hot", "spectrogram", *arguments)
+        assert errors.count("\n") == count
+    assert "hot: spectrogram: hardly any effect" in run("transcribe", path, "--hot", "spectrogram")[1:][1]
+    assert "gone.wav" in run("transcribe", tmp_path / "gone.wav", "--quiet")[2]
+
+
+def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:
+    assert_refused(run("transcribe", "a.wav", "--skip-existing"), "--skip-existing: needs --output")
 
 
 def test_standard_input(
@@ -142,6 +192,7 @@ def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outc
         assert_refused(run("transcribe", "a.wav", "b.wav", "--format", name), f"--format: {name}", "--output")
     assert_refused(run("transcribe"), "at least one audio file")
     assert_refused(run("transcribe", "-", "a.wav"), "standard input")
+    assert_refused(run("transcribe", tmp_path / "*.wav"), "*.wav: no file matches this pattern")
 
 
 def test_output_that_cannot_be_made(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ def test_the_posterior_of_a_word_is_the_share_of_the_rows_that_have_it_there() -
     assert posteriors(rows, scores) == pytest.approx([0.8, 0.7, 0.8])
 
 
-def test_posteriors_of_an_hour_take_no_time_to_speak_of() -> None:
-    """An hour of one word said again and again: quadratic, it would take minutes."""
+def test_an_hour_of_words_is_not_compared_word_by_word() -> None:
+    """An hour of one repeated word; comparing every pair would take minutes."""
     row = tuple(Word("a", 0.25 * n, 0.25 * n + 0.2, 1.0) for n in range(15_000))
     shifted = tuple(Word("a", word.start + 0.1, word.end + 0.1, 1.0) for word in row)
     assert posteriors([row, *[shifted] * 9], [0.0] * 10) == pytest.approx([1.0] * len(row))

@@ -132,6 +132,19 @@ def test_many_files_come_back_in_order_whatever_their_lengths(
         assert transcript == recognizer.transcribe(path)
 
 
+def test_a_result_does_not_wait_for_the_recordings_after_it(
+    recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second recording fills the group with its first window; the first is then done, though more windows wait."""
+    monkeypatch.setattr(windows, "GROUP_SECONDS", 30.0)
+    paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([6.0, 45.0, 1.0, 1.0])]
+    read = []
+    results = recognizer.log_probs_of_files(read.append(path) or Segment(path) for path in paths)
+    assert next(results)[0].path == paths[0]
+    assert read == paths[:2]
+    assert [segment.path for segment, _, _ in results] == paths[1:]
+
+
 def test_one_bad_file_is_its_own_error(recognizer: Recognizer, tmp_path: Path) -> None:
     good = write_noise(tmp_path / "a.wav", 0.5)
     results = [result for _, result in recognizer.transcribe_files(map(Segment, [good, tmp_path / "gone.wav", good]))]
