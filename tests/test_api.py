@@ -49,7 +49,17 @@ def test_a_script_that_imports_ds2_is_typed(tmp_path: Path) -> None:
         "import ds2\nrecognizer: ds2.Recognizer = ds2.load('digits', hot=['one'])\n"
         "text: str = recognizer.transcribe('a.wav').segments[0].text\nreveal_type(ds2.transcribe(b''))\n"
     )
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports", "silent", "--cache-dir", str(tmp_path), str(tmp_path / "script.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports",
+        "silent",
+        "--cache-dir",
+        str(tmp_path),
+        str(tmp_path / "script.py"),
+    ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=Path(ds2.__file__).parents[1])
     assert 'Revealed type is "ds2.recognition.transcript.Transcript"' in result.stdout
     assert result.returncode == 0, result.stdout
