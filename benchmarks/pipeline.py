@@ -8,8 +8,8 @@ corrupted, in turn: words dropped, words exchanged, a wrong paragraph. Music or 
 into one line in twenty, and before as many.
 
 `ds2 make-corpus` runs without the truth, then with that of the 200 segments that it asks to check. Alignment errors are
-those of words in correct lines. WER compares the transcripts of the segments with the words in them, on all segments but
-the 200.
+those of words in correct lines. WER compares the transcripts of the segments with the words in them, on all
+segments but the 200.
 """
 
 import argparse
