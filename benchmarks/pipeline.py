@@ -8,8 +8,8 @@ corrupted, in turn: words dropped, words exchanged, a wrong paragraph. Music or 
 into one line in twenty, and before as many.
 
 `ds2 make-corpus` runs without the truth, then with that of the 200 segments that it asks to check. Alignment errors are
-those of words in correct lines. WER compares transcripts of segments with the words in them, on all segments but
-the 200.
+those of words in correct lines. WER compares the transcripts of the segments with the words in them, on all
+segments but the 200.
 """
 
 import argparse
@@ -26,9 +26,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, word_counts
-from ds2.curation.make import CurationConfig, make_corpus
+from ds2.curation.make import Corpus, CorpusConfig, make_corpus
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 
@@ -76,7 +75,7 @@ def main() -> None:
     write(recordings, folder / "raw")
     truth = {recording.name: recording for recording in recordings}
 
-    config = CurationConfig(workers=arguments.workers)
+    config = CorpusConfig(workers=arguments.workers)
     make_corpus(folder / "raw", folder / "corpus", config)
     checked = folder / "checked.jsonl"
     rows = [json.loads(line) for line in (folder / "corpus" / "to_check.jsonl").read_text().splitlines()]
@@ -202,7 +201,7 @@ def said(row: dict, truth: dict[str, Recording]) -> str:
     )
 
 
-def report_alignment(corpus: CuratedCorpus, truth: dict[str, Recording]) -> None:
+def report_alignment(corpus: Corpus, truth: dict[str, Recording]) -> None:
     """Errors of word edges in lines that are right, among the segments: milliseconds."""
     errors, missed = [], 0
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
@@ -233,7 +232,7 @@ def report_alignment(corpus: CuratedCorpus, truth: dict[str, Recording]) -> None
     )
 
 
-def report_filter(wanted: float, corpus: CuratedCorpus, truth: dict[str, Recording], seen: set[str]) -> None:
+def report_filter(wanted: float, corpus: Corpus, truth: dict[str, Recording], seen: set[str]) -> None:
     rest = [segment for segment in corpus.segments if segment.extra["id"] not in seen]
     kept = [segment for segment in rest if segment.extra["kept"]]
     hours = sum(segment.duration for segment in kept) / sum(segment.duration for segment in rest)

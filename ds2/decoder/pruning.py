@@ -15,7 +15,7 @@ import numpy as np
 
 from ds2.decoder.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
 from ds2.decoder.levels import BEGIN, END, Level
-from ds2.decoder.ngram import BEGIN, END, ROOT, UNKNOWN, Level, NGram
+from ds2.decoder.ngram import ROOT, UNKNOWN, NGram
 
 
 def prune(

@@ -1,7 +1,7 @@
 """Connections of uvicorn that no client can keep open for nothing.
 
 A connection must bring the header of a request within a deadline, and is closed when an answer is sent before the
-request's body has come. When file descriptors run out, connections that only wait are closed, oldest first.
+request's body has come. When file descriptors run out, the older half of the connections that only wait is closed.
 """
 
 import asyncio
@@ -80,18 +80,17 @@ class HttpConnection(H11Protocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _make_room(self) -> None:
-        """Closes the connection that has waited longest for a request: it may be this one."""
+        """Closes the older half of the connections that wait for a request."""
         now = self.loop.time()
         if now - self.config.logged_at > LOG_SECONDS:
             self.config.logged_at = now
             facts = {"limit": self.config.descriptors, "connections": len(self.connections)}
-            log.error("file descriptors run out: connections without a request are closed", extra={"facts": facts})
+            log.error("file descriptors run out: old connections without a request are closed", extra={"facts": facts})
         others = [other for other in self.connections if isinstance(other, HttpConnection)]
-        waiting = {
-            other.deadline.when(): other for other in others if other.deadline and not other.transport.is_closing()
-        }
-        if waiting:
-            waiting[min(waiting)].transport.abort()
+        waiting = [(other.deadline.when(), other.transport) for other in others if other.deadline is not None]
+        waiting.sort(key=lambda connection: connection[0])
+        for _, transport in waiting[: len(waiting) // 2]:
+            transport.abort()
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):

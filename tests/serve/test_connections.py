@@ -46,7 +46,7 @@ def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None
     """Of 64; and the log tells of it."""
     server = start(open_files=64)
     with contextlib.ExitStack() as stack:
-        for _ in range(200):
+        for _ in range(100):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20))
             with contextlib.suppress(OSError):  # closed already
                 client.sendall(HALF)

@@ -105,8 +105,8 @@ def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> RunningSer
     """One with narrow limits, by a file, and keys, by the environment."""
     config = tmp_path_factory.mktemp("strict") / "serve.toml"
     config.write_text(
-        "[limits]\nstreams = 2\nidle_seconds = 0.5\nstream_seconds = 20.0\nupload_bytes = 100000\n"
-        "upload_audio_seconds = 5.0\nbacklog_seconds = 8.0\n"
+        "[limits]\nwrong_keys_per_minute = 100\nstreams = 2\nidle_seconds = 0.5\nstream_seconds = 20.0\n"
+        "upload_bytes = 100000\nupload_audio_seconds = 5.0\nbacklog_seconds = 8.0\n"
     )
     return start("--config", str(config), environment={"DS2_SERVE_API_KEYS": '["first", "geheim-ü"]'})
 
@@ -213,9 +213,8 @@ def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
 
 
 def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer) -> None:
-    head = (
-        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nAuthorization: Bearer first\r\n"
-    )
+    head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
+    head += "Content-Length: 1000\r\nAuthorization: Bearer first\r\n"
     with socket.create_connection(("127.0.0.1", int(strict.url.rpartition(":")[2])), 10) as client:
         client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
         assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
@@ -259,7 +258,7 @@ def test_a_fault_of_ours_is_told_in_openais_form() -> None:
 
     async def visit() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post("/v1/audio/transcriptions", timeout=60)
 
     answer = asyncio.run(visit())
