@@ -13,6 +13,7 @@ from conftest import TINY
 from ds2.bundle import Bundle
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch
+from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.errors import InputError
 from ds2.model.frontend import FrontendConfig
 from ds2.train.checkpoint import load_checkpoint
@@ -235,6 +236,68 @@ def test_another_sample_rate_keeps_what_the_low_bins_have_learnt(spoken_digits: 
     back = Trainer(configuration(manifest, start_from=high, epochs=1), tmp_path / "back")
     cut = Bundle.load(high).weights[name].unflatten(1, (channels, -1))[..., : old_grid.shape[2]].flatten(1)
     assert torch.equal(back.model.state_dict()[name], cut)
+
+
+def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """The same log-probabilities with three times the units, which then learn."""
+    manifest = spoken_digits(8)
+    model = dataclasses.replace(TINY, fully_connected=6, lookahead=2, bidirectional=False)
+    narrow = Trainer(configuration(manifest, model=model, epochs=1), tmp_path / "narrow")
+    start = narrow.run()
+    wide = dataclasses.replace(model, hidden=3 * TINY.hidden)
+    trainer = Trainer(configuration(manifest, model=wide, start_from=start, epochs=1), tmp_path / "wide")
+    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
+    with torch.no_grad():
+        expected, found = (each.model.eval()(samples, lengths)[0] for each in (narrow, trainer))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
+    trainer.run()
+    assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()
+
+
+def lexicon_of(folder: Path, words: dict[str, str]) -> Path:
+    path = folder / "lexicon.txt"
+    path.write_text("".join(f"{word} {phones}\n" for word, phones in words.items()))
+    return path
+
+
+DIGITS = {
+    "zero": "Z IH R OW", "one": "W AH N", "two": "T UW", "three": "TH R IY", "four": "F AO R", "five": "F AY V",
+    "six": "S IH K S", "seven": "S EH V AH N", "eight": "EY T", "nine": "N AY N",
+}  # fmt: skip
+
+
+def test_phones_are_learnt_beside_letters(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """The loss is that of the letters and the weighted one of the phones; words without pronunciation cost nothing."""
+    manifest = spoken_digits(8)
+    model = dataclasses.replace(TINY, phones=len(PHONE_TOKENS))
+
+    def trained(weight: float, words: dict[str, str], epochs: int) -> Trainer:
+        data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, words))
+        optimizer = OptimizerConfig("sgd", 1e-3, 0.9, phone_weight=weight)
+        config = configuration(manifest, data=data, model=model, optimizer=optimizer, epochs=epochs)
+        return Trainer(config, tmp_path / f"{weight}-{len(words)}")
+
+    def loss(weight: float, words: dict[str, str]) -> torch.Tensor:
+        trainer = trained(weight, words, 1)
+        return Objective(trainer.model.eval(), trainer.config)(batch_of(trainer), (1, 1, 0))[0].detach()
+
+    letters, one, half = loss(0.0, DIGITS), loss(1.0, DIGITS), loss(0.5, DIGITS)
+    assert bool((one > letters + 1).all())
+    torch.testing.assert_close(half, (letters + one) / 2)
+    torch.testing.assert_close(loss(1.0, {"other": "AH"}), letters)
+    trainer = trained(1.0, DIGITS, 4)
+    before = trainer.model.phone_output.weight.detach().clone()
+    bundle = Bundle.load(trainer.run())
+    assert not torch.equal(bundle.weights["phone_output.weight"], before)
+
+
+def test_a_lexicon_and_the_layer_that_learns_it_come_together(tmp_path: Path) -> None:
+    data = DataConfig((tmp_path,), tmp_path, lexicon=tmp_path)
+    with pytest.raises(ValueError, match="come together"):
+        configuration(tmp_path, data=data)
+    with pytest.raises(ValueError, match="must be 41"):
+        configuration(tmp_path, data=data, model=dataclasses.replace(TINY, phones=40))
 
 
 def test_label_smoothing_by_hand() -> None:

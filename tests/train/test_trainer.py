@@ -311,7 +311,8 @@ def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifest
     manifest = spoken_digits(8)
     config = configuration(manifest, epochs=1)
     start = Trainer(config, tmp_path / "start").run()
-    larger = dataclasses.replace(config, start_from=start, model=dataclasses.replace(config.model, hidden=40))
+    model = dataclasses.replace(config.model, recurrent_layers=config.model.recurrent_layers + 1)
+    larger = dataclasses.replace(config, start_from=start, model=model)
     with pytest.raises(InputError, match="another shape"):
         Trainer(larger, tmp_path / "larger")
     row = json.loads(manifest.read_text().splitlines()[0])
