@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,24 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.kenlm_model import is_kenlm_binary
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, BEGIN, END, UNKNOWN, NGram
+from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
 from ds2.decoder_options import DecoderOptions
 from ds2.errors import InputError
 from ds2.text import Tokenizer, normalize
 
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 CONFIDENCE_HYPOTHESES = 10  # whose shares are the confidence of words
+PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
+PHONE_SYMBOLS = 120  # labels tried in a frame: twenty phones with the copies of each
 HOT_BOOST = 5.0  # nats, where a hot word names none
 
+Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of words, in the outputs of a model's phones
 
-def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | None:
+
+def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
     """The beam search of a bundle, or None for greedy decoding.
+
+    A bundle with pronunciations is searched by phones, unless another language model or a hot word has none.
 
     Raises:
         InputError: a language model that cannot be read or searched with, a hot word that cannot be spelt.
@@ -37,7 +44,11 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
     config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
-    return search(tokenizer, config, lm, vocabulary, hot_words(options.hot))
+    boosts = hot_words(options.hot)
+    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else {}
+    if lm is not None and pronunciations and boosts.keys() <= pronunciations.keys():
+        return search_phones(tokenizer, config, lm, pronunciations, boosts)
+    return search(tokenizer, config, lm, vocabulary, boosts)
 
 
 def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
@@ -87,6 +98,20 @@ def search(
     return BeamDecoder(config, lexicon, lm, numbers)
 
 
+def search_phones(
+    tokenizer: Tokenizer,
+    config: BeamConfig,
+    lm: NGram,
+    pronunciations: Pronunciations,
+    boosts: Mapping[str, float] | None = None,
+) -> PronouncingDecoder:
+    """A search by phones for the words that have pronunciations."""
+    config = dataclasses.replace(
+        config, best=CONFIDENCE_HYPOTHESES, closed=True, cumulative_probability=1.0, max_symbols=PHONE_SYMBOLS
+    )
+    return PronouncingDecoder(config, pronunciations, lm, tokenizer.index, boosts)
+
+
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
     """Whether all that the language model knows are single tokens."""
     return all(word in tokenizer.index for word in lm.words if word not in (BEGIN, END, UNKNOWN))
@@ -134,10 +159,23 @@ def bundled_model(bundle: Bundle) -> NGram | None:
     return NGram(about["words"], tuple(bundle.language_model[name].numpy() for name in ARRAYS), about["order"])
 
 
-def with_decoder(bundle: Bundle, config: BeamConfig, lm: NGram | None) -> Bundle:
-    """The bundle with a decoder's configuration and, if there is one, its language model."""
+def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
+    """Of the words of the bundle's language model; empty where it has none."""
+    if PRONUNCIATIONS[0] not in bundle.language_model:
+        return {}
+    words = bundle.metadata["language_model"]["words"]
+    return unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+
+
+def with_decoder(
+    bundle: Bundle, config: BeamConfig, lm: NGram | None, pronunciations: Pronunciations | None = None
+) -> Bundle:
+    """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
         return Bundle(bundle.weights, metadata, bundle.language_model)
-    arrays = {name: torch.from_numpy(np.array(array)) for name, array in zip(ARRAYS, lm.arrays, strict=True)}
-    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, arrays)
+    arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
+    if pronunciations:
+        arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)

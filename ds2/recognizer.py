@@ -15,6 +15,7 @@ from ds2.data.audio import probe, read_audio, resample
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
 from ds2.decoding import make_beam
@@ -42,7 +43,7 @@ class Recognizer:
         self,
         model: AcousticModel,
         tokenizer: Tokenizer,
-        beam: BeamDecoder | None = None,
+        beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
     ):
         """`beam` searches prefixes; None decodes greedily. `rescorer` weighs what it finds again."""
@@ -107,7 +108,10 @@ class Recognizer:
         while batch := list(itertools.islice(windows, int(BATCH_SECONDS / LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
                 last = None if window.last_frame is None else window.last_frame * self.frame_samples
-                yield log_probs, window.samples[window.first_frame * self.frame_samples : last]
+                yield (
+                    log_probs[:, : len(self.tokenizer)],
+                    window.samples[window.first_frame * self.frame_samples : last],
+                )
         if job.error is not None:
             raise job.error
 
@@ -151,10 +155,13 @@ class Recognizer:
 
     @torch.inference_mode()
     def log_probs(self, windows: list[Window]) -> list[Tensor]:
-        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each."""
+        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each.
+
+        Those of phones, where the model has them, lie behind those of the tokens.
+        """
         lengths = torch.tensor([len(window.samples) for window in windows])
         samples = torch.nn.utils.rnn.pad_sequence([window.samples for window in windows], batch_first=True)
-        log_probs, frames = self.model(samples.to(self.device), lengths.to(self.device))
+        log_probs, frames = self.model.all_log_probs(samples.to(self.device), lengths.to(self.device))
         rows = zip(windows, log_probs.cpu(), frames.tolist(), strict=True)
         return [row[:length][window.first_frame : window.last_frame] for window, row, length in rows]
 
@@ -226,6 +233,9 @@ class Recognizer:
         return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
 
     def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        if isinstance(self.beam, PronouncingDecoder):
+            return self.beam(log_probs, lengths)
+        log_probs = log_probs[..., : len(self.tokenizer)]
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
         if self.device.type == "cuda" and len(lengths) >= ON_GPU:
@@ -234,7 +244,7 @@ class Recognizer:
 
     @functools.cached_property
     def _batched(self) -> BatchedDecoder:
-        assert self.beam is not None
+        assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.problem)
 
     def _transcript(self, found: list[Hypothesis], duration: float) -> Transcript:

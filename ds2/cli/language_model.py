@@ -116,6 +116,7 @@ def tune_decoder(
     output: Path | None = None,
     picture: Path | None = None,
     closed: bool = False,
+    lexicon: Path | None = None,
     device: str = "auto",
 ) -> int:
     """Choose the decoder's weights and beam on held-out utterances; bundle them with the language model.
@@ -129,10 +130,12 @@ def tune_decoder(
         output: The bundle to write; by default the model's own file, if it has one.
         picture: PNG of the error rate over both weights and over the beam.
         closed: No words but the language model's are found: right for commands, wrong for names.
+        lexicon: Pronunciations, as CMUdict's, of the language model's words: the search is by phones.
         device: auto, cpu or cuda.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
+    from ds2.data.pronunciation import read_pronunciations
     from ds2.decoder_options import DecoderOptions
     from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
     from ds2.decoding import load_search_model, with_decoder
@@ -149,11 +152,14 @@ def tune_decoder(
     check_writable(output or model, picture)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
+    pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
+    if pronunciations and not recognizer.model.config.phones:
+        raise InputError(f"--lexicon: {model} knows no phones; train it with data.lexicon")
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
-        tuning = tune(recognizer, chosen, utterances, closed, progress.step)
-    with_decoder(bundle, tuning.config, chosen).save(output or model)
+        tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
+    with_decoder(bundle, tuning.config, chosen, pronunciations).save(output or model)
     config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
     print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
     print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")

@@ -20,6 +20,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
+from ds2.errors import InputError
 
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
@@ -42,7 +43,7 @@ class PronouncingDecoder:
 
         Args:
             pronunciations: of the words that can be found.
-            letters: the token of each character of the words, and of the space.
+            letters: the token of each letter, and of the space; the phones' outputs lie behind those of these tokens.
             boosts: nats for hot words.
         """
         boosts = boosts or {}
@@ -51,7 +52,7 @@ class PronouncingDecoder:
         self.words = {spoken: word for word, spoken in entries}
         self.letters = letters
         # a copy's column is that of its phone: [blank, space, phones, phones, ...]
-        self.columns = torch.tensor([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        self.columns = len(letters) + torch.tensor([0, SPACE] + COPIES * list(range(FIRST, phones)))
         lexicon = Lexicon((spoken for _, spoken in entries), SPACE, [boosts.get(word, 0.0) for word, _ in entries])
         numbers = np.array([lm.index.get(word, 0) for word, _ in entries], np.int32)
         self.beam = BeamDecoder(config, lexicon, lm, numbers)
@@ -61,7 +62,7 @@ class PronouncingDecoder:
         return self.beam.config
 
     def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
-        """(B, T, P) log-probabilities of phones, (B,) frames -> for each utterance its n-best hypotheses, in letters."""
+        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
         found = self.beam(log_probs[..., self.columns], lengths)
         return [[self._spelt(hypothesis) for hypothesis in nbest] for nbest in found]
 
@@ -69,7 +70,7 @@ class PronouncingDecoder:
         return self.beam.begin()
 
     def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
-        """As `BeamDecoder.step`, of (T, P) log-probabilities."""
+        """As `BeamDecoder.step`, of (T, V + P) log-probabilities."""
         self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
@@ -117,6 +118,30 @@ def homophones_apart(
             if copy < COPIES:
                 entries.append((word, (*spoken[:-1], spoken[-1] + copy * (phones - FIRST))))
     return entries
+
+
+def packed(words: Sequence[str], pronunciations: Mapping[str, Sequence[Phones]]) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) int32, the number of each pronunciation's word; uint8, the phones of all of them, a blank behind each."""
+    pairs = [(number, spoken) for number, word in enumerate(words) for spoken in pronunciations.get(word, ())]
+    phones = [phone for _, spoken in pairs for phone in (*spoken, 0)]
+    return np.array([number for number, _ in pairs], np.int32), np.array(phones, np.uint8)
+
+
+def unpacked(words: Sequence[str], numbers: np.ndarray, phones: np.ndarray) -> dict[str, list[Phones]]:
+    """The pronunciations of `packed` arrays.
+
+    Raises:
+        InputError: arrays that do not fit each other or the words.
+    """
+    ends = np.flatnonzero(phones == 0)
+    if len(ends) != len(numbers) or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words)):
+        raise InputError("the bundle's pronunciations do not fit its language model; copy or make it again")
+    found: dict[str, list[Phones]] = {}
+    every, start = phones.tolist(), 0
+    for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
+        found.setdefault(words[number], []).append(tuple(every[start:end]))
+        start = end + 1
+    return found
 
 
 def _words(tokens: Sequence[int]) -> list[tuple[int, int]]:

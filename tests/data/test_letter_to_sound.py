@@ -5,8 +5,9 @@ from ds2.data.pronunciation import INDEX, TOKENS
 
 DICTIONARY = {
     "cat": "K AE T", "cats": "K AE T S", "tack": "T AE K", "sack": "S AE K", "sat": "S AE T", "at": "AE T",
-    "tax": "T AE K S", "ax": "AE K S", "sax": "S AE K S", "back": "B AE K", "bat": "B AE T", "city": "S IH T IY", "cite": "S AY T",
-    "bite": "B AY T", "kit": "K IH T", "bit": "B IH T", "sit": "S IH T", "mat": "M AE T", "mask": "M AE S K",
+    "tax": "T AE K S", "ax": "AE K S", "sax": "S AE K S", "back": "B AE K", "bat": "B AE T", "city": "S IH T IY",
+    "cite": "S AY T", "bite": "B AY T", "kit": "K IH T", "bit": "B IH T", "sit": "S IH T",
+    "mat": "M AE T", "mask": "M AE S K",
 }  # fmt: skip
 
 

@@ -42,9 +42,10 @@ def lm(tmp_path: Path) -> NGram:
 
 
 def posteriors(labels: list[int]) -> torch.Tensor:
-    """(1, T, 7): each label for two frames with p = 0.9, a frame of blank behind each."""
+    """(1, T, 28 + 7), letters unknown: each label for two frames with p = 0.9, a frame of blank behind each."""
     frames = [label for label in labels for label in (label, label, 0)]
-    return torch.full((len(frames), 7), 0.1 / 6).scatter(1, torch.tensor(frames).unsqueeze(1), 0.9).log().unsqueeze(0)
+    phones = torch.full((len(frames), 7), 0.1 / 6).scatter(1, torch.tensor(frames).unsqueeze(1), 0.9)
+    return torch.cat([torch.full((len(frames), len(LETTERS)), 1 / len(LETTERS)), phones], 1).log().unsqueeze(0)
 
 
 def decoder(lm: NGram, **config: float) -> PronouncingDecoder:
