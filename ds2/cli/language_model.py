@@ -228,6 +228,7 @@ def tune_decoder_command(
     output: OptionalOutput = None,
     picture: Path | None = None,
     closed: bool = False,
+    lexicon: Path | None = None,
     device: Device = "auto",
 ) -> int:
     """Choose a decoder's weights and beam on held-out utterances.
@@ -241,9 +242,11 @@ def tune_decoder_command(
         output: Bundle to write; by default the file of the model is overwritten.
         picture: PNG to write, the error rate over both weights and over the beam.
         closed: Find only words of the language model: right for commands, wrong for names.
+        lexicon: Pronunciations, as in CMUdict, of the language model's words: the search is by phones.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
+    from ds2.data.pronunciation import read_pronunciations
     from ds2.recognition.decoding import load_search_model, with_decoder
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
@@ -260,11 +263,14 @@ def tune_decoder_command(
     check_writable(output or model, picture)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
+    pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
+    if pronunciations and not recognizer.model.config.phones:
+        raise ParameterError("lexicon", f"{model} knows no phones; train it with data.lexicon")
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
-        tuning = tune(recognizer, chosen, utterances, closed, progress.step)
-    with_decoder(bundle, tuning.config, chosen).save(output or model)
+        tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
+    with_decoder(bundle, tuning.config, chosen, pronunciations).save(output or model)
     _print_tuning(tuning, output or model)
     if picture is not None:
         from ds2.recognition.plots import draw_tuning

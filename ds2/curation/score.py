@@ -62,6 +62,7 @@ def _cost(recognizer: Recognizer, log_probs: Tensor, text: str) -> float:
     if not len(targets):
         raise InputError("its text is empty")
     lengths = torch.tensor([len(log_probs)]), torch.tensor([len(targets)])
+    log_probs = log_probs[:, : len(recognizer.tokenizer)]
     cost = float(ctc_loss(log_probs[None], targets[None], *lengths, reduction="sum"))
     if not math.isfinite(cost):
         raise InputError(f"its {len(text)} characters do not fit into {len(log_probs)} frames")

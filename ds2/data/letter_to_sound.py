@@ -22,7 +22,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 PHONES = len(TOKENS)
 CHUNKS = 1 + PHONES + PHONES * PHONES  # none, one phone, two
 ROUNDS = 5  # of expectation maximisation
-WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 1), (1, 2), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0))  # letters before and after
+WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 2), (1, 3), (2, 2), (1, 2), (0, 2), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0))
 PADDING = "#" * 4
 
 compiled = njit(cache=True, nogil=True)

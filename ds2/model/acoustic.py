@@ -127,6 +127,13 @@ class AcousticModel(nn.Module):
         """(B, T', H) -> (B, T', V): the layers that work on each frame alone."""
         return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
+    def all_log_probs(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, (B, T', V + P): the second output layer's log-probabilities behind those of the tokens."""
+        output = self.network(*self.frontend(samples, sample_lengths))
+        scores = (output.logits, output.phone_logits)
+        parts = [torch.log_softmax(score.float(), dim=2) for score in scores if score is not None]
+        return torch.cat(parts, dim=2), output.lengths
+
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) samples at `config.frontend.sample_rate`, (B,) -> (B, T', V) log_probs in float32, (B,) frames."""
         output = self.network(*self.frontend(samples, sample_lengths))

@@ -16,6 +16,7 @@ from ds2.decoder.kenlm_model import is_kenlm_binary
 from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
+from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
 from ds2.recognition.options import DecoderOptions
 from ds2.text import Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -23,13 +24,19 @@ from ds2.utils.errors import ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 CONFIDENCE_HYPOTHESES = 10  # n-best from which the confidence of words is computed
+PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
+PHONE_SYMBOLS = 120  # labels tried in a frame: twenty phones with the copies of each
 HOT_BOOST = 5.0  # nats of a hot word that names none
 
 logger = logging.getLogger(__name__)
 
+Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of words, in the outputs of a model's phones
 
-def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | None:
+
+def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
     """The beam search of a bundle, or None for greedy decoding.
+
+    A bundle with pronunciations is searched by phones, unless another language model or a hot word has none.
 
     Raises:
         InputError: a language model that cannot be read.
@@ -51,6 +58,9 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
+    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else {}
+    if lm is not None and pronunciations and boosts.keys() <= pronunciations.keys():
+        return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return search(tokenizer, config, lm, vocabulary, boosts)
 
 
@@ -110,6 +120,20 @@ def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     return [word for word in words if beyond.isdisjoint(word)]
 
 
+def search_phones(
+    tokenizer: Tokenizer,
+    config: BeamConfig,
+    lm: NGram,
+    pronunciations: Pronunciations,
+    boosts: Mapping[str, float] | None = None,
+) -> PronouncingDecoder:
+    """A search by phones for the words that have pronunciations."""
+    config = dataclasses.replace(
+        config, nbest=CONFIDENCE_HYPOTHESES, closed=True, cumulative_probability=1.0, max_symbols=PHONE_SYMBOLS
+    )
+    return PronouncingDecoder(config, pronunciations, lm, tokenizer.index, boosts)
+
+
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
     """Whether all words of the language model are single tokens."""
     return all(word in tokenizer.index for word in lm.words if word not in (BEGIN, END, UNKNOWN))
@@ -160,10 +184,23 @@ def bundled_model(bundle: Bundle) -> NGram | None:
     return NGram(about["words"], tuple(bundle.language_model[name].numpy() for name in ARRAYS), about["order"])
 
 
-def with_decoder(bundle: Bundle, config: BeamConfig, lm: NGram | None) -> Bundle:
-    """The bundle with a decoder's configuration and, if there is one, its language model."""
+def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
+    """Of the words of the bundle's language model; empty where it has none."""
+    if PRONUNCIATIONS[0] not in bundle.language_model:
+        return {}
+    words = bundle.metadata["language_model"]["words"]
+    return unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+
+
+def with_decoder(
+    bundle: Bundle, config: BeamConfig, lm: NGram | None, pronunciations: Pronunciations | None = None
+) -> Bundle:
+    """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
         return Bundle(bundle.weights, metadata, bundle.language_model)
-    arrays = {name: torch.from_numpy(np.array(array)) for name, array in zip(ARRAYS, lm.arrays, strict=True)}
-    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, arrays)
+    arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
+    if pronunciations:
+        arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)

@@ -18,6 +18,7 @@ from torch import Tensor
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.streaming import StreamingModel
 from ds2.recognition.inputs import checked_samples
 from ds2.recognition.transcript import Transcript, make_transcript
@@ -44,6 +45,9 @@ class LiveStream:
             self.model = StreamingModel(recognizer.model)
         except ValueError as error:
             raise ParameterError("model", str(error)) from error
+        if isinstance(recognizer.beam, PronouncingDecoder):
+            raise ParameterError("model", "its search by phones needs whole recordings; it cannot stream")
+        self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
         self.sample_rate: int | None = None
         self.received = 0  # samples at the model's rate
@@ -91,7 +95,7 @@ class LiveStream:
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
         self.state = self.model.begin()
-        self.search = _BeamSearch(self.recognizer.beam) if self.recognizer.beam is not None else _GreedySearch()
+        self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
         self.frames = 0  # of the utterance
         self.last_label: int | None = None  # frame of the utterance
 

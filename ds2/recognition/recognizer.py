@@ -14,6 +14,7 @@ from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
@@ -41,7 +42,7 @@ class Recognizer:
         self,
         model: AcousticModel,
         tokenizer: Tokenizer,
-        beam: BeamDecoder | None = None,
+        beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
         name: str = "",
     ):
@@ -144,16 +145,19 @@ class Recognizer:
         while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
                 last = None if window.last_frame is None else window.last_frame * frame
-                yield log_probs, window.samples[window.first_frame * frame : last]
+                yield log_probs[:, : len(self.tokenizer)], window.samples[window.first_frame * frame : last]
         if job.error is not None:
             raise job.error
 
     @torch.inference_mode()
     def log_probs(self, batch: list[Window]) -> list[Tensor]:
-        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each."""
+        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each.
+
+        Those of phones, where the model has them, come after those of the tokens: (T, V + P).
+        """
         lengths = torch.tensor([len(window.samples) for window in batch])
         samples = torch.nn.utils.rnn.pad_sequence([window.samples for window in batch], batch_first=True)
-        log_probs, frames = self.model(samples.to(self.device), lengths.to(self.device))
+        log_probs, frames = self.model.all_log_probs(samples.to(self.device), lengths.to(self.device))
         rows = zip(batch, log_probs.cpu(), frames.tolist(), strict=True)
         return [row[:length][window.first_frame : window.last_frame] for window, row, length in rows]
 
@@ -171,6 +175,9 @@ class Recognizer:
         return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
 
     def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        if isinstance(self.beam, PronouncingDecoder):
+            return self.beam(log_probs, lengths)
+        log_probs = log_probs[..., : len(self.tokenizer)]
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
         if self.device.type == "cuda" and len(lengths) >= ON_GPU:
@@ -179,7 +186,7 @@ class Recognizer:
 
     @functools.cached_property
     def _batched(self) -> BatchedDecoder:
-        assert self.beam is not None
+        assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.problem)
 
     def _transcript(self, nbest: list[Hypothesis], duration: float) -> Transcript:

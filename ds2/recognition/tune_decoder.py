@@ -13,9 +13,10 @@ from ds2.data.manifest import Utterance
 from ds2.decoder import greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.ngram import NGram
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.tune import Point, best, coarse_to_fine
 from ds2.metrics import ErrorCounts, character_errors, word_errors
-from ds2.recognition.decoding import bundled_model, is_over_tokens, search
+from ds2.recognition.decoding import Pronunciations, bundled_model, is_over_tokens, search, search_phones
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
@@ -49,7 +50,12 @@ class Tuning:
 
 
 def tune(
-    recognizer: Recognizer, lm: NGram, utterances: Sequence[Utterance], closed: bool, on_point: Callable[[], None]
+    recognizer: Recognizer,
+    lm: NGram,
+    utterances: Sequence[Utterance],
+    closed: bool,
+    on_point: Callable[[], None],
+    pronunciations: Pronunciations | None = None,
 ) -> Tuning:
     """Searches the weights on a grid that grows finer, then the beam.
 
@@ -57,6 +63,7 @@ def tune(
         recognizer: its model and tokens are used, not its decoder.
         closed: only words of the language model are found.
         on_point: called before each decoding, at most MOST_DECODINGS times.
+        pronunciations: the search is by phones.
 
     Raises:
         InputError: no utterance can be read.
@@ -69,7 +76,8 @@ def tune(
 
     def error(config: BeamConfig) -> float:
         on_point()
-        texts = decode(search(tokenizer, config, lm), rows, tokenizer)
+        beam = search_phones(tokenizer, config, lm, pronunciations) if pronunciations else search(tokenizer, config, lm)
+        texts = decode(beam, rows, tokenizer)
         return sum(map(count, references, texts), ErrorCounts()).rate
 
     surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
@@ -82,10 +90,12 @@ def tune(
     return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped)
 
 
-def decode(beam: BeamDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
-    """(T, V) log-probabilities of each utterance -> its text; greedily without a beam."""
+def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
+    """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedily without a beam."""
     padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
+    if not isinstance(beam, PronouncingDecoder):
+        padded = padded[..., : len(tokenizer)]
     found = greedy(padded, lengths) if beam is None else [nbest[0] for nbest in beam(padded, lengths)]
     return [" ".join(tokenizer.decode(hypothesis.tokens).split()) for hypothesis in found]
 

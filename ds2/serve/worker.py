@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognition.recognizer import Recognizer
@@ -166,6 +167,8 @@ def load(config: WorkerConfig) -> Setup:
     """
     recognizer = Recognizer.load(config.model, config.device, config.decoder)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
+    if isinstance(beam, PronouncingDecoder):
+        raise InputError(f"{config.model}: its search by phones needs whole recordings; it cannot stream")
     try:
         model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""Training from a bundle with another alphabet or sample rate, and with frozen parts.
+"""Training from a bundle with another alphabet, sample rate or width, and with frozen parts.
+
+A wider model begins as the narrower one: the old units do not read the new ones, nor does the output (as in
+Net2WiderNet, Chen et al. 2016, with new units in place of copies).
 
 The front end's bins are 50 Hz wide at any rate: those of a lower rate are the first ones of a higher. Layers that read
 all bins are cut off or, for a higher rate, start with zeros for the new bins.
@@ -16,7 +19,9 @@ from ds2.utils.errors import InputError
 
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
-    """Loads the bundle's weights into the model; alphabet and sample rate may differ.
+    """Loads the bundle's weights into the model; alphabet, sample rate and width may differ.
+
+    A second output layer that the bundle lacks starts as the new model has it.
 
     Raises:
         InputError: the models differ in something else.
@@ -26,8 +31,10 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
-    if config.model.phones and not theirs.phones:  # the second output layer starts from nothing
+    if config.model.phones and not theirs.phones:
         weights |= {name: tensor for name, tensor in state.items() if name.startswith("phone_output.")}
+    if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # whose statistics are of time steps
+        widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:
         fit_outputs(weights, state, start.metadata["tokens"], tokenizer)
     try:
@@ -69,6 +76,22 @@ def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: li
             if token in index and weights[name][0].shape == rows[0].shape:
                 rows[number] = weights[name][index[token]]
         weights[name] = rows
+
+
+def widen(weights: dict[str, Tensor], state: dict[str, Tensor], hidden: int) -> None:
+    """Gives recurrent layers, and what hears them, `hidden` units: new ones as in `state`, unheard by the others."""
+    for name, old in weights.items():
+        if name not in state or state[name].shape == old.shape:
+            continue
+        new, layer = state[name].clone(), name.startswith("recurrent.")
+        rows = (new.shape[0] // hidden, -1) if layer else (1, -1)  # of each gate
+        wide, narrow = new.unflatten(0, rows), old.unflatten(0, rows)
+        if old.dim() > 1:
+            wide[:, : narrow.shape[1]] = 0.0
+            wide[:, : narrow.shape[1], : old.shape[1]] = narrow
+        else:
+            wide[:, : narrow.shape[1]] = narrow
+        weights[name] = new
 
 
 def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:

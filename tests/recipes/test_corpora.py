@@ -59,7 +59,12 @@ def test_a_folder_without_the_corpus_is_told_in_one_line(
     recipe: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
-    options = {"speechocean762": "--speechocean762", "longform": "--readings", "digits": "--hold-out"}
+    options = {
+        "speechocean762": "--speechocean762",
+        "english": "--librispeech",
+        "longform": "--readings",
+        "digits": "--hold-out",
+    }
     arguments = ["--hours", "0"] if recipe == "synthetic" else [options.get(recipe, "--source"), tmp_path / folder]
     script = RECIPES / recipe / "prepare.py"
     monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments), "--output", str(tmp_path / "out")])

@@ -1,13 +1,99 @@
-"""The texts of the English language model: sentences out of three formats."""
+"""English: manifests of five corpora, the lexicon, and the texts of the language model."""
 
+import json
 import subprocess
 import sys
+import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+import soundfile
+
+from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.pronunciation import TOKENS, read_pronunciations
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "english"
+
+
+def corpus(folder: Path, rows: list[tuple[str | None, str]], seconds: float = 0.2) -> Path:
+    """A manifest of (speaker, text), each with noise of its own."""
+    folder.mkdir()
+    lines = []
+    for number, (speaker, text) in enumerate(rows):
+        soundfile.write(
+            folder / f"{number}.wav", np.random.default_rng(number).normal(0, 0.1, int(16000 * seconds)), 16000
+        )
+        row = {"audio_filepath": f"{number}.wav", "duration": seconds, "text": text, "speaker": speaker}
+        lines.append(json.dumps({key: value for key, value in row.items() if value is not None}))
+    (folder / "manifest.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def prepared(output: Path, *options: str | Path) -> dict[str, list[Utterance]]:
+    command = [sys.executable, RECIPE / "prepare.py", "--output", output, *options]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return {path.stem: read_manifest(path) for path in output.glob("*.jsonl")}
+
+
+def test_train_and_dev_share_neither_speakers_nor_sentences(tmp_path: Path) -> None:
+    """Speakers of Common Voice may be unknown, its sentences occur several times; a corpus may come as a tar."""
+    readers = [(f"libri-{reader}", f"CHAPTER {reader}") for reader in (19, 1898, 2136, 6848, 7367)]
+    librispeech = corpus(tmp_path / "librispeech", readers)
+    with tarfile.open(tmp_path / "librispeech.tar", "w") as archive:
+        for path in sorted(librispeech.iterdir()):
+            archive.add(path, path.name)
+    voices = [(f"cv-{number}", f"Sentence {number // 3}.") for number in range(60)] + [(None, "sentence three")] * 3
+    learners = [(speaker, "we call it bear") for speaker in ("0001", "0135", "9639")]
+    prompts = [("kathleen", f"prompt {'very ' * (number // 2)}long") for number in range(60)]
+    splits = prepared(
+        tmp_path / "out",
+        *("--librispeech", tmp_path / "librispeech.tar"),
+        *("--common-voice", corpus(tmp_path / "voices", voices)),
+        *("--speechocean762", corpus(tmp_path / "learners", learners)),
+        *("--kathleen", corpus(tmp_path / "kathleen", prompts)),
+        *("--others", corpus(tmp_path / "others", [("lj", "as other")])),
+    )
+    assert {each.speaker for each in splits["dev-librispeech"]} == {"libri-1898", "libri-2136", "libri-6848"}
+    assert "chapter eighteen ninety eight" in {each.text for each in splits["dev-librispeech"]}
+    assert {each.speaker for each in splits["dev-speechocean762"]} == {"0135", "9639"}
+    train = splits["train"]
+    assert "as other" in {each.text for each in train}
+    for name in ("dev-librispeech", "dev-common-voice", "dev-speechocean762"):
+        assert not {each.speaker for each in splits[name]} & {each.speaker for each in train}
+    for name in ("dev-common-voice", "dev-kathleen"):
+        assert splits[name]
+        assert not {each.text for each in splits[name]} & {each.text for each in train}
+    every = [each for name, split in splits.items() if name.startswith("dev-") for each in split]
+    assert {each.audio_path for each in splits["dev"]} < {each.audio_path for each in every}
+    assert soundfile.info(train[0].audio_path).subtype == "PCM_16"
+
+
+def test_long_recordings_are_left_out_and_listed(tmp_path: Path) -> None:
+    """As are those with letters beyond the alphabet."""
+    place = corpus(tmp_path / "long", [("a", "too long")], 18.5)
+    other = corpus(tmp_path / "other", [("b", "fine"), ("b", "café")])
+    splits = prepared(tmp_path / "out", "--others", place, other)
+    assert [each.text for each in splits["train"]] == ["fine"]
+    skipped = (tmp_path / "out" / "skipped.txt").read_text()
+    assert "longer than 18.0 s" in skipped
+    assert "'é'" in skipped
+
+
+def test_a_lexicon_has_all_words_and_says_how_the_unknown_sound(tmp_path: Path) -> None:
+    dictionary = tmp_path / "dictionary"
+    known = {"cat": "K AE1 T", "cat(2)": "K AH0 T", "cab": "K AE1 B", "bat": "B AE1 T", "dog": "D AO1 G"}
+    dictionary.write_text("".join(f"{word} {phones}\n" for word, phones in known.items()))
+    place = corpus(tmp_path / "corpus", [("a", "cat tab"), ("b", "bat")])
+    command = [sys.executable, RECIPE / "lexicon.py", dictionary, place / "manifest.jsonl"]
+    made = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    (tmp_path / "lexicon").write_text(made)
+    found = read_pronunciations(tmp_path / "lexicon")
+    spoken = {word: [" ".join(TOKENS[phone] for phone in each) for each in every] for word, every in found.items()}
+    assert spoken == {"bat": ["B AE T"], "cat": ["K AE T", "K AH T"], "tab": ["T AE B"]}
 
 
 @pytest.fixture(scope="module")

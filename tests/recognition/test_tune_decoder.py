@@ -4,12 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import ds2
 from ds2.bundle import Bundle
 from ds2.cli import main
+from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
+from ds2.data.pronunciation import read_pronunciations
+from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.recognition.decoding import bundled_pronunciations
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")
@@ -78,3 +86,48 @@ def test_references_beyond_the_alphabet_are_told(
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if "references hold characters" in line and "'\u00e9'" in line] == lines
     assert len(lines) == 2
+
+
+DIGITS = "zero Z IH R OW\none W AH N\ntwo T UW\nfour F AO R\nfour(2) F R\n"
+
+
+@pytest.fixture
+def hears_phones(tmp_path: Path) -> Path:
+    """The packaged model of digits, with a second output layer that says any phone."""
+    source = Bundle.load("digits")
+    hidden, phones = source.metadata["config"]["hidden"], len(PHONE_TOKENS)
+    generator = torch.Generator().manual_seed(1)
+    layer = {"phone_output.weight": torch.randn(phones, hidden, generator=generator)}
+    layer["phone_output.bias"] = torch.zeros(phones)
+    metadata = {**source.metadata, "config": {**source.metadata["config"], "phones": phones}}
+    metadata.pop("vocabulary", None)
+    Bundle(source.weights | layer, metadata).save(tmp_path / "phones.safetensors")
+    return tmp_path / "phones.safetensors"
+
+
+def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phones: Path, tmp_path: Path) -> None:
+    """The bundle keeps the pronunciations; letters remain for greedy decoding, other models and words without any."""
+    lexicon, tuned, clip = tmp_path / "lexicon.txt", tmp_path / "tuned.safetensors", AUDIO / f"{STRINGS[0]}.opus"
+    lexicon.write_text(DIGITS)
+    greedy = ds2.load(hears_phones).transcribe(clip).text
+    options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(lexicon), "--output", str(tuned)]
+    assert main(["tune-decoder", str(dev), *options]) == 0
+    assert bundled_pronunciations(Bundle.load(tuned)) == read_pronunciations(lexicon)
+    recognizer = ds2.load(tuned)
+    assert isinstance(recognizer.beam, PronouncingDecoder)
+    transcript = recognizer.transcribe(clip)
+    assert transcript.text != greedy
+    assert {word.text for word in transcript.words} <= {"zero", "one", "two", "four"}
+    assert Recognizer.load(tuned, options=DecoderOptions(beam=0)).transcribe(clip).text == greedy
+    for options in (DecoderOptions(hot=("nine",)), DecoderOptions(lm=lm)):
+        assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
+    assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
+
+
+def test_a_lexicon_needs_a_model_that_knows_phones(
+    dev: Path, lm: Path, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lexicon.txt").write_text(DIGITS)
+    options = ["--model", str(tiny_bundle), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
+    assert main(["tune-decoder", str(dev), *options]) == 2
+    assert "knows no phones" in capsys.readouterr().err

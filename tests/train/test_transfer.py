@@ -41,7 +41,8 @@ def test_a_start_of_another_shape_or_alphabet_is_refused(spoken_digits: Manifest
     manifest = spoken_digits(8)
     config = augmented_config(manifest, epochs=1)
     start = Trainer(config, tmp_path / "start").run()
-    larger = dataclasses.replace(config, start_from=start, model=dataclasses.replace(config.model, hidden=40))
+    model = dataclasses.replace(config.model, recurrent_layers=config.model.recurrent_layers + 1)
+    larger = dataclasses.replace(config, start_from=start, model=model)
     with pytest.raises(InputError, match="another shape"):
         Trainer(larger, tmp_path / "larger")
     row = json.loads(manifest.read_text().splitlines()[0])
@@ -109,3 +110,20 @@ def test_another_sample_rate_keeps_the_weights_of_the_low_bins(spoken_digits: Ma
     back = Trainer(plain_config(manifest, start_from=high, epochs=1), tmp_path / "back")
     cut = Bundle.load(high).weights[name].unflatten(1, (channels, -1))[..., : old_grid.shape[2]].flatten(1)
     assert torch.equal(back.model.state_dict()[name], cut)
+
+
+def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """The same log-probabilities with three times the units, which then learn."""
+    manifest = spoken_digits(8)
+    model = dataclasses.replace(TINY, fully_connected=6, lookahead=2, bidirectional=False)
+    narrow = Trainer(plain_config(manifest, model=model, epochs=1), tmp_path / "narrow")
+    start = narrow.run()
+    wide = dataclasses.replace(model, hidden=3 * TINY.hidden)
+    trainer = Trainer(plain_config(manifest, model=wide, start_from=start, epochs=1), tmp_path / "wide")
+    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
+    with torch.no_grad():
+        expected, found = (each.model.eval()(samples, lengths)[0] for each in (narrow, trainer))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
+    trainer.run()
+    assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()

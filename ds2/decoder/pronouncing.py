@@ -1,0 +1,152 @@
+"""Search over phones: words by their pronunciations, homophones apart.
+
+The beam search knows words as strings of tokens that differ. Homophones are made to: every phone has a few copies, with
+the same probability, and the last phone of a word says by its copy which of the homophones it is:
+
+    to  T UW      two  T UW'      too  T UW''      tune  T UW N
+
+What is found comes back as letters, on the frames of the word's phones: nobody behind the decoder sees a phone.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
+from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import NGram
+from ds2.utils.errors import InputError
+
+Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
+SPACE = 1  # the output between words
+FIRST = 2  # the first output that is a phone
+COPIES = 6  # of each phone, itself one of them; rarer homophones than so many are not found
+
+
+class PronouncingDecoder:
+    """A `BeamDecoder` of phones that gives hypotheses in letters; offline, or begin / step / finish."""
+
+    def __init__(
+        self,
+        config: BeamConfig,
+        pronunciations: Mapping[str, Sequence[Phones]],
+        lm: NGram,
+        letters: Mapping[str, int],
+        boosts: Mapping[str, float] | None = None,
+    ):
+        """Words without a pronunciation are not found.
+
+        Args:
+            pronunciations: of the words that can be found.
+            letters: the token of each letter, and of the space; the phones' outputs lie behind those of these tokens.
+            boosts: nats for hot words.
+        """
+        boosts = boosts or {}
+        phones = 1 + max(max(spoken) for every in pronunciations.values() for spoken in every)
+        entries = homophones_apart(pronunciations, lm, phones)
+        self.words = {spoken: word for word, spoken in entries}
+        self.letters = letters
+        # a copy's column is that of its phone: [blank, space, phones, phones, ...]
+        self.columns = len(letters) + torch.tensor([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        lexicon = Lexicon((spoken for _, spoken in entries), SPACE, [boosts.get(word, 0.0) for word, _ in entries])
+        numbers = np.array([lm.index.get(word, 0) for word, _ in entries], np.int32)
+        self.beam = BeamDecoder(config, lexicon, lm, numbers)
+
+    @property
+    def config(self) -> BeamConfig:
+        return self.beam.config
+
+    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
+        found = self.beam(log_probs[..., self.columns], lengths)
+        return [[self._spelt(hypothesis) for hypothesis in nbest] for nbest in found]
+
+    def begin(self) -> BeamStream:
+        return self.beam.begin()
+
+    def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
+        """As `BeamDecoder.step`, of (T, V + P) log-probabilities."""
+        self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
+
+    def finish(self, stream: BeamStream) -> list[Hypothesis]:
+        return [self._spelt(hypothesis) for hypothesis in self.beam.finish(stream)]
+
+    def partial(self, stream: BeamStream) -> Hypothesis:
+        """The best hypothesis so far, up to its last complete word."""
+        return self._spelt(self.beam.partial(stream))
+
+    def _spelt(self, found: Hypothesis) -> Hypothesis:
+        """The hypothesis in letters; a word that is not complete is left out."""
+        tokens: list[int] = []
+        places: list[tuple[int, int]] = []
+        for first, last in _words(found.tokens):
+            word = self.words.get(found.tokens[first:last], "")
+            if word and tokens:
+                tokens.append(self.letters[" "])
+                places.append((first - 1, first - 1))
+            for number, letter in enumerate(word):
+                tokens.append(self.letters[letter])
+                share = (last - first) / len(word)
+                start = first + math.floor(number * share)
+                places.append((start, max(start, first + math.floor((number + 1) * share) - 1)))
+        return Hypothesis(
+            tuple(tokens),
+            tuple(found.starts[start] for start, _ in places),
+            tuple(found.ends[end] for _, end in places),
+            tuple(found.confidences[start] for start, _ in places),
+            found.score,
+            found.gains,
+        )
+
+
+def homophones_apart(
+    pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
+) -> list[tuple[str, Phones]]:
+    """Words and their phones, those of homophones with different copies of the last one; the most usual word first."""
+    usual = lm.arrays[2]  # every word's own log-probability, at its number
+    order = sorted(pronunciations, key=lambda word: -usual[lm.index.get(word, 0)])
+    taken: Counter[Phones] = Counter()
+    entries = []
+    for word in order:
+        for spoken in pronunciations[word]:
+            copy = taken[spoken]
+            taken[spoken] += 1
+            if copy < COPIES:
+                entries.append((word, (*spoken[:-1], spoken[-1] + copy * (phones - FIRST))))
+    return entries
+
+
+def packed(words: Sequence[str], pronunciations: Mapping[str, Sequence[Phones]]) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) int32, the number of each pronunciation's word; uint8, the phones of all of them, a blank behind each."""
+    pairs = [(number, spoken) for number, word in enumerate(words) for spoken in pronunciations.get(word, ())]
+    phones = [phone for _, spoken in pairs for phone in (*spoken, 0)]
+    return np.array([number for number, _ in pairs], np.int32), np.array(phones, np.uint8)
+
+
+def unpacked(words: Sequence[str], numbers: np.ndarray, phones: np.ndarray) -> dict[str, list[Phones]]:
+    """The pronunciations of `packed` arrays.
+
+    Raises:
+        InputError: arrays that do not fit each other or the words.
+    """
+    ends = np.flatnonzero(phones == 0)
+    if len(ends) != len(numbers) or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words)):
+        raise InputError("the bundle's pronunciations do not fit its language model; copy or make it again")
+    found: dict[str, list[Phones]] = {}
+    every, start = phones.tolist(), 0
+    for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
+        found.setdefault(words[number], []).append(tuple(every[start:end]))
+        start = end + 1
+    return found
+
+
+def _words(tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """(first, past the last) phone of each word."""
+    ends = [place for place, token in enumerate(tokens) if token == SPACE] + [len(tokens)]
+    starts = [0] + [end + 1 for end in ends[:-1]]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) if end > start]

@@ -1,0 +1,95 @@
+"""Search over phones with a pronouncing lexicon, on posteriors of a few frames."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.decoder.beam import BeamConfig
+from ds2.decoder.ngram import NGram
+from ds2.decoder.pronouncing import COPIES, PronouncingDecoder
+
+ARPA = """\\data\\
+ngram 1=6
+ngram 2=4
+
+\\1-grams:
+-99 <s> -0.3
+-1.0 </s>
+-9.0 <unk>
+-0.5 to -0.3
+-1.5 two -0.3
+-1.0 cats -0.3
+
+\\2-grams:
+-0.2 <s> two
+-2.5 <s> to
+-0.1 two cats
+-0.5 cats to
+
+\\end\\
+"""
+LETTERS = {letter: number for number, letter in enumerate("_ abcdefghijklmnopqrstuvwxyz")}
+T, UW, K, AE, S = range(2, 7)  # of the outputs [blank, space, T, UW, K, AE, S]
+PRONUNCIATIONS = {"to": [(T, UW)], "two": [(T, UW)], "cats": [(K, AE, T, S)]}
+
+
+@pytest.fixture
+def lm(tmp_path: Path) -> NGram:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA)
+    return NGram.load(path)
+
+
+def posteriors(labels: list[int]) -> torch.Tensor:
+    """(1, T, 28 + 7), letters unknown: each label for two frames with p = 0.9, a frame of blank behind each."""
+    frames = [label for label in labels for label in (label, label, 0)]
+    phones = torch.full((len(frames), 7), 0.1 / 6).scatter(1, torch.tensor(frames).unsqueeze(1), 0.9)
+    return torch.cat([torch.full((len(frames), len(LETTERS)), 1 / len(LETTERS)), phones], 1).log().unsqueeze(0)
+
+
+def decoder(lm: NGram, **config: float) -> PronouncingDecoder:
+    return PronouncingDecoder(
+        BeamConfig(closed=True, cumulative_probability=1.0, **config), PRONUNCIATIONS, lm, LETTERS
+    )
+
+
+def text(tokens: tuple[int, ...]) -> str:
+    return "".join("_ abcdefghijklmnopqrstuvwxyz"[token] for token in tokens)
+
+
+def test_the_language_model_tells_homophones_apart(lm: NGram) -> None:
+    """One sound, two words: `two` begins a sentence, `to` follows cats."""
+    log_probs = posteriors([T, UW, 1, K, AE, T, S, 1, T, UW])
+    [[found, *_]] = decoder(lm)(log_probs, torch.tensor([log_probs.shape[1]]))
+    assert text(found.tokens) == "two cats to"
+
+
+def test_letters_lie_on_the_frames_of_their_phones(lm: NGram) -> None:
+    """cats: K on frames 0 and 1, AE on 3 and 4, T on 6 and 7, S on 9 and 10; two: three letters on two phones."""
+    log_probs = posteriors([K, AE, T, S, 1, T, UW])
+    [[found, *_]] = decoder(lm)(log_probs, torch.tensor([log_probs.shape[1]]))
+    assert text(found.tokens) == "cats to"
+    assert found.starts == (0, 3, 6, 9, 12, 15, 18)
+    assert found.ends == (2, 5, 8, 11, 14, 17, 20)
+    assert all(0.8 < confidence < 1.0 for confidence in found.confidences)
+
+
+def test_frame_by_frame_is_the_same_as_at_once(lm: NGram) -> None:
+    log_probs = posteriors([T, UW, 1, K, AE, T, S])
+    searching = decoder(lm)
+    [expected] = searching(log_probs, torch.tensor([log_probs.shape[1]]))
+    stream = searching.begin()
+    for frame in log_probs[0].split(4):
+        searching.step([stream], [frame])
+    assert text(searching.partial(stream).tokens) == "two cats"
+    assert searching.finish(stream) == expected
+
+
+def test_more_homophones_than_copies_leave_out_the_rarest(lm: NGram) -> None:
+    """The words that the language model knows come before all others."""
+    others = {f"t{letter}": [(T, UW)] for letter in "abcdefgh"}
+    found = PronouncingDecoder(BeamConfig(closed=True), {**others, **PRONUNCIATIONS}, lm, LETTERS)
+    words = list(found.words.values())
+    assert {"to", "two", "cats"} <= set(words)
+    assert len(words) == COPIES + 1
