@@ -98,7 +98,7 @@ def mix_command(
     weights: tuple[float, ...] = (),
     characters: bool = False,
 ) -> int:
-    """Mix n-gram models into one, by weights that are given or found on a text.
+    """Mix n-gram models, with weights given or found on a text.
 
     Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
 
