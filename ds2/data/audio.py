@@ -211,7 +211,7 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
     if (archive := archive_of(path)) is not None:
         data = read_member(path, archive)
         refuse_cut_off(io.BytesIO(data), path)
-        return io.BytesIO(data)
+        return _Memory(data)
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -227,11 +227,21 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         raise InputError(f"{str(path)!r}: not a possible file name") from error
 
 
+class _Memory(io.BytesIO):
+    """A file in memory. Headers of damaged ones point before its beginning, where no seek leads."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (ValueError, OverflowError):
+            return self.tell()
+
+
 def _open_bytes(data: bytes, name: str, longest: float | None) -> Sound:
     if not data:
         raise InputError(f"{name}: empty, no audio received")
     refuse_cut_off(io.BytesIO(data), name)
-    sound = _open(io.BytesIO(data), name)
+    sound = _open(_Memory(data), name)
     if longest is not None and sound.frames > longest * min(sound.sample_rate, MOST_CHANNEL_RATE / sound.channels):
         sound.close()
         raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")
