@@ -71,9 +71,9 @@ class Tokenizer:
         Raises:
             InputError: a character that the alphabet lacks; none is ever dropped silently.
         """
-        units = self._known(_bigrams(text)) if self.bigrams else iter(text)
+        units: Iterable[str] = self._known(_bigrams(text)) if self.bigrams else text
         try:
-            return [self.index[unit] for unit in units]
+            return list(map(self.index.__getitem__, units))
         except KeyError:
             unknown = "".join(sorted(self.unknown(text)))
             raise InputError(f"{text!r}: not in the model's alphabet: {unknown!r}; normalise the text") from None

@@ -24,7 +24,7 @@ from torch import Tensor
 from ds2.data.containers import refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.data.ffmpeg import FFmpegSound
-from ds2.data.libsndfile import DecodingError, LibsndfileSound
+from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
 
@@ -109,9 +109,12 @@ def read_audio_bytes(
 
 
 def iter_audio_bytes(
-    data: bytes, sample_rate: int, name: str = "stdin", longest: float | None = None
+    data: bytes | IO[bytes], sample_rate: int, name: str = "stdin", longest: float | None = None
 ) -> Iterator[Tensor]:
-    """The samples of `read_audio_bytes` in blocks (n,), decoded as they are asked for: memory is bounded."""
+    """The samples of `read_audio_bytes` in blocks (n,), decoded as they are asked for: memory is bounded.
+
+    `data` may be an open file, too.
+    """
     with contextlib.closing(_open_bytes(data, name, longest)) as sound:
         blocks = _decoded(sound, name, 0, _part(sound, name, 0.0, None)[1])
         yield from map(torch.from_numpy, _resampled(blocks, sound.sample_rate, sample_rate))
@@ -183,10 +186,18 @@ def _resampled(blocks: Iterator[np.ndarray], from_rate: int, to_rate: int) -> It
         raise InputError(f"sample rates must be positive (Hz), got {from_rate} and {to_rate}")
     resampler = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality="HQ")
     last = np.empty(0, np.float32)
-    for block in itertools.chain(blocks, [None]):
+    for block in itertools.chain(_bounded(blocks, from_rate / to_rate), [None]):
         resampled = resampler.resample_chunk(last if block is None else block, last=block is None)
         if len(resampled):
             yield resampled
+
+
+def _bounded(blocks: Iterator[np.ndarray], ratio: float) -> Iterator[np.ndarray]:
+    """The same samples in blocks that are not larger than BLOCK after a change of the rate, `ratio` old to new."""
+    most = max(1, int(BLOCK * ratio))
+    for block in blocks:
+        for start in range(0, len(block), most):
+            yield block[start : start + most]
 
 
 def _gathered(blocks: Iterable[np.ndarray], name: str | Path) -> Tensor:
@@ -237,11 +248,13 @@ class _Memory(io.BytesIO):
             return self.tell()
 
 
-def _open_bytes(data: bytes, name: str, longest: float | None) -> Sound:
+def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Sound:
     if not data:
         raise InputError(f"{name}: empty, no audio received")
-    refuse_cut_off(io.BytesIO(data), name)
-    sound = _open(_Memory(data), name)
+    file = _Memory(data) if isinstance(data, bytes) else data
+    refuse_cut_off(file, name)
+    file.seek(0)
+    sound = _open(file, name)
     if longest is not None and sound.frames > longest * min(sound.sample_rate, MOST_CHANNEL_RATE / sound.channels):
         sound.close()
         raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")

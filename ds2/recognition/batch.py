@@ -58,7 +58,7 @@ def find_recordings(arguments: Sequence[str]) -> list[Segment]:
     found: list[Segment] = []
     for argument in arguments:
         if argument.endswith(".jsonl"):
-            found += [utterance.segment for utterance in read_manifest(argument)]
+            found += (utterance.segment for utterance in read_manifest(argument))
         else:
             found += map(Segment, find_audio([argument]))
     return list(dict.fromkeys(found))

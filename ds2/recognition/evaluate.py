@@ -52,7 +52,7 @@ def evaluate(
     """
     references, hypotheses, names, skipped = [], [], [], []
     audio_seconds, began = 0.0, time.monotonic()
-    results = recognizer.transcribe_files([utterance.segment for utterance in utterances])
+    results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):

@@ -105,7 +105,7 @@ def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
     references, rows, skipped = [], [], []
-    results = recognizer.log_probs_of_files([utterance.segment for utterance in utterances])
+    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
     for utterance, (_, _, result) in zip(utterances, results, strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))

@@ -1,22 +1,28 @@
-"""An uploaded file -> samples; a file that would be too long is refused before it is decoded."""
+"""An uploaded file -> pieces of sound. Only a few seconds of it are decoded at a time."""
 
 import os
-
-import numpy as np
+from collections.abc import Generator
+from typing import IO
 
 from ds2.utils.errors import InputError
 
+PIECE_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
+DECODED_BYTES = 6 << 20  # that one upload holds at most: a block of the file, its mean over channels, it resampled
 
-def decode_upload(data: bytes, name: str, sample_rate: int, most: float) -> np.ndarray:
-    """(N,) float32 samples at `sample_rate` of a file in memory, of `most` seconds at most.
+
+def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) -> Generator[bytes, None, None]:
+    """Float32 samples of a file at `sample_rate` (Hz), PIECE_SECONDS at most in each item.
 
     Raises:
-        TooLong: it is longer.
-        InputError: it is empty, no sound, of no rate or loudness that sound has, or cut off.
+        TooLong: the recording has more than `longest` seconds.
+        InputError: empty, not audio, cut off, or with samples or a sample rate that no recording has.
     """
-    from ds2.data.audio import read_audio_bytes  # with torch, at the first upload
+    from ds2.data.audio import iter_audio_bytes  # imports torch, hence at the first upload
 
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
-    if not data:
+    if file.seek(0, os.SEEK_END) == 0:
         raise InputError(f"{name}: empty file (0 bytes)")
-    return read_audio_bytes(data, sample_rate, name, longest=most)[0].numpy()
+    size = round(PIECE_SECONDS * sample_rate)
+    for block in iter_audio_bytes(file, sample_rate, name, longest):
+        for start in range(0, len(block), size):
+            yield block[start : start + size].numpy().tobytes()

@@ -148,7 +148,7 @@ class Trainer:
                     done += self.config.batch_size
 
     def _progress(self, title: str, total: int, done: int) -> "contextlib.AbstractContextManager[Progress | None]":
-        """Of an epoch, in utterances; the first rank shows it."""
+        """Counts the utterances of an epoch, on the first rank only."""
         return (
             Progress(title, total, "utterances", done, LINE_SECONDS) if self.ranks.first else contextlib.nullcontext()
         )
