@@ -222,7 +222,7 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
     if (archive := archive_of(path)) is not None:
         data = read_member(path, archive)
         refuse_cut_off(io.BytesIO(data), path)
-        return io.BytesIO(data)
+        return _Memory(data)
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -238,10 +238,20 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         raise InputError(f"{str(path)!r}: not a possible file name") from error
 
 
+class _Memory(io.BytesIO):
+    """A file in memory. Headers of damaged ones point before its beginning, where no seek leads."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (ValueError, OverflowError):
+            return self.tell()
+
+
 def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Sound:
     if not data:
         raise InputError(f"{name}: empty, no audio received")
-    file = io.BytesIO(data) if isinstance(data, bytes) else data
+    file = _Memory(data) if isinstance(data, bytes) else data
     refuse_cut_off(file, name)
     file.seek(0)
     sound = _open(file, name)

@@ -124,7 +124,10 @@ def _opened(file: IO[bytes], demuxer: str) -> "Iterator[tuple[InputContainer, Au
 
     file.seek(0)
     with av.open(file, "r", format=demuxer) as container:
-        yield container, container.streams.audio[0]
+        stream = container.streams.audio[0]
+        if stream.codec_context is None:
+            raise ValueError("a codec that FFmpeg does not know")
+        yield container, stream
 
 
 def _facts(file: IO[bytes], demuxer: str) -> tuple[int, int, float | None]:

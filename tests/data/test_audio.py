@@ -129,6 +129,12 @@ def test_what_ffmpeg_reads_is_read_whole_and_in_parts(
         assert abs(late) <= (48 if name == "a.mkv" else 0)  # Matroska's times are whole milliseconds
 
 
+def test_a_codec_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.webm", sine(seconds=2.0, rate=48000), 48000, "libopus")
+    path.write_bytes(path.read_bytes().replace(b"A_OPUS", b"A_OPUX"))
+    assert "damaged, or without sound" in refused(path)
+
+
 @pytest.mark.parametrize(("name", "codec", "container"), FFMPEG_FILES)
 def test_damaged_files_of_ffmpeg_end_in_one_line(tmp_path: Path, name: str, codec: str, container: str | None) -> None:
     data = encode(tmp_path / name, sine(seconds=2.0), 16000, codec, container).read_bytes()
@@ -216,6 +222,20 @@ def test_cut_off_bytes_are_refused() -> None:
     soundfile.write(buffer, sine(), 16000, format="WAV", subtype="PCM_16")
     with pytest.raises(InputError, match=r"stdin: cut off, 0\.25 s of 0\.50 s"):
         read_audio_bytes(buffer.getvalue()[:-8000])
+
+
+def test_damaged_files_in_memory_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Some headers make libsndfile seek before the beginning; Python would print a traceback for each."""
+    buffer = io.BytesIO()
+    soundfile.write(buffer, sine(), 16000, format="AIFF", subtype="PCM_16")
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        data = bytearray(buffer.getvalue())
+        for place in rng.integers(0, 80, 3):
+            data[place] = rng.choice([0, 127, 128, 255])
+        with contextlib.suppress(InputError):
+            read_audio_bytes(bytes(data), 16000)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_missing_folder_empty_and_text(tmp_path: Path) -> None:
