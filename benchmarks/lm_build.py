@@ -3,8 +3,8 @@
     python benchmarks/lm_build.py [--words 20000000]
 
 The text is sampled: word ranks follow Zipf's law, and every other word is one of a few that often follow the word
-before it. Each run has its own process. "peak" is its highest memory use; "start" is the part of the interpreter and the
-libraries; the rest includes the vocabulary and the finished model. N-grams that occur once are pruned.
+before it. Each run has its own process. "peak" is its highest memory use; "start" is what the interpreter and the
+libraries take; the rest includes the vocabulary and the finished model. N-grams that occur once are pruned.
 """
 
 import argparse

@@ -14,7 +14,7 @@ BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-NAMED_DIGITS = 306  # of the longest number that num2words has a name for
+NAMED_DIGITS = 306  # of the longest number that num2words can name
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
 RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
@@ -48,7 +48,7 @@ class Tokenizer:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], units: Units = "characters") -> "Tokenizer":
-        """The alphabet of a corpus: all units that occur, sorted, behind the blank.
+        """The alphabet of a corpus: all units that occur, sorted, after the blank.
 
         An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it.
         """
@@ -95,7 +95,7 @@ def _bigrams(text: str) -> Iterator[str]:
 
 
 def normalize(text: str, language: str = "") -> str:
-    """Compatibility form, lower case, no punctuation but apostrophes inside words, single spaces.
+    """The normal form: compatibility characters, lower case, only apostrophes inside words, single spaces.
 
     Idempotent: a normalised text is its own normal form.
 
@@ -108,7 +108,7 @@ def normalize(text: str, language: str = "") -> str:
         text = _english_numbers(text)
     elif language == "zh":
         text = _mandarin_numbers(text)
-    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
+    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()

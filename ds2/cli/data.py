@@ -89,7 +89,7 @@ def stats_command(manifest: Positional[Path], picture: Path | None = None) -> in
     """
     from ds2.cli.describe import describe
     from ds2.data.manifest import read_manifest
-    from ds2.data.statistics import draw_statistics
+    from ds2.data.plots import draw_statistics
     from ds2.recognition.formats import printable
 
     if picture is not None:

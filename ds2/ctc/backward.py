@@ -18,7 +18,7 @@ from ds2.utils.jit import njit
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", _nrt=False)
 def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-untyped-def]
     """Takes beta through a block, from its end, and subtracts the posteriors from the gradient.
 
@@ -89,7 +89,7 @@ def _backward_step(states, frame, t, own, w):  # type: ignore[no-untyped-def]
     return overlap + blank_overlap, blank_overlap, 1.0 / total
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def _sum_by_symbol(posteriors, low, high, symbol_of_label, sums):  # type: ignore[no-untyped-def]
     """Sums over the labels of each symbol, in two parts, so that equal neighbours do not wait for each other."""
     sums[:] = 0.0

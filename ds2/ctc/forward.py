@@ -16,7 +16,7 @@ FLOOR = 1e-290  # of each state
 SAFE_PRODUCT = 1e100  # sums of columns are multiplied up to here, or down to its inverse, before a logarithm is taken
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-untyped-def]
     """The columns of a block from the one before it, and the labels' emissions at the same frames.
 
@@ -54,7 +54,7 @@ def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-
     return product, logarithm
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def _spread(probabilities, k, symbol_of_label, low, high, emissions, row):  # type: ignore[no-untyped-def]
     for i in range(low, high):
         emissions[row + i] = probabilities[k, symbol_of_label[i]]

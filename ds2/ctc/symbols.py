@@ -19,7 +19,7 @@ def number_symbols(labels, blank, symbols):  # type: ignore[no-untyped-def]
     return distinct
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def symbol_probabilities(utterance, trellis, start, size, normalizers):  # type: ignore[no-untyped-def]
     """Probabilities of the symbols at `size` frames from `start` on, in float64 whatever the scores are."""
     logits, outputs, probabilities = utterance.logits, trellis.symbols.outputs, trellis.symbols.probabilities

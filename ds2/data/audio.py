@@ -28,9 +28,9 @@ from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
 
-LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; other rates stand in damaged headers
+LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are damaged
 MOST_SAMPLES = 1 << 27  # in one piece of audio, half a gigabyte: 2.3 hours at 16 kHz
-MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds allows for
+MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (
@@ -136,7 +136,11 @@ def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
 
 
 def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
-    """Raises InputError for samples that no recording has: sums of their squares would be NaN."""
+    """Refuses samples whose sums of squares would be NaN.
+
+    Raises:
+        InputError: samples that are NaN, infinite or far beyond full scale.
+    """
     if not np.abs(samples).max(initial=0.0) <= LOUDEST:
         raise InputError(
             f"{name}: samples that are NaN, infinite or far beyond full scale, which is 1.0; convert or record it again"
@@ -248,7 +252,11 @@ def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> So
 
 
 def _open(source: bytes | IO[bytes], name: str | Path) -> Sound:
-    """Raises InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible."""
+    """Opens a path in bytes or a file in memory.
+
+    Raises:
+        InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible.
+    """
     try:
         sound: Sound = LibsndfileSound(source, name)
     except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate

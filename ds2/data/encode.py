@@ -1,4 +1,4 @@
-"""Utterances as files in memory, for where audio travels inside something else: shards, tables."""
+"""Utterances as files in memory, for shards and tables that contain audio."""
 
 import io
 from typing import Literal

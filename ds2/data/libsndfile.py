@@ -48,7 +48,7 @@ class LibsndfileSound:
         """(n,) float32 blocks, channels averaged: from sample `start` on up to `size` samples, fewer at the end.
 
         Raises:
-            InputError: the file is damaged before `start`. DecodingError: behind it.
+            InputError: the file is damaged before `start`. DecodingError: it is damaged after it.
         """
         if start:
             self._seek(start)

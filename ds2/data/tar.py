@@ -1,4 +1,4 @@
-"""Files inside tar archives, read where they lie: `shard.tar/name.flac` is a path like any other.
+"""Files inside tar archives are read in place: `shard.tar/name.flac` is a path like any other.
 
 An index beside the archive, `shard.tar.index`, says where each member begins; without it the headers are read once.
 """
@@ -18,7 +18,7 @@ Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the
 
 
 def archive_of(path: Path) -> Path | None:
-    """The archive that `path` leads into, if it does."""
+    """The archive that `path` leads into, if any."""
     for parent in path.parents:
         if parent.suffix == ".tar":
             return parent if parent.is_file() else None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import read_text
 
 Config = TypeVar("Config")
@@ -90,7 +90,7 @@ def override(values: dict[str, Any], setting: str) -> None:
     key, equals, text = setting.partition("=")
     *sections, last = key.strip().split(".")
     if not equals or not last:
-        raise InputError(f"--set {setting}: expected section.key=value")
+        raise ParameterError("set", f"{setting}: expected section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -98,7 +98,7 @@ def override(values: dict[str, Any], setting: str) -> None:
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise InputError(f"--set {setting}: {section} is a value, not a section")
+            raise ParameterError("set", f"{setting}: {section} is a value, not a section")
     values[last] = value
 
 

@@ -1,4 +1,4 @@
-"""The exceptions that reach a person: bad input, told in one line."""
+"""Errors for the user: bad input, in one line."""
 
 
 class InputError(ValueError):

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files are written whole or not at all; texts are read in UTF-8."""
 
 import contextlib
 import fcntl
@@ -59,7 +59,11 @@ def _lock(path: Path) -> tuple[Path, int]:
 
 
 def _locked(partial: Path) -> int:
-    """Raises OSError: it cannot be made, or another process writes it."""
+    """Makes a file, or takes over one that is there, empties and locks it.
+
+    Raises:
+        OSError: it cannot be made, or another process holds its lock.
+    """
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -77,7 +77,7 @@ def test_mistakes_name_file_and_key(tmp_path: Path, text: str, message: str) -> 
 
 @pytest.mark.parametrize("override", ["rate", "=1", "rate.fast=1"])
 def test_impossible_overrides(tmp_path: Path, override: str) -> None:
-    with pytest.raises(InputError, match="--set"):
+    with pytest.raises(InputError, match="set: "):
         load(tmp_path, "rate = 1.0", override)
 
 

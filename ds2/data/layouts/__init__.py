@@ -8,7 +8,7 @@ from ds2.data import shards
 from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
 from ds2.data.manifest import Utterance, write_manifest
 from ds2.data.prepare import Row
-from ds2.utils.errors import InputError
+from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -54,4 +54,4 @@ def guess_layout(source: Path) -> str:
             return by_suffix[kind]
     if next(source.rglob("*.trans.txt"), None):
         return "librispeech"
-    raise InputError(f"{source}: looks like none of {', '.join(LAYOUTS)}; say which with --from")
+    raise ParameterError("from", f"{source} looks like none of {', '.join(LAYOUTS)}; name its layout")

@@ -15,7 +15,7 @@ ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox 
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The utterances of a directory; paths in wav.scp are relative to where one stands, or else to the directory.
+    """The utterances of a directory; paths in wav.scp are relative to the working directory, or else to this one.
 
     A command in wav.scp (`flac -dcs FILE |`) is taken for the one audio file that it names: nothing is executed.
 
@@ -64,7 +64,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
 
 
 def _key(utterance: Utterance, number: int) -> str:
-    """The id that the utterance came with, or one that begins with its speaker, as Kaldi's sorting wants it."""
+    """The utterance's id, or a new one that begins with its speaker, as Kaldi's sorting requires."""
     name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"
     return re.sub(r"\s", "_", str(name))
 

@@ -18,10 +18,10 @@ WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and st
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and taken with all channels.
+    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and used with all its channels.
 
     Raises:
-        InputError: naming the line that is no such cut.
+        InputError: naming the line that is not such a cut.
     """
     for number, line in enumerate(text_lines(source), 1):
         place = f"{source}:{number}"
