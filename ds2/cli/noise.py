@@ -83,13 +83,13 @@ def _augment_values(sound: MixOptions) -> dict[str, object]:
     """Keys of [augment]."""
     return {
         "noise": recordings(sound.noise),
-        "rooms": recordings(sound.impulse_responses),
-        "reverberation_share": float(bool(sound.impulse_responses)),
+        "impulse_responses": recordings(sound.impulse_responses),
+        "reverberation_probability": float(bool(sound.impulse_responses)),
         "snr": sound.snr,
-        "noise_share": sound.noise_probability,
+        "noise_probability": sound.noise_probability,
         "noise_layers": sound.layers,
-        "line_share": sound.channel_probability,
-        "synthetic_noise_share": float(not sound.noise),
+        "channel_probability": sound.channel_probability,
+        "synthetic_noise_probability": float(not sound.noise),
     }
 
 

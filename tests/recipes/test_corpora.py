@@ -60,6 +60,7 @@ def test_a_folder_without_the_corpus_is_told_in_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     options = {"speechocean762": "--speechocean762", "longform": "--readings", "digits": "--hold-out"}
+    options["english"] = "--librispeech"
     arguments = ["--hours", "0"] if recipe == "synthetic" else [options.get(recipe, "--source"), tmp_path / folder]
     script = RECIPES / recipe / "prepare.py"
     monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments), "--output", str(tmp_path / "out")])
