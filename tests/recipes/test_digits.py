@@ -64,7 +64,7 @@ def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(tmp_pat
 def test_demo_prints_transcripts_and_the_error_rate() -> None:
     result = subprocess.run([sys.executable, str(DIGITS / "demo.py")], check=True, capture_output=True, text=True)
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["recording", "said", "heard"]
+    assert lines[0].split() == ["recording", "reference", "hypothesis"]
     assert len(lines) > 12
     rate = float(lines[-1].split()[1].rstrip("%"))
     assert rate <= 11  # measured: 9.8
