@@ -8,7 +8,7 @@ texts=${1:?name the folder of books.txt.xz and everyday.txt.xz}
 manifests=${2:?name the folder of train.jsonl and dev-*.jsonl}
 output=${3:?name the folder to write into}
 recipe=$(dirname "$0")
-mkdir -p "$output/parts"
+mkdir -p "$output/parts" "$output/counts"
 
 [ -e "$output/texts/books.txt" ] ||
     python "$recipe/lm_texts.py" --books "$texts/books.txt.xz" --everyday "$texts/everyday.txt.xz" \
@@ -16,17 +16,20 @@ mkdir -p "$output/parts"
 dev=$output/texts/dev/all.txt
 [ -e "$output/words.txt" ] || ds2 lm vocabulary "$output"/texts/*.txt --dev "$dev" --size 100000 -o "$output/words.txt"
 
-for text in "$output"/texts/*.txt; do # with counts that stand pruning, see LM.md
-    part=$output/parts/$(basename "$text" .txt).lm
-    prune="0 0 0 1"
-    [ "$(basename "$text")" != books.txt ] || prune="0 0 1 1"
-    # shellcheck disable=SC2086
-    [ -e "$part" ] || ds2 lm build "$text" -o "$part" --order 4 --prune $prune --words "$output/words.txt" --no-continuation
+for text in "$output"/texts/*.txt; do
+    name=$(basename "$text" .txt)
+    options=(--words "$output/words.txt" --order 4 --prune 0 0 0 1)
+    [ "$name" != books ] || options=(--words "$output/words.txt" --order 4 --prune 0 0 1 1)
+    [ -e "$output/parts/$name.lm" ] || ds2 lm build "$text" -o "$output/parts/$name.lm" "${options[@]}"
+    [ -e "$output/counts/$name.lm" ] || ds2 lm build "$text" -o "$output/counts/$name.lm" "${options[@]}" --no-continuation
 done
-[ -e "$output/mixed.lm" ] || ds2 lm mix "$output"/parts/*.lm --dev "$dev" -o "$output/mixed.lm"
-[ -e "$output/small.arpa.gz" ] || ds2 lm prune "$output/mixed.lm" --ngrams 3000000 -o "$output/small.arpa.gz"
+for kind in parts counts; do
+    [ -e "$output/$kind.lm" ] || ds2 lm mix "$output/$kind"/*.lm --dev "$dev" -o "$output/$kind.lm"
+done
+[ -e "$output/small.arpa.gz" ] ||
+    ds2 lm prune "$output/parts.lm" --histories "$output/counts.lm" --ngrams 2900000 -o "$output/small.arpa.gz"
 [ -e "$output/small.lm" ] || ds2 lm compile "$output/small.arpa.gz" -o "$output/small.lm" --quantize
-[ -e "$output/large.lm" ] || ds2 lm compile "$output/mixed.lm" -o "$output/large.lm" --quantize
+[ -e "$output/large.lm" ] || ds2 lm compile "$output/parts.lm" -o "$output/large.lm" --quantize
 
 for model in small large; do
     for text in "$output"/texts/dev/*.txt; do
