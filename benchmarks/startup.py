@@ -1,11 +1,12 @@
 """Start-up times of the command line, compared with `import torch` alone.
 
-    python benchmarks/startup.py
+    python benchmarks/startup.py [--rounds 7]
 
 Each command runs several times, in turn with the others, in a process of its own; the script prints medians. Goals:
 transcribing one 5 s file takes at most 3 times as long as importing torch; help appears within 0.3 s.
 """
 
+import argparse
 import shutil
 import statistics
 import subprocess
@@ -17,12 +18,14 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-ROUNDS = 7
 RATE = 8000  # Hz: the rate of the bundled model and of the recording
 RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_theo_test.flac"
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    rounds = parser.parse_args().rounds
     ds2 = shutil.which("ds2", path=str(Path(sys.executable).parent)) or "ds2"
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/five_seconds.wav"
@@ -35,7 +38,7 @@ def main() -> None:
             "transcribe": [ds2, "transcribe", path],
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, command in commands.items():
                 times[name].append(seconds(command))
     medians = {name: statistics.median(values) for name, values in times.items()}

@@ -201,13 +201,14 @@ def test_a_process_that_hangs_in_a_later_start_is_started_again(
     async def test(model: ModelProcess) -> None:
         await model.loaded
         first = model.process
+        model.timeouts = Timeouts(answer=1.0, load=0.5)  # no later start is in time
         model.open(StreamConfig())  # it ends
         await until(lambda: model.process is not first)
         second = model.process
         await until(lambda: model.process is not second)
         assert not second.is_alive()
 
-    with_process(tmp_path / "started", test, load=2.0)
+    with_process(tmp_path / "started", test, timeout=1.0)
 
 
 ORPHAN = """
