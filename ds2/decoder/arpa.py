@@ -1,19 +1,27 @@
 """ARPA files: the text form of n-gram models, plain or gzipped. Logarithms there are to base 10."""
 
 import gzip
+import itertools
 import math
+import re
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from ds2.decoder.levels import UNKNOWN, WORD_BITS, Level
+from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.ngram_checks import ABOVE_ZERO, IMPOSSIBLE, MOST_BACKOFF, MOST_ORDER
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
 HEAD = 4096  # bytes in which \data\ must come
+LONGEST_LINE = 100_000  # characters
+COUNT = re.compile("[0-9]{1,12}")
+DAMAGED = (OSError, EOFError, zlib.error)  # what reading a gzipped file may raise
 
 
 def is_arpa(path: Path) -> bool:
@@ -27,7 +35,7 @@ def is_arpa(path: Path) -> bool:
             return "\\data\\" in file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (UnicodeDecodeError, EOFError):
+    except (UnicodeDecodeError, EOFError, zlib.error):
         return False
 
 
@@ -49,14 +57,16 @@ def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
                 rows = _rows(lines, order, count)
                 if order == 1:
                     words = [row[1] for row in rows]
+                    if END not in words:
+                        raise InputError(f"{path}: {END} is not among the 1-grams; sentences need an end")
                     if UNKNOWN not in words:
-                        rows.append((-math.inf, UNKNOWN, 0.0))
+                        rows.append((IMPOSSIBLE, UNKNOWN, 0.0))
                         words.append(UNKNOWN)
                     words.sort(key=lambda word: (word != UNKNOWN, word))
                     index = {word: number for number, word in enumerate(words)}
                 levels.append(_level(path, rows, index, levels))
             lines.expect("\\end\\")
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text") from error
@@ -95,8 +105,18 @@ class _Lines:
     def __init__(self, path: Path, file: "IO[str]"):
         self.path = path
         self.number = 0  # of the line taken last
-        self._rest = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, 1) if line.strip())
+        self._rest = self._not_blank(file)
         self._ahead = next(self._rest, None)
+
+    def _not_blank(self, file: "IO[str]") -> Iterator[tuple[int, str]]:
+        for number in itertools.count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if len(line) > LONGEST_LINE:
+                raise InputError(f"{self.path}, line {number}: longer than {LONGEST_LINE:,} characters")
+            if not line:
+                return
+            if line.strip():
+                yield number, line.rstrip("\r\n")
 
     @property
     def current(self) -> str:
@@ -127,8 +147,10 @@ def _counts(lines: _Lines) -> list[int]:
     while lines.current.startswith("ngram "):
         line = lines.take()
         order, equals, count = line[len("ngram ") :].partition("=")
-        if not equals or order.strip() != str(len(counts) + 1) or not count.strip().isdigit():
+        if not equals or order.strip() != str(len(counts) + 1) or not COUNT.fullmatch(count.strip()):
             raise InputError(f"{lines.place}: expected ngram {len(counts) + 1}=COUNT, got {line[:40]!r}")
+        if len(counts) == MOST_ORDER:
+            raise InputError(f"{lines.place}: n-grams of more than {MOST_ORDER} words")
         counts.append(int(count))
     if not counts:
         raise InputError(f"{lines.path}: no counts of n-grams behind \\data\\")
@@ -144,11 +166,11 @@ def _rows(lines: _Lines, order: int, count: int) -> list[Row]:
             parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
         try:
             log_prob, backoff = float(parts[0]) * LN_10, float(parts[2]) * LN_10 if len(parts) > 2 else 0.0
-            if len(parts[1].split()) != order or math.isnan(log_prob + backoff):
+            if len(parts[1].split()) != order or not log_prob <= ABOVE_ZERO or not abs(backoff) <= MOST_BACKOFF:
                 raise ValueError
         except (ValueError, IndexError):
             raise InputError(f"{lines.place}: not a {order}-gram: {line[:60]!r}") from None
-        rows.append((log_prob, parts[1], backoff))
+        rows.append((max(log_prob, IMPOSSIBLE), parts[1], backoff))
     return rows
 
 

@@ -37,6 +37,8 @@ class Lexicon:
         self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
         if len(self.boosts) != len(spellings):
             raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
+        if not np.isfinite(self.boosts).all():
+            raise ValueError("boosts must be finite numbers of nats")
         self.trie = Trie(*_trie(spellings))
 
 
