@@ -121,7 +121,9 @@ def core_seconds() -> float:
 
 
 def ours(utterances: list[Utterance], noise: list[Path], epoch: int) -> Batches:
-    config = AugmentConfig(speed=SPEEDS, noise=tuple(noise), noise_share=NOISY, synthetic_noise_share=0.0, snr=SNR)
+    config = AugmentConfig(
+        speed=SPEEDS, noise=tuple(noise), noise_probability=NOISY, synthetic_noise_probability=0.0, snr=SNR
+    )
     tokenizer = Tokenizer.from_texts(utterance.text for utterance in utterances)
     durations = [utterance.duration for utterance in utterances]
     sampler = SortaGradSampler(durations, 64, 1, sampling=SamplingConfig(batch_seconds=BATCH_SECONDS))

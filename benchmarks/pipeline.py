@@ -1,15 +1,15 @@
-"""From long recordings with faulty transcripts to a clean set: what alignment, segmentation and filter are worth.
+"""From long recordings with faulty transcripts to a clean set: the effect of alignment, segmentation and filter.
 
     python benchmarks/pipeline.py [--hours 2] [--output FOLDER]
 
 Digits that the bundled model was not trained on (FSDD, takes 0-9, six speakers) are joined into recordings of ten
-minutes, with room noise; the joins are known, and so is when each word is said. 15 % of the lines of the transcripts
-are then corrupted, in turn: words dropped, words exchanged, a wrong paragraph; and into one line in twenty, and before
-as many, music or noise is put that no transcript tells of.
+minutes, with room noise, so that the time of each word is known. 15 % of the lines of the transcripts are then
+corrupted, in turn: words dropped, words exchanged, a wrong paragraph. Music or noise that no transcript mentions is put
+into one line in twenty, and before as many.
 
-`ds2 make-corpus` runs without truth, then with that of the 200 segments that it asks to check. Alignment errors are
-those of words in lines that are right; WER is that of the segments' transcripts against what is said in them, on all
-segments but the 200.
+`ds2 make-corpus` runs without the truth, then with that of the 200 segments that it asks to check. Alignment errors are
+those of words in correct lines. WER compares transcripts of segments with the words in them, on all segments but
+the 200.
 """
 
 import argparse
@@ -26,8 +26,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, word_counts
-from ds2.curation.make import Corpus, CorpusConfig, make_corpus
+from ds2.curation.make import CurationConfig, make_corpus
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 
@@ -75,7 +76,7 @@ def main() -> None:
     write(recordings, folder / "raw")
     truth = {recording.name: recording for recording in recordings}
 
-    config = CorpusConfig(workers=arguments.workers)
+    config = CurationConfig(workers=arguments.workers)
     make_corpus(folder / "raw", folder / "corpus", config)
     checked = folder / "checked.jsonl"
     rows = [json.loads(line) for line in (folder / "corpus" / "to_check.jsonl").read_text().splitlines()]
@@ -201,7 +202,7 @@ def said(row: dict, truth: dict[str, Recording]) -> str:
     )
 
 
-def report_alignment(corpus: Corpus, truth: dict[str, Recording]) -> None:
+def report_alignment(corpus: CuratedCorpus, truth: dict[str, Recording]) -> None:
     """Errors of word edges in lines that are right, among the segments: milliseconds."""
     errors, missed = [], 0
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
@@ -232,7 +233,7 @@ def report_alignment(corpus: Corpus, truth: dict[str, Recording]) -> None:
     )
 
 
-def report_filter(wanted: float, corpus: Corpus, truth: dict[str, Recording], seen: set[str]) -> None:
+def report_filter(wanted: float, corpus: CuratedCorpus, truth: dict[str, Recording], seen: set[str]) -> None:
     rest = [segment for segment in corpus.segments if segment.extra["id"] not in seen]
     kept = [segment for segment in rest if segment.extra["kept"]]
     hours = sum(segment.duration for segment in kept) / sum(segment.duration for segment in rest)

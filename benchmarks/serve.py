@@ -47,6 +47,7 @@ MOST = 640  # streams
 SETTINGS = {  # of the server: no limit may end a measurement
     "port": "0",
     "limits.streams": str(MOST),
+    "limits.streams_per_client": str(MOST),
     "limits.streams_per_minute": "1000000",
     "limits.max_queue_seconds": "1000",
 }

@@ -1,4 +1,4 @@
-"""Training end to end beside its own bare loop, and beside a plain loop as Deep Speech 2 trainers have it.
+"""Training end to end, compared with its own bare loop and with a plain loop of torch's layers.
 
     python benchmarks/train.py [--config FILE] [--batches 15] [--repeats 5]
 

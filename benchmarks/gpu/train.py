@@ -96,7 +96,7 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
     ]
     (folder / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     data = DataConfig((folder / "manifest.jsonl",), folder / "manifest.jsonl", workers=0)
-    train = TrainConfig(data, config, AugmentConfig((1.0,), noise_share=0.0), batch_size=arguments.batch)
+    train = TrainConfig(data, config, AugmentConfig((1.0,), noise_probability=0.0), batch_size=arguments.batch)
     train = dataclasses.replace(train, optimizer=OptimizerConfig("sgd"), compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
     dataset = trainer.data.train_loader().dataset

@@ -3,19 +3,22 @@
 import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.utils.errors import InputError
+from ds2.cli.options import Device, OptionalOutput, Output
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
+if TYPE_CHECKING:
+    from ds2.recognition.tune_decoder import Tuning
 
-def build(
+
+def build_command(
     corpus: Positional[tuple[Path, ...]],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    output: Output,
     order: int = 3,
     prune: tuple[int, ...] = (),
     vocabulary: int = 0,
@@ -24,7 +27,9 @@ def build(
     continuation: bool = True,
     characters: bool = False,
 ) -> int:
-    """Estimate an n-gram model from text, a sentence a line: interpolated modified Kneser-Ney.
+    """Estimate an n-gram model from text, one sentence per line.
+
+    The estimate is interpolated modified Kneser-Ney.
 
     Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1
 
@@ -32,16 +37,15 @@ def build(
         corpus: Text files, plain or .gz.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
         order: Length of the longest n-gram.
-        prune: n-grams of each order seen no more often than this are left out; the last figure holds for all longer.
-        vocabulary: Most frequent words to keep, the others become <unk>; 0 keeps all.
-        words: A list of words, as of ds2 lm vocabulary: just these are kept, each with a probability, seen or not.
-        memory: MB for sorting, with temporary files for what is larger; the words and the model itself come on top.
-        continuation: Without it shorter n-grams have the corpus's counts: better if most long ones are to be pruned.
-        characters: A model over characters, as for Mandarin.
+        prune: For each order, leave out n-grams seen no more often than this; the last number holds for the rest.
+        vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
+        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
+        memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
+        continuation: Without it, shorter n-grams have the counts of the text: better if most long ones will be pruned.
+        characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.decoder.estimate import EstimateConfig
-    from ds2.decoder.language_model import build as build_model
-    from ds2.decoder.language_model import describe, read_words
+    from ds2.decoder.language_model import build, describe, read_words
     from ds2.utils.files import check_writable
 
     listed = read_words(words) if words is not None else ()
@@ -52,15 +56,15 @@ def build(
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    print(describe(build_model(list(corpus), output, config, characters), output))
+    print(describe(build(list(corpus), output, config, characters), output))
     return 0
 
 
-def vocabulary(
+def vocabulary_command(
     texts: Positional[tuple[Path, ...]],
     dev: Path,
     size: int,
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    output: Output,
 ) -> int:
     """Choose the words of a language model: the most frequent ones of several texts, weighted by what foretells dev.
 
@@ -85,9 +89,9 @@ def vocabulary(
     return 0
 
 
-def mix(
+def mix_command(
     models: Positional[tuple[Path, ...]],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    output: Output,
     dev: Path | None = None,
     weights: tuple[float, ...] = (),
     characters: bool = False,
@@ -126,9 +130,9 @@ def mix(
     return 0
 
 
-def prune(
+def prune_command(
     model: Positional[Path],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    output: Output,
     threshold: float = 0.0,
     ngrams: int = 0,
 ) -> int:
@@ -152,24 +156,22 @@ def prune(
     return 0
 
 
-def compile(
-    model: Positional[Path], output: Annotated[Path, tyro.conf.arg(aliases=["-o"])], quantize: bool = False
-) -> int:
-    """Bring a model into the compiled form, which loads at once.
+def compile_command(model: Positional[Path], output: Output, quantize: bool = False) -> int:
+    """Convert a model to the compiled form, which loads at once.
 
     Example: ds2 lm compile lm.arpa.gz -o lm.compiled --quantize
 
     Args:
         model: ARPA, plain or .gz, or the compiled form.
         output: The file to write.
-        quantize: In two thirds of the room; log-probabilities are rounded to 1/1024, none is below -32.
+        quantize: Use two thirds of the space: log-probabilities are rounded to 1/1024 and none is below -32.
     """
     from ds2.decoder.language_model import ARPA_NAMES, describe
     from ds2.decoder.ngram import NGram
     from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
-        raise InputError(f"--output {output}: the compiled form is no ARPA; name it otherwise")
+        raise ParameterError("output", f"{output}: the compiled form is not ARPA; choose another name")
     check_writable(output)
     compiled = NGram.load(model)
     compiled = compiled.quantized() if quantize else compiled
@@ -178,14 +180,16 @@ def compile(
     return 0
 
 
-def score(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
-    """Measure how well a language model foretells a text: its perplexity, the lower the better.
+def score_command(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
+    """Measure the perplexity of a language model on a text.
+
+    The lower it is, the better the model predicts the text.
 
     Example: ds2 lm score lm.arpa.gz held-out.txt
 
     Args:
         model: ARPA, plain or .gz, the compiled form, or KenLM's binary form.
-        text: A sentence a line.
+        text: Text, one sentence per line.
         characters: The model is over characters.
     """
     from ds2.decoder.language_model import perplexity
@@ -196,7 +200,7 @@ def score(model: Positional[Path], text: Positional[Path], characters: bool = Fa
     return 0
 
 
-def info(model: Positional[Path]) -> int:
+def info_command(model: Positional[Path]) -> int:
     """Show what is in a language model.
 
     Example: ds2 lm info lm.arpa.gz
@@ -211,27 +215,26 @@ def info(model: Positional[Path]) -> int:
     return 0
 
 
-def tune_decoder(
+def tune_decoder_command(
     manifest: Positional[Path],
     model: Path,
     lm: Path | None = None,
-    output: Path | None = None,
+    output: OptionalOutput = None,
     picture: Path | None = None,
     closed: bool = False,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> int:
-    """Choose the decoder's weights and beam on held-out utterances; bundle them with the language model.
+    """Choose a decoder's weights and beam on held-out utterances; bundle them.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 
     Args:
-        manifest: Utterances that neither model was trained on.
-        model: The bundle.
+        manifest: Utterances on which neither model was trained.
+        model: Bundle of the acoustic model.
         lm: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
-        output: The bundle to write; by default the model's own file, if it has one.
-        picture: PNG of the error rate over both weights and over the beam.
-        closed: No words but the language model's are found: right for commands, wrong for names.
-        device: auto, cpu or cuda.
+        output: Bundle to write; by default the file of the model is overwritten.
+        picture: PNG to write, the error rate over both weights and over the beam.
+        closed: Find only words of the language model: right for commands, wrong for names.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
@@ -239,12 +242,12 @@ def tune_decoder(
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, draw, tune
+    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
     if output is None and not model.exists():
-        raise InputError(f"--model {model}: one of the package; name the file to write with --output")
+        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
     if picture is not None:
         need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
@@ -256,11 +259,17 @@ def tune_decoder(
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step)
     with_decoder(bundle, tuning.config, chosen).save(output or model)
+    _print_tuning(tuning, output or model)
+    if picture is not None:
+        from ds2.recognition.plots import draw_tuning
+
+        draw_tuning(tuning, picture)
+    return SOME_FAILED if tuning.skipped else 0
+
+
+def _print_tuning(tuning: "Tuning", written: Path) -> None:
     config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
     print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
-    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
-    if picture is not None:
-        draw(tuning, picture)
+    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {written}")
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)
-    return SOME_FAILED if tuning.skipped else 0

@@ -18,20 +18,26 @@ from ds2.utils.jit import njit
 LEAST_OVERLAP = 1e-268  # FLOOR * 1e22: with states times frames at most 1e10, the relative error is below 1e-12
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy", _nrt=False)
 def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-untyped-def]
     """Takes beta through a block, from its end, and subtracts the posteriors from the gradient.
 
     Returns:
         The scale of the step before the block; NaN where an overlap of alpha and beta is too small to be trusted.
     """
-    states, symbols, gradient = trellis.states, trellis.symbols, utterance.gradient
-    width, columns = np.uint64(len(states.skips)), len(symbols.probabilities) + 1
-    column, w = U2 * width + U1, trellis.w
+    states, band, w, distinct = trellis.states, trellis.band, trellis.w, trellis.distinct  # references: see `forward`
+    gradient, posteriors, outputs = utterance.gradient, states.posteriors, trellis.symbols.outputs
+    probabilities, symbol_of_label, sums = (
+        trellis.symbols.probabilities,
+        trellis.symbols.of_label,
+        trellis.symbols.posteriors,
+    )
+    width, count = np.uint64(len(states.skips)), np.uint64(trellis.count)
+    column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size - 1, -1, -1):
         t = start + k
-        low, high = np.uint64(trellis.band[0, t]), np.uint64(trellis.band[1, t])
-        frame = Frame(np.uint64(k) * width, low, high, symbols.probabilities[k, 0], scale)
+        low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
+        frame = Frame(np.uint64(k) * width, low, high, probabilities[k, 0], scale)
         own = np.uint64((t + 1) % columns) * column
         overlap, blank_posterior, scale = _backward_step(states, frame, t, own, w)
         if not overlap >= LEAST_OVERLAP:
@@ -39,11 +45,10 @@ def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-u
         if len(gradient):
             factor = utterance.weight / overlap
             row = utterance.first + t * utterance.stride
-            _sum_by_symbol(states.posteriors, low, min(high, np.uint64(trellis.count)), symbols)
-            gradient[row + symbols.outputs[0]] -= factor * blank_posterior
-            for symbol in range(1, trellis.distinct):
-                posterior = symbols.posteriors[0, symbol] + symbols.posteriors[1, symbol]
-                gradient[row + symbols.outputs[symbol]] -= factor * posterior
+            _sum_by_symbol(posteriors, low, min(high, count), symbol_of_label, sums)
+            gradient[row + outputs[0]] -= factor * blank_posterior
+            for symbol in range(1, distinct):
+                gradient[row + outputs[symbol]] -= factor * (sums[0, symbol] + sums[1, symbol])
     return scale
 
 
@@ -84,10 +89,9 @@ def _backward_step(states, frame, t, own, w):  # type: ignore[no-untyped-def]
     return overlap + blank_overlap, blank_overlap, 1.0 / total
 
 
-@njit(nogil=True)
-def _sum_by_symbol(posteriors, low, high, symbols):  # type: ignore[no-untyped-def]
+@njit(nogil=True, _nrt=False)
+def _sum_by_symbol(posteriors, low, high, symbol_of_label, sums):  # type: ignore[no-untyped-def]
     """Sums over the labels of each symbol, in two parts, so that equal neighbours do not wait for each other."""
-    sums, symbol_of_label = symbols.posteriors, symbols.of_label
     sums[:] = 0.0
     for i in range(low, high):
         sums[i & U1, symbol_of_label[i]] += posteriors[i]

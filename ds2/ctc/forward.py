@@ -16,27 +16,28 @@ FLOOR = 1e-290  # of each state
 SAFE_PRODUCT = 1e100  # sums of columns are multiplied up to here, or down to its inverse, before a logarithm is taken
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-untyped-def]
     """The columns of a block from the one before it, and the labels' emissions at the same frames.
 
     Returns:
         `product` times the columns' sums, of which too large or small a part has moved into `logarithm`; and that.
     """
-    states, symbols, band = trellis.states, trellis.symbols, trellis.band
+    states, band, w = trellis.states, trellis.band, trellis.w  # taken out of the loop: each access counts a reference
     alpha, emissions = states.alpha, states.emissions
+    probabilities, symbol_of_label = trellis.symbols.probabilities, trellis.symbols.of_label
     width, count = np.uint64(len(states.skips)), np.uint64(trellis.count)
-    column, columns = U2 * width + U1, len(symbols.probabilities) + 1
+    column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size):
         t = start + k
         low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
         old, new = np.uint64(t % columns) * column, np.uint64((t + 1) % columns) * column
         row = np.uint64(k) * width
         scale = 1.0 / alpha[old + U2 * width]
-        _spread(symbols.probabilities, k, symbols.of_label, low, min(high, count), emissions, row)
+        _spread(probabilities, k, symbol_of_label, low, min(high, count), emissions, row)
         emissions[row + count] = 0.0
-        frame = Frame(row, low, high, symbols.probabilities[k, 0], scale)
-        total = _forward_step(states, frame, old, new, trellis.w)
+        frame = Frame(row, low, high, probabilities[k, 0], scale)
+        total = _forward_step(states, frame, old, new, w)
         alpha[new + U2 * width] = total
         labels = new + width + U1  # label i lies at labels + i
         alpha[labels + low - U1] = 0.0
@@ -53,7 +54,7 @@ def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-
     return product, logarithm
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def _spread(probabilities, k, symbol_of_label, low, high, emissions, row):  # type: ignore[no-untyped-def]
     for i in range(low, high):
         emissions[row + i] = probabilities[k, symbol_of_label[i]]

@@ -88,7 +88,7 @@ class Trellis(NamedTuple):
     states: States
     symbols: Symbols
     band: np.ndarray  # (2, T)
-    count: int  # labels
+    count: int  # type: ignore[assignment]  # labels
     distinct: int  # symbols in use
     w: float  # factor of every half label (see linear_space)
 

@@ -6,7 +6,7 @@ from ds2.ctc.workspace import SOFTMAX_VALUES
 from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
-FEW = 32  # values that are not worth a vector loop
+FEW = 32  # values: too few for a vector loop
 
 
 @njit(nogil=True, error_model="numpy")

@@ -19,14 +19,15 @@ def number_symbols(labels, blank, symbols):  # type: ignore[no-untyped-def]
     return distinct
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def symbol_probabilities(utterance, trellis, start, size, normalizers):  # type: ignore[no-untyped-def]
     """Probabilities of the symbols at `size` frames from `start` on, in float64 whatever the scores are."""
     logits, outputs, probabilities = utterance.logits, trellis.symbols.outputs, trellis.symbols.probabilities
+    distinct = trellis.distinct
     for k in range(size):
         row = utterance.first + (start + k) * utterance.stride
-        for symbol in range(trellis.distinct):
+        for symbol in range(distinct):
             probabilities[k, symbol] = logits[row + outputs[symbol]] - normalizers[start + k]
-        for symbol in range(trellis.distinct, probabilities.shape[1]):
+        for symbol in range(distinct, probabilities.shape[1]):
             probabilities[k, symbol] = 0.0
     exponentials(probabilities[:size].reshape(-1))

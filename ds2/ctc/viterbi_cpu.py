@@ -1,7 +1,7 @@
-"""The best path through the CTC trellis, in memory that hardly grows with the recording: an hour takes some 50 MB.
+"""The best path through the CTC trellis, in little memory: an hour takes some 50 MB.
 
-    column   0 . . . . K . . . . 2K . . .       forwards: scores only, and every K-th column is kept
-                 <-----  <------               backwards, block by block: from a kept column the block's scores are
+    column   0 . . . . K . . . . 2K . . .       forward: scores only; every K-th column is kept
+                 <-----  <------               backward, block by block: from a kept column the block's scores are
                                                computed again, with pointers; the path moves at most one label a frame,
                                                so of all labels only the K before its end matter
 
@@ -56,7 +56,7 @@ def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, fastmath={"nnan", "nsz"})
 def _step(log_probs, t, labels, blank, skips, old, new, low, high):  # type: ignore[no-untyped-def]
-    """One column from the one before; label i lies at [1, i + 1]. What the band leaves behind becomes -inf."""
+    """One column from the one before; label i lies at [1, i + 1]. States that leave the band become -inf."""
     blank_score, count = log_probs[t, blank], np.uint64(len(labels))
     for i in range(low, min(high, count)):
         stay, before = old[0, i], old[1, i]

@@ -1,4 +1,4 @@
-"""The best path on the GPU: hands a recording to the kernels of csrc/viterbi.cu."""
+"""The best path on the GPU, by the kernels of csrc/viterbi.cu."""
 
 import contextlib
 import ctypes
@@ -23,9 +23,12 @@ class Arguments(ctypes.Structure):
 
 
 def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tuple[np.ndarray, float]:
-    """`viterbi_cpu.best_path` of scores on a GPU; it runs on the CPU without nvcc, with a warning, or if memory runs out."""
+    """As `viterbi_cpu.best_path`, for scores on a GPU.
+
+    Falls back to the CPU without nvcc, with a warning, and where the GPU's memory runs out.
+    """
     with torch.cuda.device(log_probs.device):
-        library = kernels_or_none("viterbi", "alignments are found on the CPU")
+        library = kernels_or_none("viterbi", "alignments are computed on the CPU")
         if library is not None and len(log_probs):
             with contextlib.suppress(torch.OutOfMemoryError):  # ten hours of speech take 8 GB
                 return run_kernels(library, log_probs, labels, blank, torch.cuda.current_stream().cuda_stream)
@@ -35,7 +38,7 @@ def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tupl
 def run_kernels(
     library: ctypes.CDLL, log_probs: Tensor, labels: np.ndarray, blank: int, stream: int = 0, block: int = BLOCK
 ) -> tuple[np.ndarray, float]:
-    """As `viterbi_cpu.best_path`, of at least one frame, by a library of the kernels that works in the scores' memory.
+    """As `viterbi_cpu.best_path`, for one frame or more, with the given library of kernels.
 
     Args:
         block: frames between kept columns, 1 to 1024.

@@ -1,5 +1,6 @@
-"""Which segments to keep: a linear classifier of six features finds those whose transcript is wrong (Deep Speech 2,
-section 4). It learns from segments that a person has checked, or, where there are none, from what the model heard.
+"""Which segments to keep: a linear classifier of six features finds wrong transcripts (Deep Speech 2, section 4).
+
+It learns from segments that a person has checked or, without these, from the model's own transcripts.
 """
 
 import json
@@ -18,25 +19,25 @@ from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
-FEWEST_CHECKED = 20  # below it there is nothing to learn from
+FEWEST_CHECKED = 20  # segments needed to learn from
 ALONE = "CTC cost / character"
 SURE = 10.0  # log odds
-CURVE_POINTS = 200  # of each curve that is reported
+CURVE_POINTS = 200  # at most, of each curve in the report
 
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """What is bad, and how much is kept: the better `keep` of all, or else as much as has a WER of at most `wer`.
+    """Which segments are bad, and how many are kept: the best fraction `keep`, or as many as have a WER up to `wer`.
 
-    Without checked segments nothing is known of the WER: then all that is more probably good than bad is kept.
+    Without checked segments the WER is unknown: the filter keeps all segments that are more likely good than bad.
     """
 
-    wer: float = 0.03  # of the transcripts that are kept, as estimated on the checked segments
-    keep: float | None = None  # share of the segments
-    good_wer: float = 0.05  # of the checked segments that are called good, taken together
-    folds: int = 5  # each checked segment is judged by a classifier that has not seen it
+    wer: float = 0.03  # highest WER of the transcripts that are kept, estimated on the checked segments
+    keep: float | None = None  # fraction of the segments; None: as many as `wer` allows
+    good_wer: float = 0.05  # highest WER of the checked segments that count as good, taken together
+    folds: int = 5  # of cross validation: each checked segment is scored by a classifier that has not seen it
     ridge: float = 1e-3  # weight of the squared coefficients beside the mean cross entropy
-    seed: int = 1  # of the folds
+    seed: int = 1  # of the random folds
 
     def __post_init__(self) -> None:
         if self.keep is not None and not 0 < self.keep <= 1:
@@ -56,9 +57,9 @@ class Classifier:
 
     @classmethod
     def fit(cls, examples: Tensor, bad: Tensor, ridge: float) -> "Classifier":
-        """(N, 6) features, (N,) booleans -> the logistic regression with the least cross entropy.
+        """(N, 6) features, (N,) booleans -> logistic regression by cross entropy.
 
-        Where all examples are of one kind there is nothing to learn: the CTC cost per character decides alone.
+        Where all examples are good, or all bad, the CTC cost per character alone decides.
         """
         mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
         if bad.all() or not bad.any():
@@ -90,17 +91,18 @@ class Classifier:
 
 @dataclass(frozen=True)
 class FilterReport:
-    """What the filter learnt and does.
+    """What the filter learnt, and what it keeps.
 
     Attributes:
         judged_by: "checked segments", or "the model's own transcripts".
         examples, bad: how many segments it learnt from, and how many of them are bad.
         bad_above: a segment is bad when its word errors per word of the truth exceed this.
         threshold: log odds up to which segments are kept.
-        kept, kept_seconds: shares of all segments that are kept. examples_kept: share of the examples.
-        wer_before, wer_after: of the transcripts, on the examples, each judged by a classifier that has not seen it.
+        kept, kept_seconds: fractions of all segments and of their seconds that are kept.
+        examples_kept: fraction of the examples that is kept.
+        wer_before, wer_after: of the examples' transcripts; a classifier scores examples that it has not seen.
         area: under the ROC curve.
-        roc: (false positive rate, true positive rate) pairs. curve: (share kept, WER) pairs.
+        roc: (false positive rate, true positive rate) pairs. curve: (fraction kept, WER) pairs.
     """
 
     judged_by: str
@@ -133,15 +135,16 @@ class FilterReport:
 def filter_segments(
     scored: Sequence[Utterance], checked: dict[str, str] | None, config: FilterConfig
 ) -> tuple[list[Utterance], FilterReport]:
-    """Judges scored utterances; each gets `odds` (log odds of being bad) and `kept` in its extra.
+    """Filters scored utterances; each gets `odds` (log odds of being bad) and `kept` in its extra.
 
     Args:
-        scored: from `score`. checked: the true text of some, by their `id`; None: what the model heard is the judge.
+        scored: utterances from `score`.
+        checked: the correct text of some, by their `id`; None: the model's hypotheses take its place.
 
     Raises:
         InputError: too few segments to learn from.
     """
-    truths = {utterance.extra["id"]: utterance.extra["heard"] for utterance in scored} if checked is None else checked
+    truths = {each.extra["id"]: each.extra["hypothesis"] for each in scored} if checked is None else checked
     examples = [utterance for utterance in scored if utterance.extra["id"] in truths]
     if len(examples) < FEWEST_CHECKED:
         what = "segments" if checked is None else "checked segments that are here"
@@ -150,35 +153,37 @@ def filter_segments(
     errors, lengths = torch.tensor(counts, dtype=torch.float64).T
     bad_above = bad_threshold(errors, lengths, config.good_wer)
     bad = errors / lengths.clamp(min=1) > bad_above
-    inputs = torch.tensor([features(utterance) for utterance in examples], dtype=torch.float64)
-    odds = cross_validated(inputs, bad, config)
+    inputs = _inputs(examples)
+    example_odds = cross_validated(inputs, bad, config)
     classifier = Classifier.fit(inputs, bad, config.ridge)
-    everything = classifier(torch.tensor([features(utterance) for utterance in scored], dtype=torch.float64))
-    kept_shares, wers = kept_against_wer(odds, errors, lengths)
-    threshold = _threshold(everything, odds, None if checked is None else wers, config)
-    judged = [
-        _judge(utterance, value, value <= threshold)
-        for utterance, value in zip(scored, everything.tolist(), strict=True)
-    ]
+    odds = classifier(_inputs(scored))
+    fractions, wers = kept_against_wer(example_odds, errors, lengths)
+    threshold = _threshold(odds, example_odds, None if checked is None else wers, config)
+    judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
     kept = [utterance for utterance in judged if utterance.extra["kept"]]
-    rates, area = roc(odds, bad)
-    chosen = odds <= threshold
+    rates, area = roc(example_odds, bad)
+    chosen = example_odds <= threshold
     return judged, FilterReport(
-        "the model's own transcripts" if checked is None else "checked segments",
-        len(examples),
-        int(bad.sum()),
-        bad_above,
-        threshold,
-        len(kept) / len(scored),
-        sum(utterance.duration for utterance in kept) / sum(utterance.duration for utterance in scored),
-        float(chosen.double().mean()),
-        float(errors.sum() / lengths.sum().clamp(min=1)),
-        float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
-        area,
-        classifier,
-        thinned(rates),
-        thinned(list(zip(kept_shares.tolist(), wers.tolist(), strict=True))),
+        judged_by="the model's own transcripts" if checked is None else "checked segments",
+        examples=len(examples),
+        bad=int(bad.sum()),
+        bad_above=bad_above,
+        threshold=threshold,
+        kept=len(kept) / len(scored),
+        kept_seconds=sum(each.duration for each in kept) / sum(each.duration for each in scored),
+        examples_kept=float(chosen.double().mean()),
+        wer_before=float(errors.sum() / lengths.sum().clamp(min=1)),
+        wer_after=float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
+        area=area,
+        classifier=classifier,
+        roc=thinned(rates),
+        curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
     )
+
+
+def _inputs(utterances: Sequence[Utterance]) -> Tensor:
+    """(N, 6) features."""
+    return torch.tensor([features(utterance) for utterance in utterances], dtype=torch.float64)
 
 
 def word_counts(truth: str, text: str) -> tuple[int, int]:
@@ -188,9 +193,9 @@ def word_counts(truth: str, text: str) -> tuple[int, int]:
 
 
 def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
-    """The largest rate of errors for which all segments up to it, taken together, have a WER of at most `good_wer`.
+    """The largest error rate such that all segments up to it, taken together, have a WER of at most `good_wer`.
 
-    The median rate where even the best have more.
+    The median error rate where even the best segments have more.
     """
     rates = errors / lengths.clamp(min=1)
     order = rates.argsort()
@@ -201,7 +206,7 @@ def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
 
 
 def cross_validated(inputs: Tensor, bad: Tensor, config: FilterConfig) -> Tensor:
-    """(N,) log odds of each example by a classifier of the others."""
+    """(N,) log odds of each example, by a classifier that learnt from the other folds."""
     fold = torch.randperm(len(bad), generator=torch.Generator().manual_seed(config.seed)) % config.folds
     odds = torch.zeros(len(bad), dtype=torch.float64)
     for number in range(config.folds):
@@ -211,16 +216,16 @@ def cross_validated(inputs: Tensor, bad: Tensor, config: FilterConfig) -> Tensor
 
 
 def kept_against_wer(odds: Tensor, errors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """(N,) shares kept and the WER of what is kept, best segments first."""
+    """(N,) fractions kept and the WER of what is kept, best segments first."""
     order = odds.argsort()
-    shares = torch.arange(1, len(order) + 1) / len(order)
-    return shares, errors[order].cumsum(0) / lengths[order].cumsum(0).clamp(min=1)
+    fractions = torch.arange(1, len(order) + 1) / len(order)
+    return fractions, errors[order].cumsum(0) / lengths[order].cumsum(0).clamp(min=1)
 
 
 def roc(odds: Tensor, bad: Tensor) -> tuple[list[tuple[float, float]], float]:
-    """(good called bad, bad called bad) as shares, from strict to lenient, and the area under the curve.
+    """(false positive rate, true positive rate) pairs, by falling threshold, and the area under the curve.
 
-    The area is the probability that a bad example has higher odds than a good one; 0.5 where one kind is missing.
+    The area is the probability that a bad example has higher odds than a good one; 0.5 where all are good or all bad.
     """
     order = odds.argsort(descending=True)
     hits, misses = bad[order].cumsum(0), (~bad[order]).cumsum(0)
@@ -233,7 +238,7 @@ def roc(odds: Tensor, bad: Tensor) -> tuple[list[tuple[float, float]], float]:
 
 
 def read_checked(path: Path) -> dict[str, str]:
-    """True texts by id, from JSON Lines of `{"id": ..., "text": ...}`.
+    """Correct texts by id, from JSON Lines of `{"id": ..., "text": ...}`.
 
     Raises:
         InputError: naming the line.
@@ -249,7 +254,7 @@ def read_checked(path: Path) -> dict[str, str]:
 
 
 def thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most CURVE_POINTS of a curve's points, first and last among them."""
+    """At most CURVE_POINTS points of a curve, with the first and the last."""
     if len(points) <= CURVE_POINTS:
         return points
     step = (len(points) - 1) / (CURVE_POINTS - 1)

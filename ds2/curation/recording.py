@@ -1,4 +1,4 @@
-"""One recording of a corpus: aligned, cut into files, scored, and remembered, so that it need not be done again."""
+"""One recording: aligned, cut into files, scored, and recorded, so that it is not processed again."""
 
 import json
 import os
@@ -19,15 +19,15 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text
 
-OVERVIEW_SECONDS = 0.25  # for each of which the loudest level is kept
-CLIPPED_SHARE = 1e-3  # of the samples at full scale: above it a recording is called clipped
+OVERVIEW_SECONDS = 0.25  # the overview shows the loudest level of each
+CLIPPED_FRACTION = 1e-3  # of the samples at full scale: above it a recording counts as clipped
 FULL_SCALE = 0.999
 BLOCK = 1 << 16  # samples read at once
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A recording and its transcript; `name` is its path within the corpus."""
+    """A recording and its transcript; `name` is its path within the folder."""
 
     name: str
     audio: Path
@@ -36,15 +36,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a recording.
+    """The result of processing a recording.
 
     Attributes:
-        key: of what it was made; a record with another key is made again.
+        key: the fingerprint of its inputs; a record with another one is made again.
         error: why nothing could be used, or "".
-        warnings: what a person should know.
+        warnings: what may be wrong with the recording.
         level: dB, the loudest of every OVERVIEW_SECONDS.
-        too_short, too_long: segments left out for their length.
-        segments: dictionaries of id, audio (path within the corpus), start, duration, text, words, heard, cost, frames.
+        too_short, too_long: segments rejected for their length.
+        segments: dictionaries of id, audio (path within the output), start, duration, text, words, hypothesis, cost,
+            frames.
     """
 
     name: str
@@ -60,16 +61,16 @@ class Record:
 
 
 def find_pairs(folder: Path, output: Path | None = None) -> list[Pair]:
-    """All recordings below a folder, sorted, each with the .txt of the same stem beside it, there or not.
+    """All recordings below a folder, sorted, each with the .txt of the same stem beside it, which may be missing.
 
     Args:
-        output: of the corpus; the segments in it, of an earlier run, are no recordings.
+        output: the output folder; the segments in it, of an earlier run, do not count as recordings.
 
     Raises:
         InputError: no folder, or no recording in it.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no folder of recordings and their transcripts")
+        raise InputError(f"{folder}: not a folder; name one with recordings and their transcripts")
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if output is not None:
         here, segments = folder.resolve(), segments_folder(output.resolve())
@@ -88,27 +89,32 @@ def record_path(output: Path, name: str) -> Path:
 
 
 def fingerprint(pair: Pair, model: Path, config: SegmentConfig, skip: bool) -> dict[str, Any]:
-    """What a record depends on: the files by size and time of change."""
+    """What a record depends on; files by size and time of change."""
     files = {"audio": pair.audio, "text": pair.text, "model": model}
     stamps = {name: _stamp(path) for name, path in files.items()}
     return {**stamps, "segment": asdict(config), "skip": skip}
 
 
 def load_record(output: Path, name: str, key: dict[str, Any]) -> Record | None:
-    """The record of an earlier run, or None where there is none that fits."""
+    """The record of an earlier run; None where there is none with this key."""
     try:
         values = json.loads(record_path(output, name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return Record(**values) if values["key"] == json.loads(json.dumps(key)) else None
+    if values["key"] != json.loads(json.dumps(key)):
+        return None
+    for row in values["segments"]:
+        if "heard" in row:  # its name in version 0.1
+            row["hypothesis"] = row.pop("heard")
+    return Record(**values)
 
 
 def make_record(
     recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
 ) -> Record:
-    """Aligns, cuts, scores and writes one recording; whatever is wrong with it ends in its record.
+    """Aligns, cuts and scores one recording and writes its record, errors included.
 
-    The record of a surprise (a full disk, a fault in a library) is not written: the next run tries again.
+    A record of an unexpected error (a full disk, a fault in a library) is not written: the next run tries again.
     """
     folder = segments_folder(output) / pair.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -140,7 +146,7 @@ def _process(
     utterances = [_cut_out(utterance, pair, output) for utterance in found.utterances]
     scored = list(score(recognizer, utterances))
     warnings = [str(result) for result in scored if isinstance(result, InputError)]
-    if clipped > CLIPPED_SHARE:
+    if clipped > CLIPPED_FRACTION:
         warnings.append(f"clipped: {clipped:.1%} of the samples are at full scale; record it with less gain")
     bins = len(found.level) // max(1, round(OVERVIEW_SECONDS / HOP)) or 1
     level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
@@ -152,7 +158,7 @@ def _process(
 
 
 def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
-    """The utterance in a file of its own, FLAC at the recording's rate, named after its milliseconds."""
+    """The utterance in a separate file, FLAC at the recording's rate, named after its milliseconds."""
     offset = utterance.offset or 0.0
     span = f"{round(offset * 1000):08}-{round((offset + utterance.duration) * 1000):08}"
     path = segments_folder(output) / pair.name / f"{span}.flac"
@@ -182,8 +188,8 @@ def utterances_of(record: Record, output: Path) -> list[Utterance]:
 
 
 def _extremes(audio: Path) -> tuple[float, bool]:
-    """Share of the samples at full scale, and whether it is whole and all are 0; it is read piece by piece."""
-    probe(audio)  # tells what is wrong with it in words
+    """The fraction of samples at full scale, and whether all samples are 0; reads the file block by block."""
+    probe(audio)  # raises InputError for a bad file
     clipped, loudest, count = 0, 0.0, 0
     with soundfile.SoundFile(os.fsencode(audio)) as sound:
         try:
@@ -193,7 +199,7 @@ def _extremes(audio: Path) -> tuple[float, bool]:
                 loudest = max(loudest, float(peaks.max(initial=0.0)))
                 count += peaks.size
         except soundfile.LibsndfileError:
-            pass  # the reader names the place
+            pass  # the aligner reports the damaged place
         whole = count == sound.frames * sound.channels
     return clipped / max(1, count), whole and loudest == 0.0
 

@@ -1,34 +1,31 @@
-"""The report on a corpus, in HTML: an overview, a page for each recording, and a page on which segments are checked.
+"""The report in HTML: an overview, a page for each recording, and a page on which a person corrects segments.
 
-The pages hold no address outside the folder and need no server: they open from the disk, in any browser.
+The pages use no file outside the folder and no server: they open from the disk, in any browser.
 """
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from ds2.curation.plots import draw_corpus
+from ds2.curation.curated_corpus import CuratedCorpus
+from ds2.curation.plots import draw_segments, draw_spectrogram
 from ds2.curation.recording import OVERVIEW_SECONDS, Record
 from ds2.curation.score import FEATURES, features, words
-from ds2.curation.segment_plots import draw_segment
 from ds2.data.manifest import Utterance
 from ds2.metrics import MARKS, align
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.progress import Progress
 
-if TYPE_CHECKING:
-    from ds2.curation.make import Corpus
-
-PAGES = 100  # recordings that get a page: those of which most is rejected
+PAGES = 100  # recordings that get a page: those with the most rejected seconds
 CARDS = 60  # segments shown on a page, spread over their scores
 EXAMPLES = 12  # segments of each kind on the first page
 ROW_SECONDS = 300.0  # of a recording in one row of its overview
 FLOOR, CEILING = -60.0, 0.0  # dB that a row of the overview spans
 
 
-def write_report(output: Path, corpus: "Corpus", to_check: Sequence[Utterance]) -> None:
+def write_report(output: Path, corpus: CuratedCorpus, to_check: Sequence[Utterance]) -> None:
     """Writes OUTPUT/report.
 
     Raises:
@@ -38,7 +35,7 @@ def write_report(output: Path, corpus: "Corpus", to_check: Sequence[Utterance]) 
     make_folder(folder)
     pages = Pages(folder, output)
     if corpus.segments:
-        draw_corpus(folder / "corpus.svg", corpus.segments)
+        draw_segments(folder / "segments.svg", corpus.segments)
     by_name: dict[str, list[Utterance]] = {record.name: [] for record in corpus.records}
     for utterance in corpus.segments:
         by_name[name_of(utterance)].append(utterance)
@@ -62,7 +59,7 @@ def rejected_seconds(utterances: Iterable[Utterance]) -> float:
 
 
 class Pages:
-    """Writes pages and remembers which pictures they need."""
+    """Writes pages, and collects the spectrograms that they show."""
 
     def __init__(self, folder: Path, output: Path):
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -71,11 +68,11 @@ class Pages:
         loader = PackageLoader("ds2.curation", "page")
         self.environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         self.environment.filters["clock"] = clock
-        self.pictures: dict[Path, Path] = {}
+        self.spectrograms: dict[Path, Path] = {}
         for name in ("style.css", "report.js"):
             self._write(name, loader.get_source(self.environment, name)[0])
 
-    def index(self, corpus: "Corpus", by_name: dict[str, list[Utterance]], numbers: dict[str, int]) -> None:
+    def index(self, corpus: CuratedCorpus, by_name: dict[str, list[Utterance]], numbers: dict[str, int]) -> None:
         ranked = sorted(corpus.segments, key=lambda utterance: utterance.extra["odds"])
         threshold = corpus.report.threshold if corpus.report is not None else 0.0
         near = sorted(ranked, key=lambda utterance: abs(utterance.extra["odds"] - threshold))[:EXAMPLES]
@@ -109,16 +106,16 @@ class Pages:
         self._render("check.html", "check.html", cards=[self._card(each) for each in to_check])
 
     def draw(self) -> None:
-        """Draws the pictures that the pages show; those of an earlier run stay."""
-        with Progress("pictures", len(self.pictures), "segments") as progress, ThreadPoolExecutor() as pool:
-            for _ in pool.map(draw_segment, self.pictures.keys(), self.pictures.values()):
+        """Draws the spectrograms that the pages show; those of an earlier run stay."""
+        with Progress("spectrograms", len(self.spectrograms), "segments") as progress, ThreadPoolExecutor() as pool:
+            for _ in pool.map(draw_spectrogram, self.spectrograms.keys(), self.spectrograms.values()):
                 progress.step()
 
     def _card(self, utterance: Utterance) -> dict[str, Any]:
-        """What a template shows of a segment."""
+        """The values that a template shows of a segment."""
         relative = utterance.audio_path.relative_to(self.output.absolute())
-        picture = Path("pictures") / relative.relative_to("audio").with_suffix(".webp")
-        self.pictures[utterance.audio_path] = self.folder / picture
+        image = Path("spectrograms") / relative.relative_to("audio").with_suffix(".webp")
+        self.spectrograms[utterance.audio_path] = self.folder / image
         return {
             "utterance": utterance,
             "id": utterance.extra["id"],
@@ -136,11 +133,11 @@ class Pages:
             ],
             "diff": [
                 (MARKS[edit.kind], edit.reference or "", edit.hypothesis or "")
-                for edit in align(words(utterance.text), words(utterance.extra["heard"]))
+                for edit in align(words(utterance.text), words(utterance.extra["hypothesis"]))
             ],
             "features": list(zip(FEATURES, features(utterance), strict=True)),
             "audio": quote(f"../{relative.as_posix()}"),
-            "picture": quote(picture.as_posix()),
+            "image": quote(image.as_posix()),
         }
 
     def _render(self, template: str, name: str, **values: Any) -> None:
@@ -163,7 +160,7 @@ def row(record: Record, segments: list[Utterance], number: int | None) -> dict[s
 
 
 def overview(record: Record, segments: list[Utterance], chosen: set[int]) -> list[dict[str, Any]]:
-    """Rows of ROW_SECONDS: the outline of the sound as an SVG path, and the segments as boxes, in 1000 x 40 units."""
+    """Rows of ROW_SECONDS: the outline of the audio as an SVG path, and the segments as boxes, in 1000 x 40 units."""
     rows = []
     bins = round(ROW_SECONDS / OVERVIEW_SECONDS)
     seconds = min(ROW_SECONDS, record.duration)

@@ -1,4 +1,4 @@
-"""How well each utterance of a manifest fits its text: the six features of Deep Speech 2's filter."""
+"""How well each utterance of a manifest matches its text: the six features of Deep Speech 2's filter."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.data.manifest import Utterance
-from ds2.recognition.recognizer import Recognizer, Segment
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import IDEOGRAPH, normalize
 from ds2.utils.errors import InputError
 
@@ -25,15 +25,11 @@ FEATURES = (
 
 
 def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[Utterance | InputError]:
-    """Each utterance with, in its extra, `cost` (nats), `frames` (of the model's output) and what the model `heard`.
+    """Yields each utterance with `cost` (nats), `frames` (of the model's output) and the `hypothesis` in its extra.
 
-    One that cannot be read, or whose text does not fit into it, comes back as its error.
+    For an utterance that cannot be read, or whose text is too long for its frames, yields the error.
     """
-    segments = [
-        Segment(utterance.audio_path, utterance.offset or 0.0, None if utterance.offset is None else utterance.duration)
-        for utterance in utterances
-    ]
-    results = recognizer.log_probs_of_files(segments)
+    results = recognizer.log_probs_of_files([utterance.segment for utterance in utterances])
     for utterance, (_, duration, log_probs) in zip(utterances, results, strict=True):
         if isinstance(log_probs, InputError):
             yield log_probs
@@ -43,8 +39,8 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
         except InputError as error:
             yield InputError(f"{utterance.audio_path}: {error}")
             continue
-        heard = recognizer.decode(log_probs, duration).text
-        facts = {"heard": heard, "cost": round(cost, 3), "frames": len(log_probs)}
+        hypothesis = recognizer.decode(log_probs, duration).text
+        facts = {"hypothesis": hypothesis, "cost": round(cost, 3), "frames": len(log_probs)}
         yield replace(utterance, extra=utterance.extra | facts)
 
 
@@ -56,7 +52,7 @@ def features(utterance: Utterance) -> list[float]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text; an ideograph is one by itself."""
+    """The words of a text; each ideograph is a word."""
     return re.sub(f"({IDEOGRAPH})", r" \1 ", text).split()
 
 

@@ -1,11 +1,11 @@
-"""Cutting recordings into utterances where nothing is said: at long runs of blanks that hold a space.
+"""Cuts recordings into utterances at pauses: at long runs of blanks that hold a space.
 
     tokens   t h e _ _ c a t _ _ _ _ ␣ _ _ _ _ s a t _ ␣ _ o n      _ blank
     run             <->     <--------------->         <->
     cut                             |                               the longest runs first, until the mean length is met
 
-A space is a token of the transcript between two words, so that a run between two words holds one by itself; where the
-alphabet has no space, as in Mandarin, every run between two characters may be cut.
+Every run of blanks between two words holds a space, which is a token. Where the alphabet has no space, as in Mandarin,
+every run between two characters may be cut.
 """
 
 import bisect
@@ -30,12 +30,12 @@ from ds2.text import BETWEEN_IDEOGRAPHS
 class SegmentConfig:
     """All in seconds."""
 
-    mean: float = 7.0  # length of a segment on average; the length of run that is cut follows from it
-    shortest: float = 1.0
-    longest: float = 20.0
+    mean: float = 7.0  # duration of a segment on average; which runs are cut follows from it
+    shortest: float = 1.0  # duration of a segment
+    longest: float = 20.0  # duration of a segment
     pause: float = 0.12  # shortest run of blanks that is cut
-    always: float = 2.0  # a run this long is cut whatever the lengths: nobody says a sentence so
-    margin: float = 0.2  # of quiet that is kept on each side of a segment
+    always: float = 2.0  # a run this long is always cut: no sentence has such a pause
+    margin: float = 0.2  # silence kept on each side of a segment
 
     def __post_init__(self) -> None:
         if not 0 < self.shortest <= self.mean <= self.longest:
@@ -51,7 +51,7 @@ class Segmented:
     Attributes:
         utterances: with offset and duration; their text is "" where the recording has no transcript.
         duration: seconds of the recording. level: dB of every 10 ms of it.
-        too_short, too_long: segments left out because no run of blanks lies where it should.
+        too_short, too_long: segments rejected because no run of blanks was in a suitable place.
     """
 
     utterances: list[Utterance]
@@ -64,13 +64,13 @@ class Segmented:
 def segment(
     recognizer: Recognizer, audio: Path, text: str | None, config: SegmentConfig, skip: bool = False
 ) -> Segmented:
-    """Aligns a recording with its transcript and cuts it; without one (None), by the model's own blanks alone.
+    """Aligns a recording with its transcript and cuts it; without a transcript (None) by the model's blanks alone.
 
     Raises:
         InputError: as `align`.
     """
     if text is None:
-        transcript, peaks, level = _hear(recognizer, audio)
+        transcript, peaks, level = _decode(recognizer, audio)
     else:
         aligned = align(recognizer, audio, text, skip)
         transcript, peaks, level = aligned.transcript, aligned.peaks, aligned.level
@@ -89,10 +89,10 @@ def segment(
 
 
 def cut(spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig) -> list[tuple[int, int]]:
-    """Which words belong together: (first, past the last) of each segment.
+    """Groups words into segments: (first, past the last) of each.
 
-    The longest runs are cut first, none that would leave a piece shorter than `shortest`, until the mean length is met;
-    then only pieces that are longer than `longest`.
+    Cuts the longest runs first, except where a piece would be shorter than `shortest`, until the mean duration is
+    reached; after that it cuts only pieces longer than `longest`.
 
     Args:
         spans: start and end (seconds) of each of W words. runs: W - 1 seconds of blanks between them.
@@ -116,7 +116,7 @@ def cut(spans: Sequence[tuple[float, float]], runs: Sequence[float], config: Seg
 
 
 def _edge(word: float, neighbour: float, margin: float) -> float:
-    """Where a segment begins or ends: a margin from its outer word, at most half way to the neighbour."""
+    """Where a segment begins or ends: a margin from its outer word, at most half way to the next one."""
     half = (neighbour - word) / 2
     return round(word + (max(half, margin) if margin < 0 else min(half, margin)), 3)
 
@@ -127,8 +127,8 @@ def _utterance(audio: Path, words: Sequence[Word], start: float, end: float, tra
     return Utterance(audio.absolute(), round(end - start, 3), text, start, extra={"words": times})
 
 
-def _hear(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
-    """What lies on the model's best path, the peaks of its words, and the level of every 10 ms."""
+def _decode(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
+    """The transcript on the model's best path, the peaks of its words, and the level of every 10 ms."""
     tokens: list[int] = []
     scores: list[float] = []
     sounds, count = [], 0

@@ -1,7 +1,7 @@
-"""Text spoken by the synthesisers espeak-ng and flite: the only recordings of which everything is known.
+"""Text spoken by the synthesisers espeak-ng and flite: recordings whose words and times are known.
 
-espeak-ng is asked through its library, for only that tells at which sample each word and each sound begins; flite
-through its command, which tells no words.
+espeak-ng is called as a library, since only this reports the sample at which each word and each sound begins; flite is
+called as a command and reports no words.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ RATE, PITCH = 1, 3  # parameters
 
 @dataclass(frozen=True)
 class Voice:
-    """Who speaks, and how."""
+    """A synthetic voice and its settings."""
 
     engine: Literal["espeak-ng", "flite"]
     name: str  # espeak-ng: "gmw/en-US+f3", language and variant; flite: "slt"
@@ -44,8 +44,8 @@ class Voice:
 class Spoken:
     """(N,) float32 samples, their rate in Hz, and (word, start, end) in seconds of each normalised word.
 
-    Two words may come as one, as espeak-ng says "of the". `words` is None where the engine does not tell, or where what
-    is written is not what is said, as in figures.
+    Two words may come as one, such as espeak-ng's "of the". `words` is None where the engine does not report them, or
+    where the spoken words differ from the text, as with figures.
     """
 
     samples: Tensor
@@ -89,7 +89,7 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 class _Espeak:
-    """The library, loaded once in a process, and what it said last."""
+    """The library, loaded once in a process, and the output of its last call."""
 
     def __init__(self) -> None:
         name = ctypes.util.find_library("espeak-ng")
@@ -140,7 +140,7 @@ def _espeak(text: str, voice: Voice) -> Spoken:
 def _words(text: str, events: list[tuple[int, int, int, int, str]], rate: int) -> list[tuple[str, float, float]] | None:
     """A word begins with its first sound and ends where the next word, or a pause, begins."""
     found: list[tuple[str, float, float]] = []
-    places = [index for index, event in enumerate(events) if event[0] == WORD and event[1] > 0]  # 0: goes on
+    places = [index for index, event in enumerate(events) if event[0] == WORD and event[1] > 0]  # 0: the word continues
     for place, following in zip(places, [*places[1:], len(events)], strict=True):
         start = events[place][1] - 1
         end = events[following][1] - 1 if following < len(events) else len(text)  # lengths leave out what follows a '
@@ -151,8 +151,8 @@ def _words(text: str, events: list[tuple[int, int, int, int, str]], rate: int) -
         after = [event[3] for event in events[events.index(spoken[-1]) + 1 :] if event[0] in (WORD, PHONEME)]
         end_sample = after[0] if after else spoken[-1][3]
         found.append((normalize(text[start:end]), spoken[0][3] / rate, end_sample / rate))
-    said = [word for entry, _, _ in found for word in words(entry)]
-    return found if said == words(normalize(text)) else None
+    spoken_words = [word for entry, _, _ in found for word in words(entry)]
+    return found if spoken_words == words(normalize(text)) else None
 
 
 def _flite(text: str, voice: Voice) -> Spoken:

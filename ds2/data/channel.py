@@ -1,4 +1,4 @@
-"""Telephone lines and codecs: what they leave of a sound."""
+"""Channels: what telephone lines and codecs leave of a sound."""
 
 import io
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from torch import Tensor
 
 from ds2.data.audio import resample
 
-LineName = Literal["narrow", "telephone", "mu-law", "a-law", "gsm", "adpcm", "mp3", "vorbis", "opus"]
+ChannelName = Literal["narrow", "telephone", "mu-law", "a-law", "gsm", "adpcm", "mp3", "vorbis", "opus"]
 
 
 @dataclass(frozen=True)
-class Line:
+class Channel:
     """A way of transmission.
 
     Attributes:
-        sample_rate: Hz that it carries; None: that of the sound.
-        form: container and coding of libsndfile; None: samples as they are.
+        sample_rate: Hz; None: that of the sound.
+        form: container and coding of libsndfile; None: samples are not encoded.
         compression: 0 to 1, the hardest, for codings that have a choice.
-        band: Hz, what it lets pass; None: all.
+        band: lowest and highest frequency in Hz that it lets pass; None: all.
     """
 
     sample_rate: int | None = None
@@ -31,34 +31,34 @@ class Line:
 
 
 TELEPHONE_BAND = (300.0, 3400.0)  # ITU-T G.712
-LINES: dict[str, Line] = {
-    "narrow": Line(8000),
-    "telephone": Line(8000, ("WAV", "ULAW"), band=TELEPHONE_BAND),
-    "mu-law": Line(8000, ("WAV", "ULAW")),
-    "a-law": Line(8000, ("WAV", "ALAW")),
-    "gsm": Line(8000, ("WAV", "GSM610")),
-    "adpcm": Line(8000, ("WAV", "IMA_ADPCM")),
-    "mp3": Line(None, ("MP3", "MPEG_LAYER_III"), 0.9),
-    "vorbis": Line(None, ("OGG", "VORBIS"), 0.9),
-    "opus": Line(16000, ("OGG", "OPUS"), 0.9),
+CHANNELS: dict[str, Channel] = {
+    "narrow": Channel(8000),
+    "telephone": Channel(8000, ("WAV", "ULAW"), band=TELEPHONE_BAND),
+    "mu-law": Channel(8000, ("WAV", "ULAW")),
+    "a-law": Channel(8000, ("WAV", "ALAW")),
+    "gsm": Channel(8000, ("WAV", "GSM610")),
+    "adpcm": Channel(8000, ("WAV", "IMA_ADPCM")),
+    "mp3": Channel(None, ("MP3", "MPEG_LAYER_III"), 0.9),
+    "vorbis": Channel(None, ("OGG", "VORBIS"), 0.9),
+    "opus": Channel(16000, ("OGG", "OPUS"), 0.9),
 }
 
 
-def transmit(samples: Tensor, sample_rate: int, name: LineName) -> Tensor:
-    """(N,) -> (N,) in the same place and at the same rate, as it comes out of the line."""
-    line = LINES[name]
-    rate = min(sample_rate, line.sample_rate or sample_rate)
+def transmit(samples: Tensor, sample_rate: int, name: ChannelName) -> Tensor:
+    """(N,) -> (N,) in the same place and at the same rate, as it comes out of the channel."""
+    channel = CHANNELS[name]
+    rate = min(sample_rate, channel.sample_rate or sample_rate)
     sent = resample(samples, sample_rate, rate)
-    if line.band is not None:
-        sent = _pass_band(sent, rate, line.band)
-    if line.form is not None:
-        sent = _coded(sent.clamp(-1.0, 1.0), line.sample_rate or rate, line.form, line.compression)
+    if channel.band is not None:
+        sent = _pass_band(sent, rate, channel.band)
+    if channel.form is not None:
+        sent = _coded(sent.clamp(-1.0, 1.0), channel.sample_rate or rate, channel.form, channel.compression)
     received = resample(sent, rate, sample_rate)
     return torch.nn.functional.pad(received, (0, max(0, len(samples) - len(received))))[: len(samples)]
 
 
 def _coded(samples: Tensor, rate: int, form: tuple[str, str], compression: float | None) -> Tensor:
-    """Through the encoder and the decoder, in memory; libsndfile takes the codecs' delays off."""
+    """(N,) samples after encoding and decoding in memory; libsndfile removes the codecs' delays."""
     buffer = io.BytesIO()
     container, coding = form
     soundfile.write(buffer, samples.numpy(), rate, format=container, subtype=coding, compression_level=compression)
@@ -67,7 +67,7 @@ def _coded(samples: Tensor, rate: int, form: tuple[str, str], compression: float
 
 
 def _pass_band(samples: Tensor, rate: int, band: tuple[float, float]) -> Tensor:
-    """Half an octave of transition at each edge."""
+    """(N,) -> (N,) without what lies outside of the band (Hz); each edge is half an octave wide."""
     spectrum = torch.fft.rfft(samples)
     frequency = torch.linspace(0, rate / 2, len(spectrum))
     low, high = ((frequency / band[0]).clamp(min=1e-6).log2(), (band[1] / frequency.clamp(min=1.0)).log2())

@@ -1,4 +1,4 @@
-"""What an epoch takes of several corpora, and how it is cut into minibatches."""
+"""Which utterances of several corpora an epoch takes, and how they are cut into minibatches."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ import numpy as np
 class SamplingConfig:
     """By default an epoch takes every utterance once, in minibatches of equally many."""
 
-    weights: tuple[float, ...] = ()  # of each training manifest, shares of the epoch's hours; empty: as many as it has
-    epoch_hours: float = 0.0  # hours of an epoch; 0: as many as the manifests have together
-    batch_seconds: float = 0.0  # of a minibatch, padding included; 0: any, minibatches are cut by number alone
-    open_shards: int = 0  # shards that an epoch reads from at a time, after the first; 0: all
+    weights: tuple[float, ...] = ()  # share of each training manifest in the epoch's hours; empty: all hours it has
+    epoch_hours: float = 0.0  # 0: all hours of the manifests
+    batch_seconds: float = 0.0  # of padded audio in a minibatch; 0: no limit, minibatches are cut by number
+    open_shards: int = 0  # shards that are read from at a time, from the second epoch on; 0: all
 
     def __post_init__(self) -> None:
         for name in ("epoch_hours", "batch_seconds", "open_shards"):
@@ -25,10 +25,10 @@ class SamplingConfig:
 
 
 def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, seed: int, epoch: int) -> np.ndarray:
-    """The utterances of an epoch, some of them several times where a corpus weighs more than it has.
+    """The utterances of an epoch, some of them several times where a corpus has fewer hours than its weight asks for.
 
-    Each corpus is an endless row of random orders of its utterances, and epoch after epoch takes the next stretch of
-    it: over the epochs every utterance of a corpus is heard equally often, give or take one.
+    Each corpus is an endless sequence of random orders of its utterances, of which each epoch takes the next part:
+    over the epochs all utterances of a corpus are taken equally often, give or take one.
 
         corpus     |---- order 0 ----|---- order 1 ----|--
         epochs     |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 --
@@ -46,7 +46,7 @@ def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, se
     shares = _shares(durations, sizes, config)
     for number, (size, seconds) in enumerate(zip(sizes, shares, strict=True)):
         own = durations[first : first + size]
-        parts.append(first + _stretch(own, epoch * seconds, (epoch + 1) * seconds, (seed, number)))
+        parts.append(first + _part(own, epoch * seconds, (epoch + 1) * seconds, (seed, number)))
         first += size
     return np.concatenate(parts)
 
@@ -72,7 +72,7 @@ def cut(order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds
 
 
 def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """`drawn` by windows of `open_shards` random shards each; (N,) `shards`: the shard of each utterance."""
+    """Groups `drawn` by windows of `open_shards` random shards; (N,) `shards`: the shard of each utterance."""
     order = rng.permutation(int(shards.max()) + 1)
     place = np.empty_like(order)
     place[order] = np.arange(len(order)) // open_shards
@@ -81,15 +81,15 @@ def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.ran
 
 
 def _shares(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig) -> np.ndarray:
-    """Seconds that each corpus gives to an epoch."""
+    """Seconds of each corpus in an epoch."""
     edges = np.cumsum([0, *sizes])
     own = np.array([durations[start:end].sum() for start, end in itertools.pairwise(edges)])
     weights = np.array(config.weights) if config.weights else own
     return weights / weights.sum() * (config.epoch_hours * 3600 or own.sum())
 
 
-def _stretch(durations: np.ndarray, start: float, end: float, key: tuple[int, int]) -> np.ndarray:
-    """The utterances whose middles lie between `start` and `end` seconds in the endless row of a corpus."""
+def _part(durations: np.ndarray, start: float, end: float, key: tuple[int, int]) -> np.ndarray:
+    """The utterances whose middles lie between `start` and `end` seconds in the endless sequence of a corpus."""
     total = float(durations.sum())
     if end <= start or total <= 0:
         return np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Corpora as they would have sounded elsewhere: noisy copies of a manifest's recordings, and hours of noise."""
+"""Noisy copies of a manifest's recordings, and hours of noise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,9 +14,9 @@ from ds2.data.manifest import Utterance, write_manifest
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
-# Nothing but noise: who mixes a test set wants it otherwise as it is.
-MIX = AugmentConfig(speed=(1.0,), noise_share=1.0, synthetic_noise_share=0.0, gain=(0.0, 0.0))
-NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: what speech has in most corpora
+# Noise alone: otherwise the copy of a test set is to be like the original.
+MIX = AugmentConfig(speed=(1.0,), noise_probability=1.0, synthetic_noise_probability=0.0, gain=(0.0, 0.0))
+NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: the level of speech in most corpora
 PEAK = 0.99  # of full scale
 
 

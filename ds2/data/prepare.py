@@ -1,4 +1,4 @@
-"""From the files of a corpus, as its makers publish it, to manifests: what every recipe's prepare.py needs."""
+"""From the files of a published corpus to manifests: what the prepare.py of each recipe needs."""
 
 import argparse
 import sys
@@ -10,20 +10,20 @@ from typing import Any
 
 from ds2.data.audio import SUFFIXES, probe
 from ds2.data.download import Archive, fetch_all
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.manifest import MOST_SECONDS, Utterance, read_manifest, write_manifest
 from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.extras import hint
 from ds2.utils.files import make_folder, numbered_lines, write_lines
 from ds2.utils.progress import Progress
 
-BAD_INPUT = 2  # exit code, as of the `ds2` command
+BAD_INPUT = 2  # exit code, the same as that of the `ds2` command
 READERS = 4  # threads: opening a file waits for the disk, not for a core
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a corpus says of an utterance before anybody has looked at its audio."""
+    """An utterance as its corpus describes it; its audio has not been read yet."""
 
     audio: Path
     text: str
@@ -53,7 +53,7 @@ def parse_arguments(
     `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
 
     Raises:
-        InputError: the folder of the corpus is not there.
+        InputError: the folder of the corpus does not exist.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     where = parser.add_mutually_exclusive_group(required=True)
@@ -80,7 +80,7 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
     empty, or, where an alphabet is given, it holds other characters.
 
     Args:
-        language: as of `ds2.text.normalize`; None leaves the texts as they are.
+        language: see `ds2.text.normalize`; None leaves the texts as they are.
         alphabet: the characters allowed; empty: any.
     """
     rows = list(rows)
@@ -94,7 +94,7 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
     for result in results:
         if isinstance(result, str):
             skipped.append(result)
-        elif (other := first.setdefault(result.stretch, result)) is not result:
+        elif (other := first.setdefault(result.segment, result)) is not result:
             skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
     return list(first.values()), skipped
 
@@ -106,13 +106,13 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
     train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
 
     Raises:
-        InputError: all of them are empty.
+        InputError: all splits are empty.
     """
     if not any(splits.values()):
         reason = skipped[0] if skipped else "the folder named does not hold the corpus"
         raise InputError(f"{folder}: no utterances to write; {reason}")
     make_folder(folder)
-    for split in sorted(splits, key="train".__eq__):
+    for split in sorted(splits, key=lambda name: name == "train"):
         utterances = splits[split]
         if utterances:
             write_manifest(folder / f"{split}.jsonl", utterances)
@@ -164,6 +164,6 @@ def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance |
     except InputError as error:
         return str(error)
     duration = rest if row.duration is None else round(row.duration, 4)
-    if not (rest > 0 and duration > 0 and offset >= 0):
+    if not (rest > 0 and 0 < duration <= MOST_SECONDS and offset >= 0):
         return f"{row.audio}: holds no samples from {offset:.2f} s on, for {duration:.2f} s"
     return Utterance(row.audio.absolute(), duration, text, row.offset, row.speaker, row.lang, dict(row.extra), where)

@@ -18,7 +18,7 @@ from torch import Tensor
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.levels import END, UNKNOWN
-from ds2.decoder.lexicon import Lexicon, Trie
+from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
 from ds2.decoder.ngram import Automaton, NGram
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
@@ -220,7 +220,7 @@ def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_wo
     if lexicon is not None:
         trie, boosts = lexicon.trie, lexicon.boosts
         gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
-        ahead = _look_ahead(trie, gains)
+        ahead = look_ahead(trie, gains)
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
     for name in ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "lm_weight", "closed"):
@@ -237,14 +237,3 @@ def _check_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> 
     least, count = (-1, len(numbers)) if lexicon is None else (0, len(lexicon.boosts))
     if numbers.shape != (count,) or (count and not least <= numbers.min() <= numbers.max() < words):
         raise ValueError(f"lm_words: expected a number from {least} to {words - 1} for each word or token")
-
-
-def _look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
-    """(N,) what the best single word at or below each node gains; nothing is hoped for at the root."""
-    ahead = np.where(trie.words >= 0, gains[trie.words] if len(gains) else -np.inf, -np.inf)
-    for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
-        below = trie.children[trie.first[node] : trie.first[node + 1]]
-        if len(below):
-            ahead[node] = max(ahead[node], ahead[below].max())
-    ahead[0] = 0.0
-    return ahead

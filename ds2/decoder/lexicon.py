@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.jit import without_references
+
 NO_WORD = -1
 TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
 TOKEN_MASK = (1 << TOKEN_BITS) - 1
@@ -40,6 +42,21 @@ class Lexicon:
         if not np.isfinite(self.boosts).all():
             raise ValueError("boosts must be finite numbers of nats")
         self.trie = Trie(*_trie(spellings))
+
+
+def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
+    """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
+    ahead = np.where(trie.words != NO_WORD, gains[trie.words] if len(gains) else -np.inf, -np.inf)
+    _hand_up(trie, ahead)
+    ahead[0] = 0.0
+    return ahead
+
+
+@without_references
+def _hand_up(trie, ahead):  # type: ignore[no-untyped-def]
+    for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
+        for arc in range(trie.first[node], trie.first[node + 1]):
+            ahead[node] = max(ahead[node], ahead[trie.children[arc]])
 
 
 def _trie(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ class NGram:
         unit = STEP if arrays[2].dtype == np.int16 else 1.0
         check_arrays(arrays, len(words), order, unit)
         first, labels, log_probs, *rest = arrays
-        if unit == 1.0 and log_probs.min() < IMPOSSIBLE:  # -inf times a weight of 0 would be no number
+        if log_probs.min() == -math.inf:  # -inf times a weight of 0 would be no number
             log_probs = np.maximum(log_probs, np.float32(IMPOSSIBLE))
         return cls(words, (first, labels, log_probs, *rest), order)
 

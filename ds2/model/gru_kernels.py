@@ -6,12 +6,12 @@ than the arithmetic. Arrays are flat: terms, gates and recurrent terms (.., B, 3
 """
 
 import numpy as np
-from numba import njit
 
 from ds2.utils.fast_exp import REORDER, exponential
+from ds2.utils.jit import njit
 
-kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER, _nrt=False)  # type: ignore[call-overload]
-inlined = njit(cache=True, error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)  # type: ignore[call-overload]
+kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
 
 
 @inlined

@@ -16,7 +16,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_lines
 
 STDIN = Path("-")
-UNREAD = (".m4a", ".mp4", ".webm", ".aac", ".wma", ".amr", ".3gp", ".mkv", ".mov", ".avi")  # sound, for ffmpeg
+UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 
@@ -58,7 +58,7 @@ def find_recordings(arguments: Sequence[str]) -> list[Segment]:
     found: list[Segment] = []
     for argument in arguments:
         if argument.endswith(".jsonl"):
-            found += map(Segment.of, read_manifest(argument))
+            found += (utterance.segment for utterance in read_manifest(argument))
         else:
             found += map(Segment, find_audio([argument]))
     return list(dict.fromkeys(found))

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def search(
         if unknown := tokenizer.unknown(word):
             letters = ", ".join(map(repr, sorted(unknown)))
             raise ParameterError("hot", f"{word}: the model cannot spell {letters}")
-    listed = vocabulary or ([word for word in lm.words if not tokenizer.unknown(word)] if lm is not None else [])
+    listed = vocabulary or (spellable(lm.words, tokenizer) if lm is not None else [])
     if lm is not None and not listed:
         raise ParameterError(
             "lm", f"the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text"
@@ -102,6 +102,12 @@ def search(
     config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
+
+
+def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """The words that the alphabet can spell."""
+    beyond = tokenizer.unknown("".join(set().union(*words)))
+    return [word for word in words if beyond.isdisjoint(word)]
 
 
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ds2.data.manifest import Utterance
 from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -53,7 +52,7 @@ def evaluate(
     """
     references, hypotheses, names, skipped = [], [], [], []
     audio_seconds, began = 0.0, time.monotonic()
-    results = recognizer.transcribe_files(map(Segment.of, utterances))
+    results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):

@@ -75,8 +75,9 @@ def _draw_page(path: Path, page: Page, aligned: AlignedRecording, sample_rate: i
     shown = (aligned.starts >= first) & (aligned.starts < last)
     tokens, starts = aligned.tokens[shown], aligned.starts[shown] * frame_seconds
     if len(tokens):
-        trellis.imshow(aligned.log_probs[first:last, tokens].exp().T.numpy(), origin="lower", aspect="auto",
-                       cmap="Greys", vmin=0, vmax=1, extent=(page.start, page.end, -0.5, len(tokens) - 0.5))  # fmt: skip
+        extent = (page.start, page.end, -0.5, len(tokens) - 0.5)
+        posteriors = aligned.log_probs[first:last, tokens].exp().T.numpy()
+        trellis.imshow(posteriors, origin="lower", aspect="auto", cmap="Greys", vmin=0, vmax=1, extent=extent)
         trellis.step(starts.tolist(), range(len(starts)), where="post", color="C3", linewidth=1)
     if len(tokens) <= NAMED_TOKENS:
         names = [aligned.names[token].replace(" ", "␣") for token in tokens.tolist()]

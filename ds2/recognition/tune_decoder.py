@@ -17,7 +17,6 @@ from ds2.decoder.tune import Point, best, coarse_to_fine
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import bundled_model, is_over_tokens, search
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
@@ -106,7 +105,7 @@ def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
     references, rows, skipped = [], [], []
-    results = recognizer.log_probs_of_files(map(Segment.of, utterances))
+    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
     for utterance, (_, _, result) in zip(utterances, results, strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))

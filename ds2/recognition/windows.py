@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from ds2.data.audio import probe, read_audio
-from ds2.data.manifest import Utterance
+from ds2.data.manifest import Segment
 from ds2.utils.errors import InputError
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
@@ -16,28 +15,6 @@ CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A file, or `duration` seconds of it from `offset` (seconds) on."""
-
-    path: Path
-    offset: float = 0.0
-    duration: float | None = None
-
-    @classmethod
-    def of(cls, utterance: Utterance) -> "Segment":
-        """The audio of an utterance; without an offset that is the whole file."""
-        if utterance.offset is None:
-            return cls(utterance.audio_path)
-        return cls(utterance.audio_path, utterance.offset, utterance.duration)
-
-    def __str__(self) -> str:
-        """The path, with the times of a part of it."""
-        if self.duration is None:
-            return str(self.path)
-        return f"{self.path}:{self.offset:.2f}-{self.offset + self.duration:.2f}"
 
 
 @dataclass(frozen=True)

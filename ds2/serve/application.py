@@ -8,33 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.openai import Transcriptions, problem, refusal_of
+from ds2.serve.middleware import Guard, SecurityHeaders
+from ds2.serve.openai import Transcriptions, refusal_of
+from ds2.serve.openai_messages import problem
 from ds2.serve.pool import Pool
+from ds2.serve.process import Timeouts
 from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count among the refusals
-SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
 
 
 class Application:
@@ -62,7 +57,8 @@ class Application:
             for device in devices
         ]
         limits = config.limits
-        self.pool = Pool(workers, self.metrics, limits.max_queue_seconds, limits.worker_timeout_seconds)
+        timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)
+        self.pool = Pool(workers, self.metrics, limits.max_queue_seconds, timeouts)
         rate = await self.pool.started()
         self.transcriptions = Transcriptions(self.pool, limits, rate)
 
@@ -125,39 +121,38 @@ class Application:
 
     async def transcribe(self, request: Request) -> ASGIApp:
         """An upload keeps its place until its answer is sent: events are sent while the model still works."""
-        self.gate.check(request)
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            assert self.transcriptions is not None
             began = time.monotonic()
-            with self.gate.enter("upload"):
+            with self.gate.place(request, "upload"):
+                assert self.transcriptions is not None
                 try:
-                    response = await self.transcriptions.answer(request)
+                    status = await self.transcriptions.answer(request, send)
                 except (HTTPException, ClientDisconnect) as error:
                     raise refusal_of(error) from error
-                await response(scope, receive, send)
-            log.info("upload", extra={"facts": {"status": response.status_code, **_since(began)}})
+            log.info("upload", extra={"facts": {"status": status, **_since(began)}})
 
         return answer
 
     async def live(self, websocket: WebSocket) -> None:
         try:
-            self.gate.check(websocket)
+            with self.gate.place(websocket, "live"):
+                await self._session(websocket)
         except Refused as refusal:
             await websocket.send_denial_response(self.refused(websocket, refusal))
-            return
+
+    async def _session(self, websocket: WebSocket) -> None:
         assert self.pool is not None
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept("ds2" if "ds2" in offered else None)
         session, began = VoskSession(websocket, self.pool, self.config.limits), time.monotonic()
-        with self.gate.enter("live"):
-            self.sessions.add(session)
-            if self.gate.draining:  # the shutdown began during the handshake
-                session.drain()
-            try:
-                over = await session.run()
-            finally:
-                self.sessions.discard(session)
+        self.sessions.add(session)
+        if self.gate.draining:  # the shutdown began during the handshake
+            session.drain()
+        try:
+            over = await session.run()
+        finally:
+            self.sessions.discard(session)
         if over.code in REFUSALS:
             self.metrics.rejected.labels(REFUSALS[over.code]).inc()
         sound = session.handle.fed if session.handle is not None else 0.0
@@ -171,25 +166,6 @@ class Application:
         log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
         headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
         return JSONResponse(problem(error.status, error.message, error.field), error.status, headers)
-
-
-class SecurityHeaders:
-    """Adds the headers with which a browser allows the page only what it needs."""
-
-    def __init__(self, app: ASGIApp):
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                present = Headers(raw=message["headers"])
-                added = [
-                    (name.encode(), text.encode()) for name, text in SECURITY_HEADERS.items() if name not in present
-                ]
-                message = {**message, "headers": [*message["headers"], *added]}
-            await send(message)
-
-        await self.app(scope, receive, sending)
 
 
 def make_app(application: Application) -> ASGIApp:
@@ -206,7 +182,8 @@ def make_app(application: Application) -> ASGIApp:
         return JSONResponse(problem(500, "the server failed on this request"), 500)
 
     handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
-    return SecurityHeaders(Starlette(routes=application.routes(), exception_handlers=handlers))
+    app = Starlette(routes=application.routes(), exception_handlers=handlers)
+    return SecurityHeaders(Guard(app, application.gate.check_request, application.refused))
 
 
 def _since(began: float) -> dict[str, float]:

@@ -24,15 +24,21 @@ class Limits:
     """What a client may ask for; the server refuses more at once and never queues it."""
 
     streams: int = 200  # open at the same time, uploads included
+    streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address
     backlog_seconds: float = formerly("backlog", 30.0)  # sound of one stream that may wait for the model
     idle_seconds: float = formerly("idle", 60.0)  # a stream without sound for so long ends
     stream_seconds: float = formerly("duration", 4 * 3600.0)  # sound of a live stream
     message_bytes: int = formerly("message", 1 << 20)  # of a WebSocket message
     upload_bytes: int = formerly("upload", 25 << 20)  # of an uploaded file
     upload_audio_seconds: float = formerly("upload_duration", 3600.0)  # sound in an uploaded file
+    upload_timeout_seconds: float = 300.0  # for a whole upload to arrive
+    decoded_bytes: int = 384 << 20  # sound of all uploads in memory; each takes at most 6 MB of it
     streams_per_minute: int = formerly("rate", 600)  # new streams and uploads of one client: its key, else its address
+    wrong_keys_per_minute: int = 20  # of one address; then all its keys are refused for some seconds
+    request_timeout_seconds: float = 10.0  # for the header of a request
     max_queue_seconds: float = formerly("wait", 2.0)  # no new stream while chunks wait longer than this for the model
     worker_timeout_seconds: float = formerly("answer", 30.0)  # a model process silent for so long is replaced
+    load_timeout_seconds: float = 300.0  # a model process that is not ready after so long is killed
     drain_seconds: float = formerly("drain", 30.0)  # after SIGTERM, for the final results of live streams
 
 
@@ -47,7 +53,9 @@ class ServeConfig:
     precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, float32 on a CPU
     workers: int = 1  # model processes on each device
     api_keys: tuple[str, ...] = formerly("keys", ())  # without any, everybody may connect
+    hosts: tuple[str, ...] = ()  # names of this server besides localhost and addresses; "*": any name
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
+    trusted_proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
     certificate: Path | None = None  # TLS: PEM files
     certificate_key: Path | None = None
     decoder: DecoderOptions = DEFAULT_OPTIONS  # language model, weights, beam, hot words

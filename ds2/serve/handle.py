@@ -35,13 +35,13 @@ class Handle:
         self.failed: str | None = None
         self.changed = asyncio.Event()
         self.on_failure: Callable[[], None] = lambda: None
-        self.fed = self.heard = 0.0  # seconds of sound sent to the model, and processed by it
+        self.fed = self.processed = 0.0  # seconds of sound sent to the model, and processed by it
         self.ending: deque[float] = deque()  # when the client ended the spans whose ends have not been taken yet
 
     @property
     def backlog(self) -> float:
         """Seconds of sound that wait for the model."""
-        return max(0.0, self.fed - self.heard)
+        return max(0.0, self.fed - self.processed)
 
     def feed(self, data: bytes) -> None:
         self.fed += len(data) / self.byte_rate

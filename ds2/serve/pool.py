@@ -5,7 +5,7 @@ import asyncio
 from ds2.serve.handle import Handle
 from ds2.serve.messages import StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.process import ModelProcess
+from ds2.serve.process import ModelProcess, Timeouts
 
 
 class Busy(Exception):
@@ -15,14 +15,11 @@ class Busy(Exception):
 class Pool:
     """The model processes of a server."""
 
-    def __init__(self, configs: list[WorkerConfig], metrics: Metrics, max_queue: float, timeout: float):
-        """`max_queue`: no stream is opened while chunks or commands wait longer than this for the model (seconds).
-
-        `timeout`: see `ModelProcess`.
-        """
+    def __init__(self, configs: list[WorkerConfig], metrics: Metrics, max_queue: float, timeouts: Timeouts):
+        """`max_queue`: no stream is opened while chunks or commands wait longer than this for the model (seconds)."""
         self.max_queue = max_queue
         self.processes = [
-            ModelProcess(f"model {number}", config, metrics, timeout) for number, config in enumerate(configs)
+            ModelProcess(f"model {number}", config, metrics, timeouts) for number, config in enumerate(configs)
         ]
         metrics.queue.set_function(lambda: sum(process.queue for process in self.processes))
 

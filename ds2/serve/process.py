@@ -9,12 +9,17 @@ its stream, and the server keeps that below its limit.
 
 import asyncio
 import contextlib
+import ctypes
 import itertools
 import logging
 import multiprocessing
+import os
 import queue
+import signal
+import sys
 import threading
 import time
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -28,17 +33,26 @@ log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"
 RESTART_SECONDS = (0.2, 5.0)  # the pause before a restart: the first one, and the longest
 CHECKS_PER_TIMEOUT = 4  # of a process
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal that the process gets when its parent dies
 NO_STREAM = -1  # the number of a command that is only answered
 STOP_SECONDS = 5.0  # for a killed process to end; one that is stuck in a driver does not
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds after which a model process is killed: `answer` for commands, `load` for its start."""
+
+    answer: float
+    load: float
 
 
 class ModelProcess:
     """One worker process and the streams that it serves."""
 
-    def __init__(self, name: str, config: WorkerConfig, metrics: Metrics, timeout: float):
-        """`timeout`: a process that answers no command for so many seconds is killed, but not while it loads."""
-        self.name, self.config, self.metrics, self.timeout = name, config, metrics, timeout
+    def __init__(self, name: str, config: WorkerConfig, metrics: Metrics, timeouts: Timeouts):
+        self.name, self.config, self.metrics, self.timeouts = name, config, metrics, timeouts
         self.checked_at = time.monotonic()
+        self.loads_since: float | None = None  # when the process that is not ready yet was started
         self.streams: dict[int, Handle] = {}
         self.numbers = itertools.count()
         self.loaded: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # sample rate; the first time
@@ -87,6 +101,7 @@ class ModelProcess:
         here, there = context.Pipe()
         self.process = context.Process(target=run_worker, args=(self.config, there), name=self.name, daemon=True)
         self.process.start()
+        self.loads_since = time.monotonic()
         there.close()
         self.outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         loop = asyncio.get_running_loop()
@@ -112,6 +127,7 @@ class ModelProcess:
 
     def _begin(self, sample_rate: int) -> None:
         self.is_ready, self.asked, self.delay = True, None, RESTART_SECONDS[0]
+        self.loads_since = None
         if not self.loaded.done():
             self.loaded.set_result(sample_rate)
 
@@ -132,7 +148,9 @@ class ModelProcess:
             handle = self.streams.get(result.stream)
             if handle is None:
                 continue
-            handle.heard = min(handle.fed, handle.heard + result.seconds)  # without the padding at the end of a span
+            handle.processed = min(
+                handle.fed, handle.processed + result.seconds
+            )  # without the padding at the end of a span
             for event in result.events:
                 handle.take(event)
                 if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):
@@ -142,6 +160,7 @@ class ModelProcess:
     def _ended(self) -> None:
         """The process has ended: its streams fail, and it is started again."""
         self.outbox.put(None)
+        self.loads_since = None
         lost = self._fail_streams()
         self.waited, self.queue = 0.0, 0
         if not self.stopping and not self.loaded.done():
@@ -171,11 +190,14 @@ class ModelProcess:
         """Runs several times per timeout: asks the process for an answer, and kills it if none came in time."""
         if self.stopping:
             return
-        now, interval = time.monotonic(), self.timeout / CHECKS_PER_TIMEOUT
-        if self.asked is not None and now - self.checked_at > 2 * interval:  # the server itself was stopped
-            self.asked = now
+        now, interval = time.monotonic(), min(self.timeouts.answer, self.timeouts.load) / CHECKS_PER_TIMEOUT
+        if now - self.checked_at > 2 * interval:  # the server itself was stopped, perhaps the process as well
+            self.asked = None if self.asked is None else now
+            self.loads_since = None if self.loads_since is None else now
         self.checked_at = now
-        if self.is_ready and self.unanswered > self.timeout:
+        if self.loads_since is not None and now - self.loads_since > self.timeouts.load:
+            self._kill_loading()
+        elif self.is_ready and self.unanswered > self.timeouts.answer:
             facts = {"worker": self.name, "seconds": round(self.unanswered, 2), "streams": self._fail_streams()}
             log.error("model process hangs", extra={"facts": facts})
             self.process.kill()
@@ -183,13 +205,30 @@ class ModelProcess:
             self.send(Close(NO_STREAM))
         asyncio.get_running_loop().call_later(interval, self._check)
 
+    def _kill_loading(self) -> None:
+        """The process has not loaded its model in time."""
+        self.loads_since = None
+        self.process.kill()
+        self._fail(InputError(f"{self.name}: not ready after {self.timeouts.load:g} s (limits.load_timeout_seconds)"))
+
 
 def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """The body of a model process; only here is torch imported."""
+    die_with_parent()
     log_to_stderr()
     from ds2.serve.worker import main
 
     main(config, connection)
+
+
+def die_with_parent() -> None:
+    """A server that is killed must not leave its model processes behind; this matters while they load or work."""
+    parent = multiprocessing.parent_process()
+    if parent is None or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent.pid:  # it died before
+        os._exit(1)
 
 
 def _write(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:

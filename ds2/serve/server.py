@@ -6,7 +6,9 @@ so far; then it ends.
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
+import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -16,6 +18,7 @@ import uvicorn
 from ds2.bundle import locate, read_metadata
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
+from ds2.serve.connections import Settings
 from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
@@ -27,8 +30,11 @@ class Server(uvicorn.Server):
     application: Application
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.application.gate.draining or not self.started:
+        if self.application.gate.draining:
             super().handle_exit(sig, frame)
+            return
+        if not self.started:
+            self.should_exit = True
             return
         self.application.gate.draining = True
         asyncio.get_running_loop().call_soon_threadsafe(self._begin_drain)
@@ -65,44 +71,83 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(application: Application) -> None:
     config = application.config
-    listening = _listen(config)
-    settings = uvicorn.Config(
-        make_app(application),
-        host=config.host,
-        port=config.port,
-        ws="websockets-sansio",
-        ws_max_size=config.limits.message_bytes,
-        ws_per_message_deflate=False,
-        ssl_certfile=config.certificate,
-        ssl_keyfile=config.certificate_key,
-        server_header=False,
-        access_log=False,
-        log_config=None,
-        timeout_graceful_shutdown=2,
-    )
+    settings = _settings(application)
+    listening = _listen(config, settings.backlog)
     try:
         _load(settings)  # finds a bad certificate before the model is loaded
-        await application.start()
+        if not await _started(application):
+            return
         server = Server(settings)
         server.application = application
         log.info("ready", extra={"facts": {"url": _url(listening, config), "model": application.model.name}})
+        warn_if_exposed(config)
         await server.serve([listening])
     finally:
         listening.close()
         application.stop()
 
 
-def _load(settings: uvicorn.Config) -> None:
+async def _started(application: Application) -> bool:
+    """Starts the application; False if SIGTERM came before it was ready."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    starting, stopping = asyncio.create_task(application.start()), asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            log.info("stopped before the model was ready")
+            return False
+        await starting  # raises its exception
+        return True
+    finally:
+        starting.cancel()
+        stopping.cancel()
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _settings(application: Application) -> Settings:
+    config = application.config
+    return Settings(
+        make_app(application),
+        request_timeout=config.limits.request_timeout_seconds,
+        host=config.host,
+        port=config.port,
+        ws_max_size=config.limits.message_bytes,
+        ws_per_message_deflate=False,
+        ssl_certfile=config.certificate,
+        ssl_keyfile=config.certificate_key,
+        proxy_headers=bool(config.trusted_proxies),
+        forwarded_allow_ips=list(config.trusted_proxies),
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def warn_if_exposed(config: ServeConfig) -> None:
+    """Other machines can reach an address that is not a loopback address."""
+    with contextlib.suppress(ValueError):
+        if config.host == "localhost" or ipaddress.ip_address(config.host).is_loopback:
+            return
+    facts = {"facts": {"host": config.host}}
+    if not config.api_keys:
+        log.warning("everybody who reaches this address can use the server; set api_keys", extra=facts)
+    if config.certificate is None:
+        log.warning("connections are not encrypted; set certificate and certificate_key", extra=facts)
+
+
+def _load(settings: Settings) -> None:
     try:
         settings.load()
     except OSError as error:  # ssl.SSLError is one
         raise InputError(f"{settings.ssl_certfile}: cannot be used for TLS ({error})") from error
 
 
-def _listen(config: ServeConfig) -> socket.socket:
+def _listen(config: ServeConfig, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server((config.host, config.port), family=family, backlog=1024)
+        return socket.create_server((config.host, config.port), family=family, backlog=backlog)
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
 

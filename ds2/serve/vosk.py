@@ -17,6 +17,7 @@ later `config` changes the keys that it names; after the first sound only `words
 import asyncio
 import contextlib
 import json
+import time
 from collections import deque
 from collections.abc import Awaitable
 from typing import Any
@@ -56,6 +57,7 @@ class VoskSession:
         self.flooded = False  # more waits than is allowed: nothing more is read
         self.arrived = asyncio.Event()
         self.pusher: asyncio.Task[None] | None = None
+        self.sound_at = time.monotonic()  # when the last sound came; the time that the server took does not count
 
     async def run(self) -> Over:
         """Serves the client until the end, closes, and returns why it ended."""
@@ -124,13 +126,16 @@ class VoskSession:
         self.arrived.set()
 
     async def _next(self) -> Any:
-        """The next message; raises Over if none comes in time."""
+        """The next message; raises Over if no sound comes in time, whatever else does."""
+        until = self.sound_at + self.limits.idle_seconds
         while not self.inbox:
             self.arrived.clear()
             try:
-                await asyncio.wait_for(self.arrived.wait(), self.limits.idle_seconds)
+                await asyncio.wait_for(self.arrived.wait(), until - time.monotonic())
             except TimeoutError:
-                await self._end(POLICY, f"nothing came for {self.limits.idle_seconds:g} s")
+                break
+        if not self.inbox or (isinstance(self.inbox[0], str) and time.monotonic() > until):
+            await self._end(POLICY, f"no sound came for {self.limits.idle_seconds:g} s")
         message = self.inbox.popleft()
         self.held -= _size(message)
         return message
@@ -157,6 +162,8 @@ class VoskSession:
         while handle.backlog > most:
             await handle.change()
             self._check()
+        if data:
+            self.sound_at = time.monotonic()
         if not self.wishes.push:
             finals = [handle.finals.popleft()] if handle.finals else []
             await self._send(self.wishes.result(finals) if finals else {"partial": handle.partial.text})
@@ -197,9 +204,11 @@ class VoskSession:
                 await self.pusher
                 self._check()
             return
+        began = time.monotonic()
         while not handle.ends:
             await handle.change()
             self._check()
+        self.sound_at += time.monotonic() - began
         handle.take_end()
         finals = list(handle.finals)
         handle.finals.clear()

@@ -1,7 +1,7 @@
-"""Averages models: one that often does better than each of them, above all on what is unlike their training data.
+"""Averages models: the result is often better than each of them, above all on speech unlike their training data.
 
-The weights of models that were trained from the same start, with other seeds, lie in one basin: their mean is as good a
-model, and its errors are not those that chance put into each (Wortsman et al. 2022, "Model soups").
+Models trained from the same start with different seeds lie in one basin of the loss: the mean of their weights is as
+good a model, without the random errors of each (Wortsman et al. 2022, "Model soups").
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from ds2.utils.errors import InputError
 
 
 def average(paths: Sequence[str | Path]) -> Bundle:
-    """The mean of the weights, running statistics included; metadata of the first, and the names of all.
+    """The mean of all weights and running statistics, with the metadata of the first model and the names of all.
 
     Raises:
-        InputError: fewer than two bundles, or bundles of another configuration or other tokens.
+        InputError: fewer than two bundles, or bundles whose configurations or tokens differ.
     """
     if len(paths) < 2:
-        raise InputError("average: name at least two bundles")
+        raise InputError("average: at least two bundles are needed")
     bundles = [Bundle.load(path) for path in paths]
     first = bundles[0]
     for path, bundle in zip(paths, bundles, strict=True):
         for key in ("config", "tokens"):
             if bundle.metadata[key] != first.metadata[key]:
                 raise InputError(
-                    f"{path}: its {key} is not that of {paths[0]}; only models of one kind have an average"
+                    f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
                 )
     weights = {
         name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)

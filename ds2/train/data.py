@@ -12,7 +12,7 @@ from ds2.bundle import Bundle
 from ds2.data.augment import Augmenter
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
-from ds2.data.sampler import Share, SortaGradSampler, part_of
+from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
 from ds2.data.shards import shard_numbers
 from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
@@ -55,12 +55,10 @@ class TrainingData:
             durations,
             config.batch_size,
             config.seed,
-            config.sortagrad,
-            share=share,
-            growing=config.curriculum_epochs,
-            sampling=config.sampling,
-            sizes=[len(manifest) for manifest in manifests],
-            shards=shard_numbers(self.train),
+            Curriculum(config.sortagrad, config.curriculum_epochs),
+            share,
+            config.sampling,
+            Sources([len(manifest) for manifest in manifests], shard_numbers(self.train)),
         )
 
     @property

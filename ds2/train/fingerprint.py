@@ -13,7 +13,7 @@ COUNTS = ("utterances", "hours")  # of the training set, beside the keys of the 
 
 
 def fingerprint(config: TrainConfig, data: TrainingData) -> dict[str, Any]:
-    return {**_fixed(config), "utterances": len(data.train), "hours": data.hours}
+    return {**fixed_values(config), "utterances": len(data.train), "hours": data.hours}
 
 
 def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
@@ -22,7 +22,7 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
     Raises:
         InputError: they differ; the message names the keys.
     """
-    then = {**_fixed(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
+    then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
     changed = [key for key in now if now[key] != then[key]]
     if changed:
         raise InputError(
@@ -32,13 +32,14 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
 
 
 def saved_config(path: Path, saved: dict[str, Any]) -> TrainConfig:
-    """The configuration that a fingerprint holds, keys that may change at their defaults."""
+    """The configuration in a fingerprint; keys that may change are at their defaults."""
     if not isinstance(saved, dict):
         raise InputError(f"{path}: the checkpoint holds no configuration")
     return from_dict(TrainConfig, {key: value for key, value in saved.items() if key not in COUNTS}, str(path))
 
 
-def _fixed(config: TrainConfig) -> dict[str, Any]:
+def fixed_values(config: TrainConfig) -> dict[str, Any]:
+    """The values of a configuration that must not change."""
     values = to_dict(config)
     for free in FREE:
         del values[free]

@@ -100,7 +100,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
 
 
 def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tensor | None, lengths: Tensor) -> None:
-    """A convolution's (B, C, F, T) or a recurrent layer's (B, T, H)."""
+    """Records the output of a convolution, (B, C, F, T), or of another layer, (B, T, H), and its gradient."""
     by_frame = output.flatten(1, 2).transpose(1, 2) if output.dim() == 4 else output
     frames = (lengths * by_frame.shape[1] + int(lengths.max()) - 1) // int(lengths.max())  # before the last stride
     found.activations[name] = percentiles(by_frame[valid_mask(frames, by_frame.shape[1])])
@@ -112,6 +112,7 @@ def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tens
 
 
 def percentiles(values: Tensor) -> list[float]:
+    """The values at PERCENTILES, from at most SAMPLE elements of a tensor."""
     flat = values.detach().flatten().float()
     flat = flat[:: -(-len(flat) // SAMPLE) or 1]
     return torch.quantile(flat, torch.tensor(PERCENTILES, device=flat.device) / 100).tolist()

@@ -240,8 +240,7 @@ def tiles(images: Tensor, columns: int, symmetric: bool, width: float = 11.0) ->
     shape = images.shape[1] / images.shape[2]
     height = min(14.0, rows * (width / columns * shape + 0.05))
     figure, axes = subplots(rows, columns, size=(width, height), squeeze=False)
-    figure.set_layout_engine("none")
-    figure.subplots_adjust(0, 0, 1, 1, 0.04, 0.06)
+    figure.set_layout_engine("constrained", w_pad=0, h_pad=0, wspace=0.04, hspace=0.06)
     for chart in axes.flat:
         chart.axis("off")
     for chart, image in zip(axes.flat, images.float().numpy(), strict=False):

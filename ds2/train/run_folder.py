@@ -11,9 +11,6 @@ FOLDER/
 """
 
 import logging
-import os
-import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -30,53 +27,19 @@ from ds2.train.metrics import Epoch, write_metrics
 from ds2.train.run_state import RunState
 from ds2.train.tensorboard import write_scalars
 from ds2.utils.config import to_dict
-from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, remove_partials, write_lines
+from ds2.utils.folder_lock import FolderLock
 
 BATCHES_KEPT = 20  # minibatches of skipped updates kept in a run: enough to examine, too few to fill a disk
 
 logger = logging.getLogger(__name__)
 
 
-class FolderLock:
-    """Held from `open_folder` until the context or the process ends, however it ends."""
-
-    def __init__(self, folder: Path):
-        """Raises InputError where another training holds the lock of the folder."""
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        self.release = weakref.finalize(self, os.close, descriptor)
-        try:
-            _lock(descriptor)
-        except OSError as error:
-            holder = os.read(descriptor, 20).decode() or "unknown"
-            self.release()
-            raise InputError(
-                f"{folder}: another training (process {holder}) writes into this folder; wait for it to end, or choose "
-                "another folder"
-            ) from error
-        os.truncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-def _lock(descriptor: int) -> None:
-    """A lock of this process: unlike a lock of flock(2), the processes that it forks to load data do not inherit it."""
-    if sys.platform != "win32":
-        import fcntl
-
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def open_folder(folder: Path) -> FolderLock:
     """Makes the folder, locks it, and removes what a killed training left half-written.
 
     Raises:
-        InputError: the folder cannot be written, or another training holds the lock.
+        InputError: the folder cannot be written, or another process writes into it.
     """
     make_folder(folder)
     lock = FolderLock(folder)

@@ -134,7 +134,7 @@ class Trainer:
         self.strategy.begin_epoch()
         self.data.sampler.begin(state.epoch, state.batch)
         title = f"epoch {state.epoch + 1}/{self.config.epochs}"
-        total, done = self.data.sampler.heard(state.epoch), state.batch * self.config.batch_size
+        total, done = self.data.sampler.utterances(state.epoch), state.batch * self.config.batch_size
         with self._progress(title, total, done) as progress:
             began = time.monotonic()
             for minibatch in minibatches(loader, self.config.accumulate):
@@ -148,7 +148,7 @@ class Trainer:
                     done += self.config.batch_size
 
     def _progress(self, title: str, total: int, done: int) -> "contextlib.AbstractContextManager[Progress | None]":
-        """Of an epoch, in utterances; the first rank shows it."""
+        """Counts the utterances of an epoch, on the first rank only."""
         return (
             Progress(title, total, "utterances", done, LINE_SECONDS) if self.ranks.first else contextlib.nullcontext()
         )
@@ -195,7 +195,7 @@ class Trainer:
         """Validates, saves the model if it is the best, writes the figures, and begins the next epoch."""
         self.strategy.settle()
         state = self._joint_state()
-        if len(state.skipped) >= self.data.sampler.heard(state.epoch):
+        if len(state.skipped) >= self.data.sampler.utterances(state.epoch):
             first = state.skipped[0] if state.skipped else "sampling.epoch_hours is shorter than an utterance"
             raise InputError(f"epoch {state.epoch + 1}: no utterance can be trained on; {first}")
         model = self.strategy.updater.validated

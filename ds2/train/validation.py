@@ -1,4 +1,4 @@
-"""How good a model is on held-out utterances, between epochs."""
+"""Validation on the dev set, after every epoch."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from ds2.train.distributed.ranks import Ranks
 def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch], ranks: Ranks) -> dict[str, float]:
     """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read.
 
-    Each rank brings batches of its own; all get the figures of all.
+    Each rank passes its own batches; every rank returns the figures over all of them.
     """
     model.eval()
     device = model.output.weight.device

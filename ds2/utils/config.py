@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import read_text
 
 Config = TypeVar("Config")
 logger = logging.getLogger(__name__)
+MOST_INTEGER = 2**53  # that a float holds to the unit
+SHOWN = 100  # characters of a wrong value
 FORMERLY = "formerly"  # key of a field's metadata: its name in the version before
 REPLACES = "replaces"  # likewise: the key of the version before whose place it took
 
@@ -48,8 +50,8 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     path = Path(path)
     try:
         values = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML ({error})") from error
+    except (ValueError, RecursionError) as error:  # also thousands of digits or brackets
+        raise InputError(f"{path}: not valid TOML ({error!s:.100})") from error
     for setting in overrides:
         override(values, setting)
     return typing.cast(Config, _Reader(str(path), path.parent, warns=True).section(cls, values, ""))
@@ -61,7 +63,7 @@ def from_dict(
     """Builds the dataclass `cls` from nested dictionaries, those of a bundle for example.
 
     `source` names their origin in errors; relative paths among the values are relative to `folder`. Keys that were
-    renamed are accepted, by default without a warning: nobody can edit a bundle.
+    renamed are accepted, by default without a warning: a bundle cannot be edited.
     """
     return typing.cast(Config, _Reader(source, folder, warns).section(cls, values, ""))
 
@@ -72,10 +74,10 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def require(config: Any, rule: str, fits: Callable[[Any], bool], *names: str) -> None:
-    """For a dataclass's `__post_init__`: its values of these names, each item where one is a tuple, keep the rule.
+    """For a dataclass's `__post_init__`: checks the values of these names, and each item of a tuple.
 
     Raises:
-        ValueError: naming the first that does not; `rule` says in words what `fits` tells.
+        ValueError: naming the first value that does not fit; `rule` is `fits` in words.
     """
     for name in names:
         value = getattr(config, name)
@@ -88,15 +90,15 @@ def override(values: dict[str, Any], setting: str) -> None:
     key, equals, text = setting.partition("=")
     *sections, last = key.strip().split(".")
     if not equals or not last:
-        raise InputError(f"--set {setting}: expected section.key=value")
+        raise ParameterError("set", f"{setting}: expected section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text  # a bare word is a string: --set optimizer.name=adamw
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise InputError(f"--set {setting}: {section} is a value, not a section")
+            raise ParameterError("set", f"{setting}: {section} is a value, not a section")
     values[last] = value
 
 
@@ -125,14 +127,15 @@ class _Reader:
                 raise InputError(f"{self.source}: unknown key {key}; did you mean {' or '.join(known)}?")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
-            if field.name not in converted and field.default is field.default_factory is dataclasses.MISSING:
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if required and field.name not in converted:
                 raise InputError(f"{self.source}: {prefix}{field.name} is missing")
         try:
             return cls(**converted)
         except InputError:
             raise
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{self.source}: {section or 'configuration'}: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{self.source}: {section or 'configuration'}: {error!s:.200}") from error
 
     def renamed(self, cls: Any, values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
         """The values under the names of today, without those that have none any more."""
@@ -152,7 +155,7 @@ class _Reader:
         return {names.get(name, name): value for name, value in values.items() if name not in replaced}
 
     def preset(self, cls: Any, name: Any, section: str) -> dict[str, Any]:
-        """The values of a configuration with a name; those beside `preset` come instead of its own."""
+        """The values of a named configuration; keys beside `preset` replace its own."""
         try:
             return to_dict(cls.preset(name))
         except KeyError as error:
@@ -177,7 +180,7 @@ class _Reader:
             return dict(value)
         if kind is Path and isinstance(value, str):
             return self.folder / value
-        if kind is float and type(value) is int:
+        if kind is float and type(value) is int and abs(value) <= MOST_INTEGER:
             return float(value)
         if type(value) is not kind:
             raise self.wrong(key, value, f"be of type {kind.__name__}")
@@ -196,4 +199,13 @@ class _Reader:
         return tuple(self.value(kind, value, f"{key}[{index}]") for index, (kind, value) in pairs)
 
     def wrong(self, key: str, value: Any, rule: str) -> InputError:
-        return InputError(f"{self.source}: {key} = {value!r} must {rule}")
+        return InputError(f"{self.source}: {key} = {_shown(value)} must {rule}")
+
+
+def _shown(value: Any) -> str:
+    """A value on one short line."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, thousands of brackets
+        return f"a {type(value).__name__} that is too large to show"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -1,4 +1,4 @@
-"""The exceptions that reach a person: bad input, told in one line."""
+"""Errors for the user: bad input, in one line."""
 
 
 class InputError(ValueError):
@@ -7,6 +7,10 @@ class InputError(ValueError):
     The message is one line that names the file, line or key and says what to do about it.
     The command line prints it and exits with code 2; a library caller may catch it as ValueError.
     """
+
+
+class TooLong(InputError):
+    """A recording is longer than is allowed."""
 
 
 class ParameterError(InputError):

@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 EXTRAS = {
-    "av": "serve",
     "cn2an": "train",
     "jinja2": "corpus",
     "matplotlib": "train",
@@ -11,7 +10,6 @@ EXTRAS = {
     "optuna": "train",
     "prometheus_client": "serve",
     "pyarrow": "data",
-    "soxr": "serve",
     "starlette": "serve",
     "tomli_w": "train",
     "uvicorn": "serve",
@@ -20,7 +18,7 @@ EXTRAS = {
 
 
 def need(*modules: str) -> None:
-    """Asks for packages before long work, which would end in their absence.
+    """Checks up front that packages are installed which long work needs at its end.
 
     Raises:
         ModuleNotFoundError: as the import would.
@@ -31,7 +29,11 @@ def need(*modules: str) -> None:
 
 
 def hint(error: ModuleNotFoundError) -> str:
-    """What to install. Raises the error again where no extra would help."""
+    """A line that says what to install.
+
+    Raises:
+        ModuleNotFoundError: the error itself, where no extra holds the package.
+    """
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         raise error

@@ -19,13 +19,18 @@ class _Lines(logging.StreamHandler):
 
 @contextlib.contextmanager
 def shown_log() -> Iterator[None]:
-    """Messages of ds2 appear on standard error, warnings and errors behind "ds2:", until the context ends."""
+    """Messages of ds2 appear on standard error until the context ends, and reach no other handler.
+
+    Warnings and errors begin with "ds2:". A level that was set for the logger "ds2" stays; by default it is INFO.
+    """
     logger, handler = logging.getLogger("ds2"), _Lines()
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level or logging.INFO)
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+        logger.propagate = True

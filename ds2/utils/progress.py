@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ class Progress:
         self.description = description
         self.total = total
         self.unit = unit
-        self.start = self.done = start
+        self.start = start
+        self.done: float = start
         self.line_seconds = line_seconds
         self.began = self.logged = time.monotonic()
         self.bar = _bar() if sys.stderr.isatty() else None
@@ -30,7 +32,7 @@ class Progress:
             self.task = self.bar.add_task(description, total=total, completed=start, rate="", note="")
             self.bar.start()
 
-    def step(self, count: int = 1, note: str = "") -> None:
+    def step(self, count: float = 1, note: str = "") -> None:
         self.done += count
         if self.bar is None:
             self._log(note)
@@ -48,9 +50,10 @@ class Progress:
             return
         self.logged = now
         rate = (self.done - self.start) / (now - self.began)
-        minutes, seconds = divmod(round((self.total - self.done) / rate), 60) if rate > 0 else (0, 0)
         facts = [f"{self.description}: {self.done:,} of {self.total:,} {self.unit}", f"{rate:.1f} {self.unit}/s"]
-        logger.info(", ".join([*facts, f"{minutes}:{seconds:02} left", *([note] if note else [])]))
+        if rate > 0:
+            facts.append(f"{timedelta(seconds=round((self.total - self.done) / rate))} left")
+        logger.info(", ".join([*facts, *([note] if note else [])]))
 
     def finish(self) -> None:
         if self.bar is not None:

@@ -2,8 +2,8 @@
 
     python recipes/longform/measure.py data/longform [--model runs/english/best.safetensors]
 
-At a join the last word of one utterance must end, and the first word of the next begin: the error is by how much either
-reaches across the utterance's own beginning or end.
+At a join the last word of one utterance must end and the first word of the next begin: the error is how far either
+word reaches into the other utterance.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def join_errors(recognizer: Recognizer, audio: Path, rows: list[dict]) -> list[float]:
-    """Seconds by which each utterance's words reach beyond it."""
+    """Seconds by which the words of each utterance lie outside of it."""
     found = align(recognizer, audio, read_text(audio.with_suffix(".txt"))).transcript.words
     errors, first = [], 0
     for row in rows:

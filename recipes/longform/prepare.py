@@ -5,7 +5,7 @@
 Readings are NAME.mp3 (or any other format) beside NAME.txt, as LibriVox and Project Gutenberg give them; they are
 copied into OUTPUT/readings. The utterances of each manifest are joined, one speaker at a time, into
 OUTPUT/joined/NUMBER_SPEAKER.flac of about --minutes, with pauses, in weak noise; the .txt beside it has a line for
-each, and joins.jsonl says where each line begins and ends.
+each, and joins.jsonl gives the times at which each line begins and ends.
 """
 
 import argparse

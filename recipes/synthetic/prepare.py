@@ -1,14 +1,14 @@
-"""Text spoken by espeak-ng and flite in many voices: as many hours as wanted, and everything about them known.
+"""Text spoken by espeak-ng and flite in many voices: any number of hours, with known texts and times.
 
     python recipes/synthetic/prepare.py --output data/synthetic --hours 10
     python recipes/synthetic/prepare.py --output data/mandarin --hours 5 --texts mandarin
 
 Texts: english (english.txt), digits, numbers, mandarin, or a file with a sentence on each line. Writes train, dev, test
-and test_noisy manifests; dev and test are of sentences and voices that train lacks. Where the engine tells the times of
-the words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
+and test_noisy manifests; dev and test have sentences and voices that are not in train. Where the engine reports the
+times of words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
 
-Runs in parallel, and goes on where it was stopped; more hours add to those that are there. The same command speaks the
-same texts in the same voices.
+Runs in parallel, and continues where it was stopped; more hours are added to the existing ones. The same command
+speaks the same texts in the same voices.
 """
 
 import argparse

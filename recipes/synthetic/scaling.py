@@ -4,7 +4,7 @@
 
 Trains scaling.toml on 1, 10, 20, 50 and 100 % of the training set; the smaller parts for more epochs, so that all see
 about the same number of utterances, up to --longest epochs. Each model is that of the best dev epoch, decoded greedily.
-Writes scaling.png and prints the table; what was trained before is not trained again.
+Writes scaling.png and prints the table; finished trainings are not repeated.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
-    """The best bundle of a training, which goes on where it was stopped, or is done."""
+    """Trains, or continues to, and returns the best bundle."""
     command = [sys.executable, "-m", "ds2", "train", str(HERE / "scaling.toml"), "--output", str(folder)]
     command += ["--fraction", str(fraction), "--set", f"epochs={epochs}", "--set", f"data.train=['{data}/train.jsonl']"]
     subprocess.run([*command, "--set", f"data.dev='{data}/dev.jsonl'"], check=True, stdout=subprocess.DEVNULL)

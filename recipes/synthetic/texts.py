@@ -1,4 +1,4 @@
-"""What is said: sentences of WordNet's examples, numbers as people say them, and simple Mandarin sentences."""
+"""The texts: sentences of WordNet's examples, numbers in words, and simple Mandarin sentences."""
 
 import random
 from pathlib import Path

@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Lines `*/mfc/a0001 TEXT` of etc/PROMPTS; an anonymous submission counts as a speaker of its own."""
+    """Lines `*/mfc/a0001 TEXT` of etc/PROMPTS; each anonymous submission counts as one speaker."""
     submissions = sorted(folder.glob("*/etc/PROMPTS"))
     if not submissions:
         raise InputError(f"{folder}: holds no submission, SPEAKER-DATE-NAME/etc/PROMPTS")
@@ -58,7 +58,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def accent_of(readme: Path) -> str:
-    """Empty where the speaker says nothing about it, or something else."""
+    """Empty where the README names no accent, or another one."""
     if not readme.exists():
         return ""
     lines = readme.read_text(encoding="utf-8", errors="replace").lower().splitlines()

@@ -110,7 +110,7 @@ def segments(count: int, seed: int = 0) -> tuple[list[Utterance], dict[str, str]
         text = " ".join(rng.choice(["one", "two", "three", "four"], 8))
         wrong = number % 3 == 0
         truth[str(number)] = " ".join(["five"] * 8) if wrong else text
-        facts = {"id": str(number), "heard": truth[str(number)], "frames": 200}
+        facts = {"id": str(number), "hypothesis": truth[str(number)], "frames": 200}
         facts["cost"] = float(rng.normal(60 if wrong else 10, 12))
         scored.append(Utterance(Path(f"/{number}.flac"), 6.0, text, extra=facts))
     return scored, truth

@@ -7,16 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from helpers.readings import read_digits
 
 from ds2.curation.filter import FilterConfig
-from ds2.curation.make import CorpusConfig, make_corpus
+from ds2.curation.make import CurationConfig, make_corpus
 from ds2.curation.report import clock, outline
 from ds2.curation.segment import SegmentConfig
-from ds2.curation.segment_plots import SPECTROGRAM_HEIGHT, WAVE, WAVE_HEIGHT, WIDTH, spectrogram, waveform
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -32,7 +29,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines[::6] = lines[3::6]
         (folder / "raw" / name).with_suffix(".txt").write_text("\n".join(lines))
     shutil.copy(folder / "raw" / "a.wav", folder / "raw" / "no_text.wav")
-    config = CorpusConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
+    config = CurationConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
     make_corpus(folder / "raw", folder / "out", config)
     return folder / "out" / "report"
 
@@ -119,21 +116,6 @@ def test_what_is_checked_can_be_saved(report: Path) -> None:
     rows = base64.b64decode(title(browse(with_script(report / "check.html", script)))).decode().splitlines()
     first = json.loads((report.parent / "to_check.jsonl").read_text().splitlines()[0])
     assert [json.loads(row) for row in rows] == [{"id": first["id"], "text": 'nine "nine"'}]
-
-
-def test_the_waveform_of_a_ramp_rises() -> None:
-    picture = waveform(np.linspace(-1, 1, 7200, dtype=np.float32))
-    assert picture.shape == (WAVE_HEIGHT, WIDTH, 3)
-    inked = (picture == WAVE).all(axis=2)
-    assert inked[-1, 0]
-    assert inked[0, -1]
-    assert not inked[0, 0]
-
-
-def test_the_spectrogram_of_a_tone_is_bright_at_its_height() -> None:
-    time = torch.arange(16000) / 8000
-    brightness = spectrogram(torch.sin(2 * torch.pi * 1000 * time), 8000).sum(axis=(1, 2))
-    assert brightness.argmax() == pytest.approx(SPECTROGRAM_HEIGHT * 0.75, abs=2)  # 1 of 4 kHz, from below
 
 
 def test_clock() -> None:

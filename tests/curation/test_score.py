@@ -32,7 +32,7 @@ def test_the_cost_is_torchs_ctc_loss_and_a_wrong_text_costs_more(recognizer: Rec
     wrong = Utterance(tmp_path / "a.wav", 5.0, "one one one one one")
     results = list(score(recognizer, [right, wrong]))
     scored = [result for result in results if isinstance(result, Utterance)]
-    assert scored[0].extra["heard"] == right.text
+    assert scored[0].extra["hypothesis"] == right.text
     assert scored[0].extra["cost"] + 20 < scored[1].extra["cost"]
     log_probs = torch.cat([part for part, _ in recognizer.iter_log_probs(tmp_path / "a.wav")])
     targets = torch.tensor(recognizer.tokenizer.encode(right.text))
@@ -71,5 +71,5 @@ def test_a_part_of_a_file_is_scored_alone(recognizer: Recognizer, tmp_path: Path
     utterance = Utterance(tmp_path / "a.wav", end - start, " ".join(reading.words[5:]), offset=start)
     [scored] = score(recognizer, [utterance])
     assert isinstance(scored, Utterance)
-    assert scored.extra["heard"] == utterance.text
+    assert scored.extra["hypothesis"] == utterance.text
     assert json.dumps(scored.extra)

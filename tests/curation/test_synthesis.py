@@ -1,4 +1,4 @@
-"""Synthesised speech, and when its words are said."""
+"""Synthesised speech, and the times of its words."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def level(samples: np.ndarray, rate: int, start: float, end: float) -> float:
 
 
 @needs_espeak
-def test_espeak_tells_when_words_are_said() -> None:
+def test_espeak_reports_the_times_of_words() -> None:
     """In order, without overlap, loud within and quiet in the pause at the comma."""
     spoken = speak("The quick brown fox, isn't it lovely?", Voice("espeak-ng", "gmw/en-US+f3"))
     assert spoken.words is not None
@@ -44,7 +44,7 @@ def test_figures_have_no_words() -> None:
 
 
 @needs_espeak
-def test_speed_and_pitch_are_heard() -> None:
+def test_speed_and_pitch_change_the_speech() -> None:
     def seconds(speed: int) -> float:
         spoken = speak("one two three four", Voice("espeak-ng", "gmw/en", speed))
         return len(spoken.samples) / spoken.sample_rate

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.data.channel import LINES, transmit
+from ds2.data.channel import CHANNELS, transmit
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def share_above(samples: torch.Tensor, frequency: float, rate: int = 16000) -> f
     return float(power[round(frequency * len(samples) / rate) :].sum() / power.sum())
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", CHANNELS)
 @pytest.mark.parametrize("rate", [8000, 16000])
 def test_length_and_place_stay_and_the_same_goes_in_the_same_comes_out(
     speech: torch.Tensor, name: str, rate: int

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.data.epoch_plan import SamplingConfig, cut, draw
-from ds2.data.sampler import SortaGradSampler
+from ds2.data.sampler import SortaGradSampler, Sources
 
 RNG = np.random.default_rng(0)
 DURATIONS = RNG.uniform(1, 10, 1000)
@@ -46,7 +46,7 @@ def test_over_the_epochs_every_utterance_is_heard_equally_often() -> None:
 
 def test_order_is_a_function_of_seed_and_epoch() -> None:
     config = SamplingConfig((1.0, 1.0), 0.2, batch_seconds=60)
-    first, twin = (SortaGradSampler(DURATIONS, 16, 3, sampling=config, sizes=SIZES) for _ in range(2))
+    first, twin = (SortaGradSampler(DURATIONS, 16, 3, sampling=config, sources=Sources(SIZES)) for _ in range(2))
     assert [first.batches(epoch) for epoch in (1, 2)] == [twin.batches(epoch) for epoch in (1, 2)]
     assert first.batches(1) != first.batches(2)
     first.begin(2, start=4)
@@ -68,7 +68,9 @@ def test_minibatches_hold_so_many_utterances_and_so_much_padded_audio(
 
 def test_few_shards_are_open_at_a_time_and_all_are_read() -> None:
     shards = np.arange(1000) % 20
-    sampler = SortaGradSampler(DURATIONS, 10, 1, sampling=SamplingConfig(open_shards=4), shards=shards.tolist())
+    sampler = SortaGradSampler(
+        DURATIONS, 10, 1, sampling=SamplingConfig(open_shards=4), sources=Sources(shards=shards.tolist())
+    )
     batches = sampler.batches(1)
     assert sorted(index for batch in batches for index in batch) == list(range(1000))
     windows = [{shards[index] for batch in batches[at : at + 20] for index in batch} for at in range(0, 100, 20)]

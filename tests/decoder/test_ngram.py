@@ -208,6 +208,20 @@ def test_damaged_arpa_is_refused_by_line(tmp_path: Path, change: tuple[str, str]
         NGram.load(write(tmp_path / "lm.arpa", SMALL.replace(*change)))
 
 
+def test_n_grams_between_spaces_and_blank_lines_are_read_as_between_tabs(tmp_path: Path) -> None:
+    """Blank lines count where an error names its line."""
+    spaced = SMALL.replace("-0.1\t<s> the\t-0.05", "\n-0.1 <s> the -0.05").replace(
+        "-0.3\tthe cat\t", "-0.3\tthe  cat\t"
+    )
+    for own, expected in zip(
+        read_arpa(write(tmp_path / "s", spaced))[1], read_arpa(write(tmp_path / "t"))[1], strict=True
+    ):
+        for field in dataclasses.fields(own):
+            assert np.array_equal(getattr(own, field.name), getattr(expected, field.name))
+    with pytest.raises(InputError, match="line 16: not a 2-gram"):
+        read_arpa(write(tmp_path / "damaged", spaced.replace("the  cat", "cat")))
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 10)
     for path in (tmp_path / "noise", tmp_path / "missing"):

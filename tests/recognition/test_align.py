@@ -13,7 +13,6 @@ import soundfile
 import torch
 from conftest import DIGITS
 
-from ds2.recognition import plots
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
@@ -140,22 +139,6 @@ def test_log_probs_of_a_file_are_those_of_its_samples(recognizer: Recognizer, tm
     assert len(log_probs) == pytest.approx(duration / recognizer.model.config.frame_seconds, abs=2)
     assert torch.allclose(samples, torch.from_numpy(np.concatenate(parts)).float(), atol=1e-4)
     assert torch.allclose(log_probs.exp().sum(1), torch.ones(len(log_probs)), atol=1e-4)
-
-
-def test_of_a_long_recording_the_beginning_is_drawn(
-    recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As wide as LONGEST seconds ask for, and no wider: hours would not fit into memory, let alone onto a screen."""
-    texts, _ = compose(tmp_path / "string.wav", 5, 12)
-    aligned = align(recognizer, tmp_path / "string.wav", " ".join(texts))
-    widths = []
-    for seconds in (600.0, 5.0):
-        monkeypatch.setattr(plots, "LONGEST", seconds)
-        plots.draw_alignment(tmp_path / "picture.png", aligned, RATE, recognizer.model.config.frame_seconds)
-        header = (tmp_path / "picture.png").read_bytes()[16:20]
-        widths.append(int.from_bytes(header, "big") / 80 * plots.SECONDS_PER_INCH)
-    assert widths[0] == pytest.approx(aligned.transcript.duration, abs=0.2)
-    assert widths[1] == pytest.approx(5.0, abs=0.1) or widths[1] == 8.0 * plots.SECONDS_PER_INCH
 
 
 def test_a_recording_faster_than_speech_is_asked_for_its_sample_rate(recognizer: Recognizer, tmp_path: Path) -> None:

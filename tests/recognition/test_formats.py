@@ -4,16 +4,18 @@ import json
 
 import pytest
 
-from ds2.recognition.formats import FORMATS, _clock
+from ds2.recognition.formats import FORMATS, _clock, choose_formats
 from ds2.recognition.transcript import Transcript, Word
+from ds2.utils.errors import ParameterError
 
 WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))
-TRANSCRIPT = Transcript("one two three", WORDS, 3700.0)
+TRANSCRIPT = Transcript("one two three", WORDS, 3700.0, "digits")
 NOTHING = Transcript("", (), 1.0)
 
 
 def test_txt() -> None:
-    assert FORMATS["txt"](TRANSCRIPT, "a.wav") == "one two three\n"
+    assert FORMATS["txt"](TRANSCRIPT, "a.wav") == TRANSCRIPT.to_txt() == "one two\nthree\n"
+    assert FORMATS["txt"](NOTHING, "a.wav") == "\n"
 
 
 def test_json_is_one_line_that_holds_everything() -> None:
@@ -21,6 +23,11 @@ def test_json_is_one_line_that_holds_everything() -> None:
     assert text.count("\n") == 1
     values = json.loads(text)
     assert values["file"] == "a.wav"
+    assert values["model"] == "digits"
+    assert values["segments"] == [
+        {"start": 0.5, "end": 1.25, "text": "one two"},
+        {"start": 3661.5, "end": 3662.0, "text": "three"},
+    ]
     assert values["words"][1] == {"text": "two", "start": 1.0, "end": 1.25, "confidence": 0.5}
 
 
@@ -107,3 +114,20 @@ def test_textgrid_of_silence_and_quotes() -> None:
     assert 'text = ""' in FORMATS["TextGrid"](NOTHING, "a.wav")
     quoted = Transcript('say "a"', (Word('"a"', 0.0, 1.0, 1.0),), 1.0)
     assert 'text = """a"""' in FORMATS["TextGrid"](quoted, "a.wav")
+
+
+def test_methods_of_a_transcript_give_its_formats() -> None:
+    assert TRANSCRIPT.to_srt() == FORMATS["srt"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_vtt() == FORMATS["vtt"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_textgrid() == FORMATS["TextGrid"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_json("a.wav") == FORMATS["json"](TRANSCRIPT, "a.wav")
+    assert TRANSCRIPT.to_ctm("a.wav") == FORMATS["ctm"](TRANSCRIPT, "a.wav")
+
+
+def test_formats_are_chosen_by_name_in_any_case() -> None:
+    assert choose_formats("SRT, textgrid,srt") == ["srt", "TextGrid"]
+    assert choose_formats("all") == list(FORMATS)
+    assert choose_formats("PNG", ("json", "png")) == ["png"]
+    for wrong in ("", "doc", "txt,,srt", "all,txt"):
+        with pytest.raises(ParameterError, match="format: unknown format"):
+            choose_formats(wrong)

@@ -12,10 +12,11 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
 from ds2.model.acoustic import AcousticModel
-from ds2.recognition import recognizer as module
-from ds2.recognition.recognizer import Recognizer, Segment, Window, choose_device
+from ds2.recognition import windows
+from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.utils.errors import InputError
+from ds2.recognition.windows import Segment, Window
+from ds2.utils.errors import InputError, ParameterError
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_file_samples_and_array_give_the_same_transcript(recognizer: Recognizer,
     samples, rate = read_audio(path)
     from_file = recognizer.transcribe(path)
     assert from_file.words
-    assert from_file == recognizer.transcribe(samples) == recognizer.transcribe(samples.numpy(), rate)
+    assert from_file == recognizer.transcribe(samples, rate) == recognizer.transcribe(samples.numpy(), rate)
     assert from_file.duration == 1.0
 
 
@@ -43,42 +44,49 @@ def test_other_rates_are_resampled(recognizer: Recognizer, tmp_path: Path, rate:
     assert recognizer.transcribe(write_noise(tmp_path / "a.wav", 0.5, rate)).duration == pytest.approx(0.5)
 
 
+def test_bytes_and_open_files_give_the_transcript_of_the_path(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 1.0)
+    with path.open("rb") as file:
+        assert recognizer.transcribe(path.read_bytes()) == recognizer.transcribe(file) == recognizer.transcribe(path)
+    with pytest.raises(InputError, match=r"bad\.wav"), (tmp_path / "bad.wav").open("wb+") as empty:
+        recognizer.transcribe(empty)
+    with pytest.raises(ParameterError, match="binary mode"), (tmp_path / "a.txt").open("w+") as text:
+        recognizer.transcribe(text)  # type: ignore[arg-type]
+
+
+def test_samples_need_their_rate(recognizer: Recognizer) -> None:
+    with pytest.raises(ParameterError, match="sample_rate: required"):
+        recognizer.transcribe(torch.zeros(8000))
+
+
+def test_a_transcript_names_its_model(recognizer: Recognizer, tiny_bundle: Path) -> None:
+    assert recognizer.transcribe(torch.zeros(8000), 8000).model == str(tiny_bundle)
+
+
 @pytest.mark.parametrize("samples", [torch.zeros(0), torch.zeros(2, 100), torch.tensor([0.0, float("nan")])])
 def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor) -> None:
-    with pytest.raises(InputError, match="samples"):
-        recognizer.transcribe(samples)
+    with pytest.raises(InputError, match="finite samples"):
+        recognizer.transcribe(samples, 8000)
 
 
 @pytest.mark.parametrize("size", [1, 100, 160])
 def test_shortest_audio_has_a_transcript(recognizer: Recognizer, size: int) -> None:
-    assert isinstance(recognizer.transcribe(0.1 * torch.ones(size)), Transcript)
+    assert isinstance(recognizer.transcribe(0.1 * torch.ones(size), 8000), Transcript)
 
 
 def test_silence_has_a_transcript(recognizer: Recognizer) -> None:
-    assert isinstance(recognizer.transcribe(torch.zeros(8000)), Transcript)
-
-
-@pytest.mark.parametrize("seconds", [30.01, 40.0, 47.3, 65.0, 85.01])
-def test_cuts_of_long_recordings_cover_every_frame_once(recognizer: Recognizer, seconds: float) -> None:
-    frame = recognizer.frame_samples / recognizer.sample_rate
-    at = 0
-    cuts = list(recognizer._cuts(seconds))
-    for start, length, first, last in cuts:
-        assert length <= module.LONG_SECONDS + module.CONTEXT_SECONDS
-        assert round(start / frame) + first == at
-        at = round(start / frame) + last if last is not None else round(seconds / frame)
-    assert at == round(seconds / frame)
-    assert cuts[-1][0] + cuts[-1][1] == pytest.approx(seconds)
+    assert isinstance(recognizer.transcribe(torch.zeros(8000), 8000), Transcript)
 
 
 def test_long_recording_equals_one_pass_but_for_distant_context(recognizer: Recognizer, tmp_path: Path) -> None:
     path = write_noise(tmp_path / "long.wav", 70.0)
     samples, _ = read_audio(path)
     [whole] = recognizer.log_probs([Window(samples)])
-    windows = torch.cat([recognizer.log_probs([window])[0] for window in recognizer._windows_of_samples(samples)])
-    assert windows.shape == whole.shape
-    assert (windows.argmax(1) == whole.argmax(1)).float().mean() > 0.99
-    of_file, of_samples = recognizer.transcribe(path), recognizer.transcribe(samples)
+    cut = recognizer.cutter.windows_of_samples(samples)
+    joined = torch.cat([recognizer.log_probs([window])[0] for window in cut])
+    assert joined.shape == whole.shape
+    assert (joined.argmax(1) == whole.argmax(1)).float().mean() > 0.99
+    of_file, of_samples = recognizer.transcribe(path), recognizer.transcribe(samples, 8000)
     assert [(word.text, word.start, word.end) for word in of_file.words] == [
         (word.text, word.start, word.end) for word in of_samples.words
     ]
@@ -111,11 +119,14 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
 def test_many_files_come_back_in_order_whatever_their_lengths(
     recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BATCH_SECONDS", 3.0)
-    monkeypatch.setattr(module, "GROUP_SECONDS", 6.0)
+    monkeypatch.setattr(windows, "BATCH_SECONDS", 3.0)
+    monkeypatch.setattr(windows, "GROUP_SECONDS", 6.0)
     lengths = [0.3, 2.0, 0.1, 1.5, 2.5, 0.7, 33.0, 0.2]
     paths = [write_noise(tmp_path / f"{n}.wav", seconds, seed=n) for n, seconds in enumerate(lengths)]
-    results = list(recognizer.transcribe_files(map(Segment, paths)))
+    heard: list[float] = []
+    results = list(recognizer.transcribe_files(map(Segment, paths), heard.append))
+    assert len(heard) > 3
+    assert sum(heard) == pytest.approx(sum(lengths), abs=0.05 * len(lengths))
     assert [segment.path for segment, _ in results] == paths
     for path, (_, transcript) in zip(paths, results, strict=True):
         assert transcript == recognizer.transcribe(path)
@@ -131,7 +142,7 @@ def test_one_bad_file_is_its_own_error(recognizer: Recognizer, tmp_path: Path) -
 def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> None:
     path = write_noise(tmp_path / "a.wav", 2.0)
     [(_, part)] = recognizer.transcribe_files([Segment(path, 0.5, 1.0)])
-    assert part == recognizer.transcribe(read_audio(path, offset=0.5, duration=1.0)[0])
+    assert part == recognizer.transcribe(read_audio(path, offset=0.5, duration=1.0)[0], 8000)
 
 
 def test_no_files_no_transcripts(recognizer: Recognizer) -> None:
@@ -164,11 +175,3 @@ def test_bundles_of_the_package_go_by_their_names() -> None:
     assert Recognizer.load("digits-streaming").model.config.bidirectional is False
     with pytest.raises(InputError, match=r"klingon: neither .* \(digits"):
         Recognizer.load("klingon")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_devices() -> None:
-    assert choose_device("auto") == choose_device("cpu") == "cpu"
-    for name in ("cuda", "cuda:9", "gpu", "meta", "mps"):
-        with pytest.raises(InputError, match=f"--device {name}"):
-            choose_device(name)

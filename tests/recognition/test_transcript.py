@@ -3,10 +3,10 @@
 import pytest
 
 from ds2.decoder import Hypothesis
-from ds2.recognition.transcript import _word_spans, make_transcript
-from ds2.text import BLANK, Tokenizer
+from ds2.recognition.transcript import make_transcript, word_spans
+from ds2.text import BLANK_TOKEN, Tokenizer
 
-TOKENIZER = Tokenizer([BLANK, " ", "a", "b", "c"])
+TOKENIZER = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
 
 
 def test_words_are_grouped_at_spaces_with_times_and_confidence() -> None:
@@ -25,6 +25,6 @@ def test_spaces_alone_are_no_words() -> None:
 
 
 def test_ideographs_are_words_by_themselves() -> None:
-    assert list(_word_spans(list("你好 ok吗 "))) == [(0, 1), (1, 2), (3, 5), (5, 6)]
-    assert list(_word_spans([])) == []
-    assert list(_word_spans([" ", " "])) == []
+    assert list(word_spans(list("你好 ok吗 "))) == [(0, 1), (1, 2), (3, 5), (5, 6)]
+    assert list(word_spans([])) == []
+    assert list(word_spans([" ", " "])) == []

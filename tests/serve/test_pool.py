@@ -11,13 +11,14 @@ from ds2.serve import pool, process
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
 from ds2.serve.pool import Pool
+from ds2.serve.process import Timeouts
 
 
 def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "run_worker", silent)
 
     async def test() -> None:
-        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=0.01, timeout=60.0)
+        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0))
         try:
             await both.started()
             first = both.open(StreamConfig()).process
@@ -47,7 +48,7 @@ def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatc
 
     async def test() -> None:
         metrics = Metrics()
-        both = Pool([config(tmp_path), config(tmp_path)], metrics, max_queue=60.0, timeout=60.0)
+        both = Pool([config(tmp_path), config(tmp_path)], metrics, max_queue=60.0, timeouts=Timeouts(60.0, 60.0))
 
         async def queue(chunks: int) -> None:
             await until(lambda: f"ds2_queue_chunks {chunks}.0\n" in metrics.text().decode())

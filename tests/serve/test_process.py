@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import os
+import select
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,7 +18,7 @@ from ds2.serve import process
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig, Ready, Report, Result, Sound, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.process import ModelProcess
+from ds2.serve.process import ModelProcess, Timeouts
 from ds2.utils.errors import InputError
 
 
@@ -23,11 +26,13 @@ def config(path: Path, slots: int = 4) -> WorkerConfig:
     return WorkerConfig(path, "cpu", DecoderOptions(), "float32", slots, LiveConfig(), DispatchConfig())
 
 
-def with_process(path: Path, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 60.0) -> None:
+def with_process(
+    path: Path, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 60.0, load: float = 60.0
+) -> None:
     """Has the test with one process, which is ended behind it."""
 
     async def run() -> None:
-        model = ModelProcess("model 0", config(path), Metrics(), timeout)
+        model = ModelProcess("model 0", config(path), Metrics(), Timeouts(timeout, load))
         try:
             await asyncio.wait_for(test(model), 60)
         finally:
@@ -161,6 +166,73 @@ def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
             assert handle.backlog == 1.0
             await handle.changed.wait()
             handle.changed.clear()
-            assert handle.heard == second
+            assert handle.processed == second
 
     with_process(tmp_path, test)
+
+
+def never_ready(config: WorkerConfig, connection: Any) -> None:
+    """A process that hangs while it loads, from its second start on."""
+    if not config.model.exists():
+        config.model.touch()
+        connection.send(Ready(8000))
+        connection.recv()
+        return
+    time.sleep(600)
+
+
+def test_a_process_that_hangs_while_it_loads_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "run_worker", never_ready)
+    (tmp_path / "started").touch()
+
+    async def test(model: ModelProcess) -> None:
+        with pytest.raises(InputError, match=r"not ready after 0\.5 s"):
+            await model.loaded
+        await until(lambda: not model.process.is_alive())
+
+    with_process(tmp_path / "started", test, load=0.5)
+
+
+def test_a_process_that_hangs_in_a_later_start_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "run_worker", never_ready)
+
+    async def test(model: ModelProcess) -> None:
+        await model.loaded
+        first = model.process
+        model.open(StreamConfig())  # it ends
+        await until(lambda: model.process is not first)
+        second = model.process
+        await until(lambda: model.process is not second)
+        assert not second.is_alive()
+
+    with_process(tmp_path / "started", test, load=2.0)
+
+
+ORPHAN = """
+import multiprocessing, os, time
+from ds2.serve.process import die_with_parent
+
+def body():
+    die_with_parent()
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    multiprocessing.get_context("spawn").Process(target=body).start()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
+def test_a_process_dies_with_its_parent(tmp_path: Path) -> None:
+    """Whatever it is doing; the parent cannot say goodbye."""
+    (tmp_path / "parent.py").write_text(ORPHAN)
+    with subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+        ended, _, _ = select.select([child], [], [], 30)
+        os.close(child)
+        assert ended

@@ -36,7 +36,7 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 
 
@@ -131,7 +131,7 @@ def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcript
     assert clients.failed == {}
     right = 0
     for stream, (text, samples) in sounds.items():
-        assert clients.text(stream) == recognizer.transcribe(samples.astype(np.float32) / 32768).text
+        assert clients.text(stream) == recognizer.transcribe(samples.astype(np.float32) / 32768, 8000).text
         right += clients.text(stream) == text
     assert right >= 18
     assert sorted(clients.worker.free) == list(range(8))
@@ -144,7 +144,7 @@ def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer
     say(clients, 0, samples.tobytes(), StreamConfig(), 1600)
     assert len(clients.finals[0]) == 3
     words = [word for final in clients.finals[0] for word in final.transcript.words]
-    expected = recognizer.transcribe(samples.astype(np.float32) / 32768).words
+    expected = recognizer.transcribe(samples.astype(np.float32) / 32768, 8000).words
     assert [word.text for word in words] == [word.text for word in expected]
     for word, other in zip(words, expected, strict=True):
         assert word.start == pytest.approx(other.start, abs=0.0901)
@@ -167,7 +167,7 @@ def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_o
     assert len(set(texts)) == len(texts)
     scores = [score for _, score in final.alternatives]
     assert scores == sorted(scores, reverse=True)
-    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768).words
+    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768, 8000).words
     assert [word.confidence for word in final.transcript.words] == pytest.approx(
         [word.confidence for word in expected], abs=0.01
     )
@@ -286,7 +286,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = SlotModel(AcousticModel(config, 3), 1)
     assert model.delay == 0
-    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK_TOKEN, "a", " "]), LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))

@@ -12,13 +12,13 @@ from ds2.utils.errors import InputError
 
 def saved(path: Path, value: float, hidden: int = 4, tokens: tuple[str, ...] = ("<blank>", "a")) -> Path:
     metadata = {"config": {"hidden": hidden}, "tokens": list(tokens), "training": {"wer": value}, "vocabulary": ["a"]}
-    Bundle({"w": torch.full((2, 3), value), "count": torch.tensor([2])}, metadata).save(path)
+    Bundle({"w": torch.full((2, 6), value), "count": torch.tensor([2])}, metadata).save(path)
     return path
 
 
 def test_mean_of_weights_and_the_records_of_all(tmp_path: Path) -> None:
     bundle = average([saved(tmp_path / "a.safetensors", 1.0), saved(tmp_path / "b.safetensors", 4.0)])
-    assert torch.equal(bundle.weights["w"], torch.full((2, 3), 2.5))
+    assert torch.equal(bundle.weights["w"], torch.full((2, 6), 2.5))
     assert bundle.weights["count"].tolist() == [2]
     assert bundle.metadata["vocabulary"] == ["a"]
     assert [one["wer"] for one in bundle.metadata["training"]["average_of"]] == [1.0, 4.0]

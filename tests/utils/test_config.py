@@ -77,7 +77,7 @@ def test_mistakes_name_file_and_key(tmp_path: Path, text: str, message: str) -> 
 
 @pytest.mark.parametrize("override", ["rate", "=1", "rate.fast=1"])
 def test_impossible_overrides(tmp_path: Path, override: str) -> None:
-    with pytest.raises(InputError, match="--set"):
+    with pytest.raises(InputError, match="set: "):
         load(tmp_path, "rate = 1.0", override)
 
 
@@ -133,6 +133,25 @@ def test_a_former_key_in_a_bundle_is_accepted_silently(caplog: pytest.LogCapture
 def test_a_key_under_both_names_is_refused() -> None:
     with pytest.raises(InputError, match="noise_share is the former name of noise_probability; remove it"):
         from_dict(Renamed, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rate = " + "[" * 500 + "]" * 500, r"c\.toml: (not valid TOML|rate = )"),
+        ("rate = " + "[" * 100_000, "not valid TOML"),
+        ("rate = 1" + "0" * 5000, "not valid TOML"),
+        ("rate = 0x1" + "0" * 5000, "rate = a int that is too large to show must be of type float"),
+        ("name = '" + "x" * 500_000 + "'", "must be one of 'one', 'two'"),
+    ],
+)
+def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+    with pytest.raises(InputError):
+        load(tmp_path, "", text.replace(" = ", "=", 1))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 import gzip
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,60 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Pat
         partial.write_text("ne") and partial.write_text(3)  # type: ignore[arg-type]
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, signal, sys
+from ds2.utils.files import atomic_write
+with atomic_write(sys.argv[1]) as partial:
+    partial.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for _ in range(3):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
+        assert len(list(tmp_path.iterdir())) == 1
+    assert not path.exists()
+    with atomic_write(path) as partial:
+        assert partial.read_bytes() == b""
+        partial.write_text("whole")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "whole"
+
+
+def test_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with atomic_write(path) as first:
+        first.write_text("first")
+        with atomic_write(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+        assert first.read_text() == "first"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_data_and_folder_reach_the_disk_around_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves the old file or the new one."""
+    events: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        events.append("sync " + Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    def recorded_replace(path: Path, target: Path) -> Path:
+        events.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(Path, "replace", recorded_replace)
+    with atomic_write(tmp_path / "a.txt") as partial:
+        partial.write_text("x")
+    assert events == ["sync .a.txt.partial", "rename", f"sync {tmp_path.name}"]
 
 
 def test_name_too_long(tmp_path: Path) -> None:
@@ -90,8 +146,8 @@ def test_large_text_with_a_byte_order_mark_plain_and_zipped(tmp_path: Path, name
     ("name", "data", "why"),
     [
         ("gone.txt", None, "No such file"),
-        ("latin.txt", b"\xff\n", "no UTF-8"),
-        ("latin.gz", gzip.compress(b"\xff\n"), "no UTF-8"),
+        ("latin.txt", b"\xff\n", "not valid UTF-8"),
+        ("latin.gz", gzip.compress(b"\xff\n"), "not valid UTF-8"),
         ("text.gz", b"no gzip", "Not a gzipped file"),
         ("cut.gz", gzip.compress(b"one\n" * 100)[:-12], "ended before"),
         ("damaged.gz", gzip.compress(b"one\n")[:10] + b"\xff" * 20, "invalid"),

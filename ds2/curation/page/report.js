@@ -1,6 +1,6 @@
 "use strict";
 
-// A click into a picture plays from there; one segment at a time; the playhead follows.
+// A click on a spectrogram plays from there; one segment at a time; the playhead follows.
 for (const segment of document.querySelectorAll(".segment")) {
   const figure = segment.querySelector("figure");
   const audio = segment.querySelector("audio");

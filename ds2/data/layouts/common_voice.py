@@ -18,24 +18,27 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """A part of the corpus, cv-corpus-N/LANGUAGE/train.tsv.
 
     Raises:
-        InputError: a folder, or a table without the columns path and sentence.
+        InputError: a folder, a table without the columns path and sentence, or a field of 131,072 characters or more.
     """
     if source.is_dir():
         parts = ", ".join(sorted(path.name for path in source.glob("*.tsv"))) or "none is here"
         raise InputError(f"{source}: name one of its tables ({parts})")
     # Sentences hold quotation marks that close nowhere: the tables are not quoted.
     table = csv.DictReader(io.StringIO(read_text(source)), delimiter="\t", quoting=csv.QUOTE_NONE)
-    if missing := {"path", "sentence"} - set(table.fieldnames or ()):
+    if missing := {"path", "sentence"} - set(_columns(table, source)):
         raise InputError(f"{source}:1: lacks the column {min(missing)}; is it a table of Common Voice?")
-    for number, values in enumerate(table, 2):
-        yield Row(
-            source.parent / "clips" / (values["path"] or ""),
-            values["sentence"] or "",
-            values.get("client_id") or None,
-            values.get("locale") or None,
-            extra={key: values[key] for key in KEPT if values.get(key)},
-            place=f"{source}:{number}",
-        )
+    try:
+        for number, values in enumerate(table, 2):
+            yield Row(
+                source.parent / "clips" / (values["path"] or ""),
+                values["sentence"] or "",
+                values.get("client_id") or None,
+                values.get("locale") or None,
+                extra={key: values[key] for key in KEPT if values.get(key)},
+                place=f"{source}:{number}",
+            )
+    except csv.Error as error:  # a field of more than 131,072 characters
+        raise InputError(f"{source}:{table.line_num + 1}: not a table of Common Voice ({error})") from error
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
@@ -63,3 +66,10 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
             }
             values |= {key: utterance.extra.get(key) for key in KEPT}
             file.write("\t".join(" ".join(str(values[key] or "").split()) for key in COLUMNS) + "\n")
+
+
+def _columns(table: "csv.DictReader[str]", source: Path) -> Sequence[str]:
+    try:
+        return table.fieldnames or ()
+    except csv.Error as error:
+        raise InputError(f"{source}:1: not a table of Common Voice ({error})") from error

@@ -18,17 +18,17 @@ WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and st
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and taken with all channels.
+    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and used with all its channels.
 
     Raises:
-        InputError: naming the line that is no such cut.
+        InputError: naming the line that is not such a cut.
     """
     for number, line in enumerate(text_lines(source), 1):
         place = f"{source}:{number}"
         try:
             yield from _rows(json.loads(line), place)
         except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"{place}: no cut with a recording in a file ({error!r:.60})") from error
+            raise InputError(f"{place}: not a cut with a recording in a file ({error!r:.60})") from error
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
@@ -50,7 +50,7 @@ def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
         whole = start < WHOLE and duration > recording["duration"] - WHOLE
         yield Row(
             Path(source["source"]),
-            supervision.get("text") or "",
+            str(supervision.get("text") or ""),
             supervision.get("speaker"),
             supervision.get("language"),
             None if whole else round(start, 6),

@@ -64,7 +64,7 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
     try:
         table = pyarrow.parquet.ParquetFile(path)
     except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{path}: no parquet that can be read ({error!s:.80})") from error
+        raise InputError(f"{path}: not a readable parquet table ({error!s:.80})") from error
     names = table.schema_arrow.names
     text = next((name for name in TEXT if name in names), None)
     if text is None or "audio" not in names:
@@ -78,19 +78,22 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
             kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
             extra = {key: value for key, value in kept.items() if key not in (text, speaker, "duration")}
             name = values.get(speaker)
-            yield Row(audio, values[text] or "", None if name is None else str(name), extra=extra, place=place)
+            yield Row(audio, str(values[text] or ""), None if name is None else str(name), extra=extra, place=place)
             number += 1
 
 
-def _extracted(audio: dict[str, Any] | None, target: Path, place: str) -> Path:
+def _extracted(audio: Any, target: Path, place: str) -> Path:
     """The file of a row: the one that it names, or its bytes written down."""
-    audio = audio or {}
-    name = audio.get("path") or ""
-    if audio.get("bytes") is None:
+    audio = {} if audio is None else audio
+    data, name = (audio.get("bytes"), audio.get("path")) if isinstance(audio, dict) else (audio, "")
+    name = name or ""
+    if not isinstance(data, bytes | None) or not isinstance(name, str):
+        raise InputError(f"{place}: audio must hold bytes and a path, got {audio!r:.60}")
+    if data is None:
         if not name:
             raise InputError(f"{place}: holds neither audio nor its path")
         return Path(name)
     target = target.with_name(target.name + (Path(name).suffix or ".wav"))
     with atomic_write(target) as partial:  # always: what is there may be of an earlier state of the table
-        partial.write_bytes(audio["bytes"])
+        partial.write_bytes(data)
     return target

@@ -1,1 +1,1 @@
-"""Training by many processes: strategies, their processes, and how fast they are."""
+"""Training with several processes: the strategies, the ranks, and their benchmark."""

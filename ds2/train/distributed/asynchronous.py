@@ -76,7 +76,7 @@ class ParameterServer:
             return torch.cat([head, flat([*model.parameters(), *buffers(model)])])
 
     def meet(self, stop: bool) -> None:
-        """Calls all ranks to a checkpoint: at the first clock that none of them has reached when it is told."""
+        """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it hears of it."""
         with self.changed:
             self.meet_at = self.meet_at or max(self.clocks) + 2
             self.stop |= stop

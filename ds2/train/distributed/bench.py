@@ -1,4 +1,4 @@
-"""Strategies side by side: `ds2 bench-train` trains the same configuration with each, in real processes."""
+"""Compares the strategies: `ds2 bench-train` trains the same configuration with each, in real processes."""
 
 import json
 import logging

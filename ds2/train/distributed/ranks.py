@@ -1,4 +1,4 @@
-"""The processes that train one model together: who this one is, and what they tell each other."""
+"""Ranks: the processes that train one model together, and the messages between them."""
 
 import contextlib
 import os
@@ -9,22 +9,22 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Its functions have the group of all ranks as a default argument: imported once there is one, as by an optimiser, they
-# hold it and its threads beyond its end, and now and again the process aborts at exit.
+# The functions of this module take the group of all ranks as a default argument. Imported while a group exists (torch's
+# optimisers import it) they keep the group and its threads alive, and the process sometimes aborts at exit.
 import torch.distributed.nn.functional
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of a run; by default it is alone, and everything that it gathers is its own."""
+    """This process among those of a run; by default it is the only one."""
 
     number: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """One rank writes and prints for all."""
+        """The first rank writes and logs for all."""
         return self.number == 0
 
     def total(self, values: Sequence[float]) -> list[float]:
@@ -47,13 +47,13 @@ class Ranks:
         self.total([0.0])
 
     def broadcast(self, module: nn.Module) -> None:
-        """The first rank's parameters and buffers for all."""
+        """Copies the first rank's parameters and buffers to all."""
         if self.size > 1:
             for tensor in module.state_dict().values():
                 dist.broadcast(tensor, 0)
 
     def average(self, module: nn.Module) -> None:
-        """The mean of all ranks' parameters and floating-point buffers for all."""
+        """Sets parameters and floating-point buffers on all ranks to their mean."""
         if self.size > 1:
             tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
             joined = torch.cat([tensor.flatten() for tensor in tensors])
@@ -62,7 +62,7 @@ class Ranks:
 
 
 def copy_flat(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    """(N,) -> into tensors of N elements in all, one behind the other."""
+    """Copies (N,) values into tensors that have N elements in all, one after the other."""
     parts = flat.split([tensor.numel() for tensor in tensors])
     with torch.no_grad():
         for tensor, part in zip(tensors, parts, strict=True):
@@ -73,7 +73,7 @@ def copy_flat(flat: Tensor, tensors: Sequence[Tensor]) -> None:
 def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
     """Joins the processes that torchrun started, if it did; yields them and this one's device.
 
-    Tensors on a GPU travel by NCCL, all others, the short messages of every step among them, by gloo.
+    NCCL carries tensors on a GPU; gloo carries all others, including the short messages of every step.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if device == "cuda" and size > 1:
@@ -83,7 +83,7 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
         yield Ranks(), device
         return
     store, number, size = next(dist.rendezvous("env://"))
-    # torchrun's store outlives a restart, with the addresses of the dead in it
+    # torchrun's store survives a restart, with the addresses of dead processes in it
     store = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, store=store, rank=number, world_size=size)

@@ -84,7 +84,7 @@ class Synchronous:
 
 
 def synchronize_statistics(model: AcousticModel, group: "dist.ProcessGroup | None") -> None:
-    """Batch normalisation takes its statistics over the parts of a minibatch that all processes of the group hold.
+    """Makes batch normalisation take its statistics over the whole minibatch of a group of processes.
 
     Raises:
         InputError: a BN-LSTM: it would wait for the others at every frame.
@@ -116,7 +116,7 @@ class _Sum(torch.autograd.Function):
 
 
 def compress(model: DistributedDataParallel, name: str, group: "dist.ProcessGroup | None") -> None:
-    """Gradients travel in fewer bits, or as products of low rank (PowerSGD, Vogels et al. 2019).
+    """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019).
 
     Raises:
         InputError: bfloat16 without NCCL, which torch's hook needs.

@@ -1,4 +1,4 @@
-"""The statistics of a corpus as a picture."""
+"""Plots of a corpus: durations, speaking rates, speakers, characters."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,26 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.manifest import Utterance
-from ds2.utils.files import atomic_write
+from ds2.utils.plots import save_png, subplots
 
 MOST = 40  # characters and speakers shown
 
 
 def draw_statistics(path: Path, utterances: Sequence[Utterance], title: str) -> None:
-    """Durations, speaking rates, hours of each speaker, and how often each character occurs, as a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(12, 8), constrained_layout=True)
+    """Writes a PNG: durations, speaking rates, seconds of each speaker, and how often each character occurs."""
+    figure, axes = subplots(2, 2, size=(12, 8))
     hours = sum(utterance.duration for utterance in utterances) / 3600
     figure.suptitle(f"{title}: {len(utterances):,} utterances, {hours:.2f} h")
     durations, rates, speakers, characters = axes.flat
     durations.hist([utterance.duration for utterance in utterances], bins=50, color="C0")
     durations.set(xlabel="seconds", ylabel="utterances", title="durations")
     rates.hist([len(utterance.text) / utterance.duration for utterance in utterances], bins=50, color="C1")
-    rates.set(xlabel="characters in a second", ylabel="utterances", title="speaking rates")
+    rates.set(xlabel="characters per second", ylabel="utterances", title="speaking rates")
     seconds: Counter[str] = Counter()
     for utterance in utterances:
         seconds[utterance.speaker or "unknown"] += round(utterance.duration)
@@ -33,9 +28,7 @@ def draw_statistics(path: Path, utterances: Sequence[Utterance], title: str) -> 
     counts = Counter(character for utterance in utterances for character in utterance.text)
     _bars(characters, counts, "times", f"characters: {len(counts)}")
     characters.set(yscale="log")
-    with atomic_write(path) as partial:
-        figure.savefig(partial, format="png", dpi=100)
-    pyplot.close(figure)
+    save_png(figure, path, dpi=100)
 
 
 def _bars(axes: Any, counts: Counter[str], unit: str, title: str) -> None:
