@@ -3,13 +3,17 @@
 import gzip
 import itertools
 import math
+import re
+import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from ds2.decoder.levels import UNKNOWN, WORD_BITS, Level
+from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.ngram_checks import MOST_ORDER
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
@@ -17,6 +21,12 @@ LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
 BLOCK = 1 << 10  # lines that are read at once: more leave the cache, and wake the garbage collector
 HEAD = 4096  # bytes in which \data\ must come
+IMPOSSIBLE = -99.0  # log-probability of what cannot be
+ABOVE_ZERO = 0.004  # by which rounding may lift a log-probability above 0
+MOST_BACKOFF = 400.0  # either way
+LONGEST_LINE = 100_000  # characters
+COUNT = re.compile("[0-9]{1,12}")
+DAMAGED = (OSError, EOFError, zlib.error)  # what reading a gzipped file may raise
 
 
 def is_arpa(path: Path) -> bool:
@@ -30,7 +40,7 @@ def is_arpa(path: Path) -> bool:
             return "\\data\\" in file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (UnicodeDecodeError, EOFError):
+    except (UnicodeDecodeError, EOFError, zlib.error):
         return False
 
 
@@ -55,7 +65,7 @@ def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
                 blocks = [_block(lines, order, size, index) for size in _sizes(count)]
                 levels.append(_level(path, _joined(blocks, order), words, levels))
             lines.expect("\\end\\")
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text") from error
@@ -78,7 +88,7 @@ def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
             ):
                 text = f"{texts[prefix]} {words[word]}" if order > 1 else words[word]
                 own.append(text)
-                shown = max(-99.0, log_prob / LN_10)
+                shown = max(IMPOSSIBLE, log_prob / LN_10)
                 tail = "" if order == len(levels) else f"\t{backoff / LN_10:.7g}"
                 to.write(f"{shown:.7g}\t{text}{tail}\n")
             texts = own
@@ -102,8 +112,15 @@ class _Lines:
     def __init__(self, path: Path, file: "IO[str]"):
         self.path = path
         self.number = 0  # of the line taken last
-        self._rest = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, 1) if line.strip())
+        self._rest = self._not_blank(file)
         self._ahead = next(self._rest, None)
+
+    def _not_blank(self, file: "IO[str]") -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
+            if len(line) > LONGEST_LINE:
+                raise InputError(f"{self.path}, line {number}: longer than {LONGEST_LINE:,} characters")
+            if line.strip():
+                yield number, line.rstrip("\r\n")
 
     @property
     def current(self) -> str:
@@ -143,8 +160,10 @@ def _counts(lines: _Lines) -> list[int]:
     while lines.current.startswith("ngram "):
         line = lines.take()
         order, equals, count = line[len("ngram ") :].partition("=")
-        if not equals or order.strip() != str(len(counts) + 1) or not count.strip().isdigit():
+        if not equals or order.strip() != str(len(counts) + 1) or not COUNT.fullmatch(count.strip()):
             raise InputError(f"{lines.place}: expected ngram {len(counts) + 1}=COUNT, got {line[:40]!r}")
+        if len(counts) == MOST_ORDER:
+            raise InputError(f"{lines.place}: n-grams of more than {MOST_ORDER} words")
         counts.append(int(count))
     if not counts:
         raise InputError(f"{lines.path}: no counts of n-grams behind \\data\\")
@@ -158,7 +177,9 @@ def _sizes(count: int) -> Iterator[int]:
 def _single_words(lines: _Lines, count: int) -> tuple[list[str], Level]:
     rows = [_row(lines, lines.take(), 1) for _ in range(count)]
     if all(row[1] != [UNKNOWN] for row in rows):
-        rows.append((-math.inf, [UNKNOWN], 0.0))
+        rows.append((IMPOSSIBLE, [UNKNOWN], 0.0))
+    if all(row[1] != [END] for row in rows):
+        raise InputError(f"{lines.path}: {END} is not among the 1-grams; sentences need an end")
     rows.sort(key=lambda row: (row[1] != [UNKNOWN], row[1]))
     words = [row[1][0] for row in rows]
     if len(set(words)) < len(words):
@@ -174,11 +195,11 @@ def _row(lines: _Lines, line: str, order: int) -> Row:
         parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
     try:
         log_prob, words, backoff = float(parts[0]), parts[1].split(), float(parts[2]) if len(parts) > 2 else 0.0
-        if len(words) != order or math.isnan(log_prob + backoff):
+        if len(words) != order or not log_prob <= ABOVE_ZERO or not abs(backoff) <= MOST_BACKOFF:
             raise ValueError
     except (ValueError, IndexError):
         raise InputError(f"{lines.place}: not a {order}-gram: {line[:60]!r}") from None
-    return log_prob, words, backoff
+    return max(log_prob, IMPOSSIBLE), words, backoff
 
 
 def _block(lines: _Lines, order: int, count: int, index: dict[str, int]) -> _Block:
@@ -201,9 +222,9 @@ def _columns(taken: list[str], order: int, index: dict[str, int]) -> _Block:
     words = np.fromiter(map(index.__getitem__, " ".join(texts).split(" ")), np.int64, order * len(texts))
     log_probs = np.array([float(field[0]) for field in fields])
     backoffs = np.array([float(field[2]) if len(field) > 2 else 0.0 for field in fields])
-    if np.isnan(log_probs + backoffs).any():
+    if not ((log_probs <= ABOVE_ZERO) & (np.abs(backoffs) <= MOST_BACKOFF)).all():  # false for NaN too
         raise ValueError
-    return _Block(words.reshape(-1, order), log_probs, backoffs)
+    return _Block(words.reshape(-1, order), np.maximum(log_probs, IMPOSSIBLE), backoffs)
 
 
 def _checked(lines: _Lines, taken: list[tuple[int, str]], order: int, index: dict[str, int]) -> _Block:

@@ -28,6 +28,7 @@ from ds2.utils.errors import InputError
 
 PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
 TIDY = 50_000  # nodes or runs of a stream from which on those that are out of reach are dropped
+MOST = 1_000_000  # prefixes, symbols and hypotheses that may be asked for
 FLOATS = (torch.float32, torch.float64)  # that the kernels take
 
 
@@ -48,8 +49,8 @@ class BeamConfig:
     nbest: int = formerly("best", 1)  # hypotheses returned
 
     def __post_init__(self) -> None:
-        if min(self.beam_width, self.max_symbols, self.nbest) < 1:
-            raise ValueError("beam_width, max_symbols and nbest must be at least 1")
+        sizes = ("beam_width", "max_symbols", "nbest")
+        require(self, f"at least 1 and at most {MOST:,}", lambda size: 1 <= size <= MOST, *sizes)
         for name in ("cumulative_probability", "blank_skip"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
@@ -100,6 +101,8 @@ class BeamDecoder:
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self._tables = _tables(config, lexicon, lm, lm_words)
+        if lm is not None:
+            _check_numbers(self._tables.numbers, len(lm.words), lexicon)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
@@ -114,7 +117,7 @@ class BeamDecoder:
         """
         if any(stream.ended for stream in streams):
             raise ValueError("the stream has ended; begin another")
-        frames = [_frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
+        frames = [self._frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
         self._advance_all(streams, frames)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
@@ -149,10 +152,21 @@ class BeamDecoder:
         """
         counts = frame_counts(log_probs, lengths)
         rows = enumerate(zip(log_probs, counts, strict=True))
-        utterances = [_frames(row[:count], index) for index, (row, count) in rows]
+        utterances = [self._frames(row[:count], index) for index, (row, count) in rows]
         streams = [self.begin() for _ in utterances]
         self._advance_all(streams, utterances)
         return [self.finish(stream) for stream in streams]
+
+    def _frames(self, rows: Tensor, index: int) -> np.ndarray:
+        """(T, V) in float32 or float64."""
+        settings = self._tables.settings[0]
+        most = len(self._tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST
+        if rows.dim() != 2 or not max(0, settings["space"]) < rows.shape[1] <= most:
+            raise ValueError(f"log_probs: expected frames of the decoder's outputs, got the shape {tuple(rows.shape)}")
+        frames: np.ndarray = (rows if rows.dtype in FLOATS else rows.float()).numpy(force=True)
+        if frames.size and not frames.max() < math.inf:  # false for NaN too
+            raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
+        return np.ascontiguousarray(frames)
 
     def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
         """Side by side on torch's number of threads, where there is enough to do; the kernels let go of the GIL."""
@@ -219,9 +233,7 @@ def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_wo
     return Tables(settings, NO_LM if lm is None else lm.automaton, trie, ahead, boosts, numbers)
 
 
-def _frames(rows: Tensor, index: int) -> np.ndarray:
-    """(T, V) in float32 or float64."""
-    frames: np.ndarray = (rows if rows.dtype in FLOATS else rows.float()).numpy(force=True)
-    if frames.size and not frames.max() < math.inf:  # false for NaN too
-        raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
-    return np.ascontiguousarray(frames)
+def _check_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:
+    least, count = (-1, len(numbers)) if lexicon is None else (0, len(lexicon.boosts))
+    if numbers.shape != (count,) or (count and not least <= numbers.min() <= numbers.max() < words):
+        raise ValueError(f"lm_words: expected a number from {least} to {words - 1} for each word or token")

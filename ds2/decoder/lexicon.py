@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.ngram import without_references
+from ds2.decoder.jit import without_references
 
 NO_WORD = -1
 TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
@@ -39,22 +39,24 @@ class Lexicon:
         self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
         if len(self.boosts) != len(spellings):
             raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
+        if not np.isfinite(self.boosts).all():
+            raise ValueError("boosts must be finite numbers of nats")
         self.trie = _trie(spellings)
 
 
 def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
     """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
     ahead = np.where(trie.words != NO_WORD, gains[trie.words] if len(gains) else -np.inf, -np.inf)
-    _hand_up(trie.first, trie.children, ahead)
+    _hand_up(trie, ahead)
     ahead[0] = 0.0
     return ahead
 
 
 @without_references
-def _hand_up(first, children, ahead):  # type: ignore[no-untyped-def]
+def _hand_up(trie, ahead):  # type: ignore[no-untyped-def]
     for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
-        for arc in range(first[node], first[node + 1]):
-            ahead[node] = max(ahead[node], ahead[children[arc]])
+        for arc in range(trie.first[node], trie.first[node + 1]):
+            ahead[node] = max(ahead[node], ahead[trie.children[arc]])
 
 
 def _trie(spellings: Sequence[Sequence[int]]) -> Trie:

@@ -24,6 +24,7 @@ import numpy as np
 from ds2.decoder.arpa import is_arpa, read_arpa
 from ds2.decoder.jit import inlined, without_references
 from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.ngram_checks import IMPOSSIBLE, check_arrays, check_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
@@ -63,6 +64,21 @@ class NGram:
         self.order = order
 
     @classmethod
+    def from_arrays(cls, words: Sequence[str], arrays: Sequence[np.ndarray], order: int) -> "NGram":
+        """A model from arrays that anyone may have written, of a file for example.
+
+        Raises:
+            ValueError: they are no automaton.
+        """
+        check_words(words, order)
+        unit = STEP if arrays[2].dtype == np.int16 else 1.0
+        check_arrays(arrays, len(words), order, unit)
+        first, labels, log_probs, *rest = arrays
+        if log_probs.min() == -math.inf:  # -inf times a weight of 0 would be no number
+            log_probs = np.maximum(log_probs, np.float32(IMPOSSIBLE))
+        return cls(words, (first, labels, log_probs, *rest), order)
+
+    @classmethod
     def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
         """Builds the automaton; single words must all be there, numbered as `words`.
 
@@ -91,7 +107,8 @@ class NGram:
             follow[here] = np.where(state > ROOT, state, suffix)
             backoffs[state[state > ROOT]] = level.backoff[state > ROOT]
             shorter[state[state > ROOT]] = suffix[state > ROOT]
-        follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
+        if END in words:
+            follow[word == words.index(END)] = ROOT
         log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
         arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
         return cls(words, arrays, order)
@@ -190,11 +207,15 @@ class NGram:
             if metadata["format"] != FORMAT:
                 raise KeyError("format")
             arrays = tuple(_mapped(data, 8 + length, header[name]) for name in ARRAYS)
-            return cls(json.loads(metadata["words"]), arrays, int(metadata["order"]))
+            words, order = json.loads(metadata["words"]), int(metadata["order"])
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{path}: neither an ARPA file nor a language model of ds2, or cut off") from error
+        try:
+            return cls.from_arrays(words, arrays, order)
+        except ValueError as error:
+            raise InputError(f"{path}: damaged language model: {error}; build it again") from error
 
 
 TYPES = {"I64": np.int64, "I32": np.int32, "I16": np.int16, "U16": np.uint16, "F32": np.float32}
@@ -209,9 +230,9 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
     """A tensor of a mapped safetensors file."""
     begin, end = entry["data_offsets"]
     part = data[start + begin : start + end]
-    if len(part) != end - begin:
+    if begin < 0 or len(part) != end - begin:
         raise ValueError("cut off")
-    return np.asarray(part.view(TYPES[entry["dtype"]]))
+    return np.require(part.view(TYPES[entry["dtype"]]), requirements="A").reshape(entry["shape"])
 
 
 def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:

@@ -325,7 +325,7 @@ def _select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
         for number in range(count):
             equal -= scores[number] > least
     for number in range(count):
-        if scores[number] > least or (scores[number] == least and equal > 0 and scores[number] > 0.0):
+        if left < width and (scores[number] > least or (scores[number] == least and equal > 0 and least > 0.0)):
             equal -= scores[number] == least
             scratch.kept[left] = number
             left += 1

@@ -20,7 +20,7 @@ from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
 from ds2.recognition.options import DecoderOptions
 from ds2.text import Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
-from ds2.utils.errors import ParameterError
+from ds2.utils.errors import InputError, ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 CONFIDENCE_HYPOTHESES = 10  # n-best from which the confidence of words is computed
@@ -48,7 +48,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     if lm is None and not (options.lm_weight is options.word_bonus is None):
         name = "lm_weight" if options.lm_weight is not None else "word_bonus"
         raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; give one as lm")
-    vocabulary = bundle.metadata.get("vocabulary") if options.lm is None else None
+    vocabulary = bundled_vocabulary(bundle) if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
     config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
@@ -177,11 +177,30 @@ def load_search_model(path: Path) -> NGram:
 
 
 def bundled_model(bundle: Bundle) -> NGram | None:
-    """The language model in a bundle, if it holds one."""
+    """The language model in a bundle, if it holds one.
+
+    Raises:
+        InputError: its arrays are no language model.
+    """
     if not bundle.language_model:
         return None
-    about = bundle.metadata["language_model"]
-    return NGram(about["words"], tuple(bundle.language_model[name].numpy() for name in ARRAYS), about["order"])
+    try:
+        about, arrays = bundle.metadata["language_model"], bundle.language_model
+        return NGram.from_arrays(about["words"], [arrays[name].numpy() for name in ARRAYS], about["order"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
+
+
+def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
+    """The words that a bundle's closed vocabulary holds, if it has one.
+
+    Raises:
+        InputError: they are not words.
+    """
+    words = bundle.metadata.get("vocabulary")
+    if words is None or (isinstance(words, list) and all(isinstance(word, str) and word for word in words)):
+        return words
+    raise InputError("the bundle's vocabulary must be a list of words; train it again")
 
 
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:

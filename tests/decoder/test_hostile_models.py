@@ -1,0 +1,223 @@
+"""Language models that someone has tampered with end in one line, never in a crash or an endless search."""
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.decoder.beam import BeamConfig
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import ARRAYS, NGram
+from ds2.recognition.decoding import bundled_model, make_beam, with_decoder
+from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+
+MODEL = NGram.from_levels(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))
+HUGE = 2**31 - 1
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+def put(value: float, place: int = -1) -> Change:
+    def change(array: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.finfo(array.dtype)
+        array[place] = np.clip(value, limits.min, limits.max) if np.isfinite(value) else value
+        return array
+
+    return change
+
+
+CHANGES: dict[str, Change] = {
+    "huge": put(HUGE),
+    "negative": put(-7),
+    "negative first": put(-7, 0),
+    "cut": lambda array: array[:-3],
+    "longer": lambda array: np.append(array, array[-1:]),
+    "empty": lambda array: array[:0],
+    "2-D": lambda array: array[None],
+    "wrong type": lambda array: array.astype(np.float64 if array.dtype.kind != "f" else np.int32),
+    "reversed": lambda array: array[::-1],
+}
+CASES = {f"{name} {kind}": (name, change) for name in ARRAYS for kind, change in CHANGES.items()}
+CASES |= {
+    "log_probs of NaN": ("log_probs", put(np.nan)),
+    "log_probs of +inf": ("log_probs", put(np.inf)),
+    "backoffs of NaN": ("backoffs", put(np.nan)),
+    "backoffs of -inf": ("backoffs", put(-np.inf)),
+    "shorter leads to itself": ("shorter", lambda array: np.arange(len(array), dtype=np.int32)),
+    "shorter leads in a circle": ("shorter", lambda array: np.roll(np.arange(len(array), dtype=np.int32), 1)),
+    "shorter one by one": ("shorter", lambda array: np.maximum(np.arange(len(array), dtype=np.int32) - 1, 0)),
+    "next negative": ("next", lambda array: -array),
+    "words beyond": ("words", lambda array: array + 1),
+}
+HARMLESS = {"log_probs negative", "log_probs negative first", "log_probs reversed", "next reversed",
+            "backoffs negative", "backoffs negative first", "backoffs reversed"}  # fmt: skip
+BEYOND_16_BITS = {name for name in CASES if "NaN" in name or "inf" in name}
+BEYOND_16_BITS |= {"words negative", "words negative first", "backoffs huge"}
+QUANTIZED = {name: case for name, case in CASES.items() if name not in BEYOND_16_BITS}
+
+
+def tampered(model: NGram, name: str, change: Change) -> list[np.ndarray]:
+    return [change(array) if key == name else array for key, array in zip(ARRAYS, model.arrays, strict=True)]
+
+
+def save(path: Path, arrays: list[np.ndarray], **metadata: str) -> Path:
+    from safetensors.numpy import save_file
+
+    about = {"format": "ds2-ngram-1", "order": "3", "words": json.dumps(MODEL.words)} | metadata
+    save_file(dict(zip(ARRAYS, map(np.ascontiguousarray, arrays), strict=True)), path, about)
+    return path
+
+
+SEARCH = """
+import sys
+import torch
+from ds2.decoder.ngram import NGram
+from ds2.recognition.decoding import search
+from ds2.decoder.beam import BeamConfig
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+rows = torch.randn(1, 60, 5, generator=torch.Generator().manual_seed(0)).log_softmax(2)
+for path in sys.argv[1:]:
+    try:
+        model = NGram.load(path)
+        model.score(["a", "b", "c", "b"])
+        search(Tokenizer.from_texts(["a b c"]), BeamConfig(), model)(rows, torch.tensor([60]))
+        print("searched")
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("model", [MODEL, MODEL.quantized()], ids=["natural", "quantised"])
+def test_tampered_models_are_refused_or_harmless(model: NGram, tmp_path: Path) -> None:
+    """In a process of its own: a search over a model that is let through may crash it."""
+    cases = CASES if model is MODEL else QUANTIZED
+    with np.errstate(all="ignore"):
+        paths = [save(tmp_path / f"{number}", tampered(model, *case)) for number, case in enumerate(cases.values())]
+    result = subprocess.run(
+        [sys.executable, "-c", SEARCH, *map(str, paths)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(cases)
+    for name, path, line in zip(cases, paths, lines, strict=True):
+        if line == "searched":
+            assert name in HARMLESS
+        else:
+            assert line.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["next huge", "shorter leads in a circle", "backoffs of NaN", "words 2-D", "first cut"]
+)
+def test_tampered_models_in_a_bundle_are_refused(tiny_bundle: Path, tmp_path: Path, name: str) -> None:
+    bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), MODEL)
+    arrays = tampered(MODEL, *CASES[name])
+    tensors = {key: torch.from_numpy(array.copy()) for key, array in zip(ARRAYS, arrays, strict=True)}
+    Bundle(bundle.weights, bundle.metadata, tensors).save(tmp_path / "bundle")
+    with pytest.raises(InputError, match="the bundle's language model is damaged"):
+        bundled_model(Bundle.load(tmp_path / "bundle"))
+
+
+def test_a_bundle_that_lacks_arrays_or_holds_others_is_refused(tiny_bundle: Path) -> None:
+    bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), MODEL)
+    short = {name: tensor for name, tensor in bundle.language_model.items() if name != "next"}
+    half = bundle.language_model | {"log_probs": bundle.language_model["log_probs"].bfloat16()}
+    about = {key: value for key, value in bundle.metadata.items() if key != "language_model"}
+    for wrong in (
+        Bundle(bundle.weights, bundle.metadata, short),
+        Bundle(bundle.weights, bundle.metadata, half),
+        Bundle(bundle.weights, about, bundle.language_model),
+        Bundle(bundle.weights, about | {"language_model": 5}, bundle.language_model),
+    ):
+        with pytest.raises(InputError, match="the bundle's language model is damaged"):
+            bundled_model(wrong)
+
+
+@pytest.mark.parametrize("vocabulary", ["abc", [1, 2], {"a": 1}, [""], 7])
+def test_a_vocabulary_that_is_no_list_of_words_is_refused(vocabulary: object) -> None:
+    with pytest.raises(InputError, match="vocabulary"):
+        make_beam(Tokenizer.from_texts(["a b c"]), Bundle({}, {"vocabulary": vocabulary}), DEFAULT_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"words": "[" * 100_000},
+        {"words": "{}"},
+        {"words": '["<unk>", "<unk>"]'},
+        {"words": '["a", "b"]'},
+        {"words": "[5]"},
+        {"order": "9" * 5000},
+        {"order": "0"},
+        {"order": "1000000"},
+        {"order": "²"},
+    ],
+)
+def test_metadata_that_is_none_is_refused(tmp_path: Path, metadata: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="lm: "):
+        NGram.load(save(tmp_path / "lm", list(MODEL.arrays), **metadata))
+
+
+def test_headers_that_are_none_are_refused(tmp_path: Path) -> None:
+    for text in (b"[" * 100_000, b"[]", b"5", b'{"__metadata__": 5}', b"\xff\xfe", b""):
+        for length in (len(text), 2**63, 2**64 - 1):
+            (tmp_path / "lm").write_bytes(struct.pack("<Q", length) + text)
+            with pytest.raises(InputError, match="neither an ARPA file"):
+                NGram.load(tmp_path / "lm")
+
+
+ARPA = "\\data\\\nngram 1=4\n\n\\1-grams:\n-1\t<unk>\n-99\t<s>\n-0.5\t</s>\n-0.7\tcat\n\n\\end\\\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("</s>", "dog", "</s> is not among the 1-grams"),
+        ("=4", "=²", "line 2: expected ngram 1=COUNT"),
+        ("=4", "=" + "9" * 5000, "line 2: expected ngram 1=COUNT"),
+        ("=4", "=999999999999", "line 10: not a 1-gram"),
+        ("cat", "c" * 10_000_000, "line 8: longer than 100,000 characters"),
+        ("ngram 1=4\n", "".join(f"ngram {order}=4\n" for order in range(1, 1000)), "more than 64 words"),
+        ("-0.7", "0.7", "line 8: not a 1-gram"),
+        ("-0.7", "inf", "line 8: not a 1-gram"),
+        ("-0.7\tcat", "-0.7\tcat\t1e300", "line 8: not a 1-gram"),
+    ],
+)
+def test_hostile_arpa_files_are_refused_at_once(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in ARPA
+    for path in (tmp_path / "lm.arpa", tmp_path / "lm.arpa.gz"):
+        data = ARPA.replace(old, new).encode()
+        path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
+        with pytest.raises(InputError, match=message) as error:
+            NGram.load(path)
+        assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("place", [9, 40, 3000, -20, -5])
+def test_damaged_gzip_is_refused(tmp_path: Path, place: int) -> None:
+    rng = np.random.default_rng(0)
+    words = "".join(f"-2\tw{number}\n" for number in rng.permutation(3000))
+    data = bytearray(gzip.compress(ARPA.replace("=4", "=3004").replace("-0.7\tcat\n", "-0.7\tcat\n" + words).encode()))
+    NGram.load(write(tmp_path / "whole.arpa.gz", data))
+    for step in range(1, 8):
+        damaged = bytearray(data)
+        damaged[place] ^= step * 31
+        damaged[place + 1] ^= 255
+        with pytest.raises(InputError):
+            NGram.load(write(tmp_path / "lm.arpa.gz", damaged))
+
+
+def write(path: Path, data: bytearray) -> Path:
+    path.write_bytes(data)
+    return path
