@@ -137,8 +137,8 @@ def tune_decoder(
     from ds2.data.manifest import read_manifest
     from ds2.data.pronunciation import read_pronunciations
     from ds2.decoder_options import DecoderOptions
-    from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune
-    from ds2.decoding import load_search_model, with_decoder
+    from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune, tuned_bundle
+    from ds2.decoding import load_search_model
     from ds2.evaluate import beyond_alphabet
     from ds2.files import check_writable
     from ds2.progress import Progress
@@ -159,7 +159,7 @@ def tune_decoder(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
-    with_decoder(bundle, tuning.config, chosen, pronunciations).save(output or model)
+    tuned_bundle(bundle, tuning, chosen, pronunciations).save(output or model)
     config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
     print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
     print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
