@@ -1,14 +1,16 @@
-# make demo          sets up and transcribes real recordings with the bundled model
-# make test          sets up and runs the tests
+# make demo          sets up .venv and transcribes real recordings with the bundled models
+# make test          sets up .venv and runs the tests
 # make lint          format, lint, types
-# make train-digits  trains the bundled model anew: 2 CPU cores, under 15 minutes
+# make package       builds the wheel and the sdist, and tests each of them in an empty environment
+# make lock          renews constraints.txt, the versions that set-up installs
+# make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 DIGITS = recipes/digits
 
-.PHONY: demo test lint train-digits
+.PHONY: demo test lint package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python $(DIGITS)/demo.py
@@ -20,6 +22,18 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+package: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	bash tests/package.sh dist/*.whl
+	bash tests/package.sh dist/*.tar.gz
+
+lock: $(VENV)/.dev
+	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-annotate --no-header --no-emit-options \
+	    --no-emit-index-url --no-emit-find-links --constraint constraints.in --output-file - pyproject.toml \
+	    | sed -e 's/+cpu$$//' -e '/^#/d' -e '/^ds2/d' > constraints.part
+	mv constraints.part constraints.txt
 
 train-digits: $(VENV)/.dev
 	bash $(DIGITS)/run.sh $(BIN)

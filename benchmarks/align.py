@@ -2,8 +2,8 @@
 
     pip install ctc-segmentation; python benchmarks/align.py
 
-Each runs in a process of its own on the same posteriors, those of a text that can be seen in them, 25 frames a second.
-torchaudio's is run where its compiled extension loads; it keeps a byte for each frame and state: 5 GB for an hour.
+Each run has a process of its own. All get the same simulated posteriors, 25 frames a second, with clear text.
+torchaudio's runs only where its compiled extension loads; it needs a byte for each frame and state: 5 GB for an hour.
 """
 
 import itertools

@@ -2,8 +2,8 @@
 
     python benchmarks/ctc.py [--threads 1 2] [--repeats 5]
 
-Prints for each size the median times, their ratio, the largest error of the gradient against float64, and how much
-memory the passes take beyond the gradient itself (peak of the process, measured in a process of its own).
+Prints for each size the median times, their ratio, the largest error of the gradient against float64, and the memory
+that the passes take in addition to the gradient (the peak of a process of its own).
 """
 
 import argparse
@@ -80,9 +80,9 @@ def gradient(inputs: tuple[Tensor, ...], function: Callable[..., Tensor]) -> Ten
 
 
 def in_turn(inputs: tuple[Tensor, ...], repeats: int) -> tuple[float, float]:
-    """Median seconds of torch and of ours, alternating; one pass of each before that counts for nothing.
+    """Median seconds of torch and of ours, alternating, after one pass of each that is not counted.
 
-    Python's garbage collector rests, as it does in timeit: its milliseconds would fall on whoever is running.
+    As in timeit, Python's garbage collector is off: its milliseconds would be counted for one of the two.
     """
     gc.collect()
     gc.disable()

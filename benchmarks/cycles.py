@@ -1,4 +1,4 @@
-"""Cycles of the CUDA kernels' longest stretches of code, read off the machine code: what can be known without a GPU.
+"""Cycles of the longest stretches of code of the CUDA kernels, computed from the machine code without a GPU.
 
     python benchmarks/cycles.py ctc columns [--architecture 90] [--most 4]
 
@@ -10,13 +10,14 @@ in time. Needs nvcc and cuobjdump, of the CUDA toolkit.
 
 import argparse
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ds2.cuda import FLAGS, SOURCES
+from ds2.utils.cuda_library import FLAGS, SOURCES
 
 DELAYS = {"SHFL": 25, "LDS": 29, "MUFU": 20, "F2I": 20, "FRND": 20}  # cycles, as measured on Hopper by several authors
 LINE = re.compile(r"/\*([0-9a-f]{4,6})\*/\s+([^;]*);\s+/\* 0x[0-9a-f]{16} \*/\s+/\* 0x([0-9a-f]{16}) \*/")
@@ -42,8 +43,11 @@ def main() -> None:
     parser.add_argument("library", help="of csrc/, such as ctc")
     parser.add_argument("kernel", help="part of its mangled name, such as columnsIfLi2E: two pairs a thread")
     parser.add_argument("--architecture", default="90")
-    parser.add_argument("--most", type=int, default=4, help="stretches of each kernel")
+    parser.add_argument("--most", type=int, default=4, help="stretches to print of each kernel")
     arguments = parser.parse_args()
+    for tool in ("nvcc", "cuobjdump"):
+        if shutil.which(tool) is None:
+            raise SystemExit(f"{tool} of the CUDA toolkit is not on PATH; install the toolkit or add its bin folder")
     print("| kernel | from | instructions | shuffles | cycles |\n|---|---|---|---|---|")
     for kernel, listing in kernels(arguments.library, arguments.architecture):
         if arguments.kernel in kernel:

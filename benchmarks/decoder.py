@@ -2,10 +2,10 @@
 
     pip install --no-deps flashlight-text pyctcdecode pygtrie; python benchmarks/decoder.py
 
-Text and language model come from Python's own reference manual, which every machine has: nine of ten sentences estimate
-the model, the others are spoken. Posteriors are simulated, noisy, 8.5 s at 50 frames a second. The first table is of
-one utterance after the other on one thread, the second of all in one call; then live streams, and 6,000 symbols with a
-model over tokens, pruned and not.
+The text is Python's reference manual, which every machine has: the language model is estimated from nine of ten
+sentences, and posteriors are simulated for the others, noisy, 8.5 s at 50 frames a second. The first table decodes one
+utterance after the other on one thread, the second all of them in one call. Then follow live streams, and 6,000 symbols
+with a language model over tokens, with and without pruning.
 """
 
 import functools
@@ -38,9 +38,9 @@ from ds2.text import normalize
 UTTERANCES = 100
 FRAMES = 425  # 8.5 s at 20 ms
 ALPHABET = ["", *" 'abcdefghijklmnopqrstuvwxyz"]  # the blank first
-# Chosen so that greedy decoding has some 38 % WER and pyctcdecode takes 17 ms, as in the measurements of its peers
+# Chosen so that greedy decoding has a WER of some 38 % and pyctcdecode takes 17 ms, as in published measurements
 NOISE, BLANK_SCORE, LETTER_SCORE = 1.7, 9.0, 14.0
-RIVALRY = 0.11  # share of letters with a rival
+COMPETITION = 0.11  # probability that a letter has a competitor
 LM_WEIGHT, WORD_BONUS = 0.7, 1.5
 BEAMS = (50, 100, 500)
 SYMBOLS, SYMBOL_FRAMES = 6000, 385
@@ -89,7 +89,7 @@ def fits(sentence: str, known: set[str]) -> bool:
 
 
 def speak(sentence: str, seed: int) -> Tensor:
-    """(T, V) log-probabilities: blank but for a frame or two of each letter, which another letter often rivals."""
+    """(T, V) log-probabilities: blank, except for one or two frames of each letter, some with a competing letter."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(0.0, NOISE, (FRAMES, len(ALPHABET)))
     scores[:, 0] += BLANK_SCORE
@@ -97,7 +97,7 @@ def speak(sentence: str, seed: int) -> Tensor:
     for place, letter in zip(places, sentence, strict=True):
         frames = slice(place, place + rng.integers(1, 3))
         scores[frames, ALPHABET.index(letter)] += LETTER_SCORE
-        if rng.random() < RIVALRY:
+        if rng.random() < COMPETITION:
             scores[frames, rng.integers(1, len(ALPHABET))] += LETTER_SCORE + rng.normal(0.0, 1.0)
     return torch.from_numpy(scores).log_softmax(1).float()
 

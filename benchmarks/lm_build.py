@@ -1,10 +1,10 @@
-"""Estimating a pruned word 3-gram of a large corpus: time and peak memory for several settings of memory; lmplz's too.
+"""Estimation of a pruned word 3-gram model from a large text: time and peak memory at several limits; also lmplz.
 
     python benchmarks/lm_build.py [--words 20000000]
 
-The corpus is sampled: word ranks follow Zipf's law, and every other word is one of a few that the word before it likes.
-Each run is a process of its own; "peak" is the most memory that it held, "start" what interpreter and libraries took of
-it; vocabulary and finished model are in the rest. Pruned are n-grams seen once.
+The text is sampled: word ranks follow Zipf's law, and every other word is one of a few that often follow the word
+before it. Each run has a process of its own. "peak" is its highest memory use; "start" is the part of the interpreter
+and the libraries; the rest includes the vocabulary and the finished model. N-grams that occur once are pruned.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.lm import read_sentences
+from ds2.decoder.language_model import read_sentences
 
 VOCABULARY = 100_000
 SENTENCE = 16  # words
-LIKED = 20  # words that may follow a word every other time
-SETTINGS = (100, 400, 4_000)  # MB; the last holds everything at once
+FOLLOWERS = 20  # words that follow a word every other time
+SETTINGS = (100, 400, 4_000)  # MB; with the last, everything fits into memory
 PRUNE = (0, 1, 1)
 
 
@@ -56,7 +56,7 @@ def write_corpus(path: Path, words: int) -> None:
     with path.open("w") as file:
         for start in range(0, words, 1_000_000):
             free = np.minimum(rng.zipf(1.2, min(1_000_000, words - start)), VOCABULARY) - 1
-            liked = (free[:-1] * 31 + rng.integers(0, LIKED, len(free) - 1) ** 3) % VOCABULARY
+            liked = (free[:-1] * 31 + rng.integers(0, FOLLOWERS, len(free) - 1) ** 3) % VOCABULARY
             free[1::2] = liked[::2][: len(free[1::2])]
             for begin in range(0, len(free), SENTENCE):
                 file.write(" ".join(names[free[begin : begin + SENTENCE]]) + "\n")

@@ -1,14 +1,16 @@
-"""Hours of audio a minute, decoded, augmented, as features: ours, lhotse, and webdataset + torchaudio.
+"""Hours of audio per minute, decoded, augmented and turned into features: ours, lhotse, and webdataset + torchaudio.
 
-    python benchmarks/loader.py MANIFEST --noise FOLDER [--hours 1] [--rounds 3]
+    python benchmarks/loader.py [MANIFEST] [--noise FOLDER] [--hours 1] [--rounds 3]
 
 All read the same FLAC recordings, lhotse as files and the others from shards, with two worker processes and one thread
 each, and do the same to them: speed 0.9, 1.0 or 1.1; noise at 5 to 30 dB on 40 % of the utterances; log power in 20 ms
-windows every 10 ms; two masks in frequency and two in time; padded minibatches of some 120 s. Each
-is timed in turn, and the median of the rounds counts.
+windows every 10 ms; two masks in frequency and two in time; padded minibatches of some 120 s. They
+are timed in turn; the table shows medians of the rounds. By default the recordings and the noise are those of the
+digits recipe.
 """
 
 import argparse
+import importlib.util
 import io
 import os
 import platform
@@ -23,14 +25,15 @@ from pathlib import Path
 
 import soundfile
 import torch
+from digits import RECIPE, manifest
 from torch.utils.data import DataLoader
 
 from ds2.data.audio import read_audio
 from ds2.data.augment import AugmentConfig, Augmenter, augment_features, seeded_generator
 from ds2.data.dataset import SpeechDataset, collate
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.sampler import SortaGradSampler
-from ds2.data.sampling import SamplingConfig
 from ds2.data.shards import ShardConfig, write_shards
 from ds2.data.split import sample
 from ds2.data.torchaudio_loader import functional
@@ -50,11 +53,14 @@ Batches = Iterator[float]  # seconds of audio in each minibatch
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("manifest", type=Path)
-    parser.add_argument("--noise", type=Path, required=True, help="folder of recordings")
+    parser.add_argument("manifest", type=Path, nargs="?")
+    parser.add_argument("--noise", type=Path, help="folder of recordings")
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    for package in ("lhotse", "webdataset"):
+        if importlib.util.find_spec(package) is None:
+            raise SystemExit(f"{package} is not installed: pip install -c constraints.txt '.[dev]'")
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     with tempfile.TemporaryDirectory() as name:
@@ -82,13 +88,14 @@ def main() -> None:
 
 def lay_out(arguments: argparse.Namespace, folder: Path) -> tuple[list[Utterance], list[Path]]:
     """The corpus as shards and as files, and the noise, all at RATE."""
-    corpus = sample(read_manifest(arguments.manifest), arguments.hours)
+    corpus = sample(read_manifest(arguments.manifest or manifest("train")), arguments.hours)
     write_shards(corpus, folder, ShardConfig(hours=0.25, coding="flac", sample_rate=RATE))
     for shard in folder.glob("*.tar"):
         with tarfile.open(shard) as archive:
             archive.extractall(folder / "flac", filter="data")
     noise = []
-    for path in sorted(arguments.noise.iterdir()):
+    recordings = arguments.noise.iterdir() if arguments.noise else (RECIPE / "audio").glob("noise_*")
+    for path in sorted(recordings):
         noise.append(folder / f"{path.stem}.wav")
         soundfile.write(noise[-1], read_audio(path, RATE)[0].numpy(), RATE)
     return read_manifest(folder / "manifest.jsonl"), noise
@@ -114,7 +121,9 @@ def core_seconds() -> float:
 
 
 def ours(utterances: list[Utterance], noise: list[Path], epoch: int) -> Batches:
-    config = AugmentConfig(speed=SPEEDS, noise=tuple(noise), noise_share=NOISY, synthetic_noise_share=0.0, snr=SNR)
+    config = AugmentConfig(
+        speed=SPEEDS, noise=tuple(noise), noise_probability=NOISY, synthetic_noise_probability=0.0, snr=SNR
+    )
     tokenizer = Tokenizer.from_texts(utterance.text for utterance in utterances)
     durations = [utterance.duration for utterance in utterances]
     sampler = SortaGradSampler(durations, 64, 1, sampling=SamplingConfig(batch_seconds=BATCH_SECONDS))

@@ -1,10 +1,10 @@
-"""Training throughput of the named models beside a bare PyTorch stack of the same shape, and the streaming step.
+"""Training throughput of the named models and of a bare PyTorch stack of the same shape, and the streaming step.
 
     python benchmarks/model.py [--models ds2-tiny ds2-small] [--threads 2] [--repeats 5]
 
-The bare stack is nn.Conv2d, nn.GRU (or nn.RNN) and nn.Linear: no masks, no batch normalisation; both run forward and
-backward on the same features, in turn. torchaudio's DeepSpeech, fully connected layers around one RNN, of the hidden
-size of each model, stands beside them. Figures are hours of audio in an hour of the machine.
+The bare stack is nn.Conv2d, nn.GRU (or nn.RNN) and nn.Linear, without masks and batch normalisation. Both run forward
+and backward on the same features, in turn; so does torchaudio's DeepSpeech, fully connected layers around one RNN, with
+the hidden size of each model. Figures are hours of audio per hour.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def compare(name: str, repeats: int, length: float) -> None:
-    config, size = PRESETS[name], UTTERANCES[name]
+    config, size = ModelConfig.preset(name), UTTERANCES[name]
     frames = round(length / config.frontend.hop)
     features, lengths = torch.randn(size, config.frontend.bins, frames), torch.full((size,), frames)
     ours, bare = AcousticModel(config, OUTPUTS), Bare(config)
@@ -117,7 +117,7 @@ def step_of(model: nn.Module, forward: Callable[[], Tensor]) -> Callable[[], Non
 
 
 def in_turn(passes: dict[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, alternating; the first of each counts for nothing."""
+    """Median seconds of each, alternating, after one of each that is not counted."""
     times: dict[str, list[float]] = {name: [] for name in passes}
     for _ in range(repeats + 1):
         for name, run in passes.items():
@@ -129,7 +129,7 @@ def in_turn(passes: dict[str, Callable[[], None]], repeats: int) -> dict[str, fl
 
 def stream(name: str) -> None:
     """Forward-only form of the model; steps of 40 ms after the first second."""
-    config = PRESETS[name]
+    config = ModelConfig.preset(name)
     if config.bidirectional:
         return
     streaming = StreamingModel(AcousticModel(config, OUTPUTS))

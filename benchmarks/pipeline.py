@@ -1,14 +1,14 @@
-"""From long recordings with faulty transcripts to a clean set: what alignment, segmentation and filter are worth.
+"""From long recordings with faulty transcripts to a clean set: the effect of alignment, segmentation and filter.
 
     python benchmarks/pipeline.py [--hours 2] [--output FOLDER]
 
 Digits that the bundled model was not trained on (FSDD, takes 0-9, six speakers) are joined into recordings of ten
-minutes, with room noise; the joins are known, and so is when each word is said. 15 % of the lines of the transcripts
-are then corrupted, in turn: words dropped, words exchanged, a wrong paragraph; and into one line in twenty, and before
-as many, music or noise is put that no transcript tells of.
+minutes, with room noise, so that the time of each word is known. 15 % of the lines of the transcripts are then
+corrupted, in turn: words dropped, words exchanged, a wrong paragraph. Music or noise that no transcript mentions is put
+into one line in twenty, and before as many.
 
-`ds2 make-corpus` runs without truth, then with that of the 200 segments that it asks to check. Alignment errors are
-those of words in lines that are right; WER is that of the segments' transcripts against what is said in them, on all
+`ds2 make-corpus` runs without the truth, then with that of the 200 segments that it asks to check. Alignment errors are
+those of words in correct lines. WER compares the transcripts of the segments with the words in them, on all
 segments but the 200.
 """
 
@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.corpus.filter import FilterConfig, word_counts
-from ds2.corpus.make import Corpus, CorpusConfig, make_corpus
+from ds2.curation.filter import FilterConfig, word_counts
+from ds2.curation.make import Corpus, CorpusConfig, make_corpus
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 

@@ -1,9 +1,10 @@
-"""Recurrent weights in float32, bfloat16 and int8 on a CPU: is anything faster, and what does it cost in words?
+"""Recurrent weights in float32, bfloat16 and int8 on a CPU: speed and word error rate.
 
-    python benchmarks/serve_precision.py recipes/digits/data/test.jsonl
+    python benchmarks/serve_precision.py [MANIFEST] [--recordings 300]
 
-The streaming digits model as it is served: word errors, and the time of a step of 120 ms of sound. Then the recurrent
-product by itself, of that model and of the paper's; int8 is torch's dynamic quantisation.
+First the streaming digits model as the server runs it: word error rate, and the time of a step of 120 ms of sound. Then
+the recurrent product alone, of that model and of the paper's; int8 is torch's dynamic quantisation. The default
+manifest is the test set of the digits recipe.
 """
 
 import argparse
@@ -13,13 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from digits import manifest
 
 from ds2.bundle import locate
-from ds2.decoder_options import BUNDLES_CHOICE
 from ds2.metrics import wer
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.load import Recording, read_recordings
+from ds2.serve.load_test import Recording, read_recordings
 from ds2.serve.messages import End, Final, LiveConfig, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.stream import Setup
 from ds2.serve.worker import Worker, load
@@ -30,15 +32,16 @@ REPEATS = 40
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("manifest", type=Path)
+    parser.add_argument("manifest", type=Path, nargs="?")
+    parser.add_argument("--recordings", type=int, default=300)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    recordings = read_recordings(arguments.manifest)
+    recordings = read_recordings(arguments.manifest or manifest("test"))[: arguments.recordings]
     setups = {name: made(name) for name in ("float32", "bfloat16")}
     print("| weights | WER | " + " | ".join(f"step of {size}, ms" for size in SIZES) + " |\n|---|---|---|---|---|")
     for name, setup in setups.items():
         times = [milliseconds(step(setup.model, size)) for size in SIZES]
-        errors = wer([recording.text for recording in recordings], heard(setup, recordings))
+        errors = wer([recording.text for recording in recordings], recognised(setup, recordings))
         print(f"| {name} | {errors:.2%} | " + " | ".join(f"{value:.2f}" for value in times) + " |", flush=True)
     print("\n| product | streams | float32, us | bfloat16, us | int8 dynamic, us |\n|---|---|---|---|---|")
     for hidden in (160, 2560):
@@ -48,14 +51,12 @@ def main() -> None:
 
 
 def made(precision: str) -> Setup:
-    config = WorkerConfig(
-        locate("digits-streaming"), "cpu", BUNDLES_CHOICE, precision, 64, LiveConfig(), DispatchConfig()
-    )  # type: ignore[arg-type]
-    return load(config)
+    model, live, dispatch = locate("digits-streaming"), LiveConfig(), DispatchConfig()
+    return load(WorkerConfig(model, "cpu", DEFAULT_OPTIONS, precision, 64, live, dispatch))  # type: ignore[arg-type]
 
 
-def heard(setup: Setup, recordings: list[Recording]) -> list[str]:
-    """What the worker hears in each recording."""
+def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:
+    """The worker's transcript of each recording."""
     worker, texts = Worker(setup, DispatchConfig()), []
     for number, recording in enumerate(recordings):
         for command in (Open(number, StreamConfig()), Sound(number, recording.data), End(number)):

@@ -1,9 +1,9 @@
-"""Start-up: what one waits for at a shell, beside what `import torch` alone takes.
+"""Start-up times of the command line, compared with `import torch` alone.
 
     python benchmarks/startup.py
 
-Each command runs in a process of its own, in turn, several times; medians are printed. Goals: transcribing one 5 s file
-takes at most 3 times as long as importing torch; help appears within 0.3 s.
+Each command runs several times, in turn with the others, in a process of its own; the script prints medians. Goals:
+transcribing one 5 s file takes at most 3 times as long as importing torch; help appears within 0.3 s.
 """
 
 import shutil

@@ -1,6 +1,6 @@
-"""Training end to end beside its own bare loop, and beside a plain loop as Deep Speech 2 trainers have it.
+"""Training end to end, compared with its own bare loop and with a plain loop of torch's layers.
 
-    python benchmarks/train.py [--config recipes/digits/train.toml] [--batches 15] [--repeats 5]
+    python benchmarks/train.py [--config FILE] [--batches 15] [--repeats 5]
 
     ours, end to end     `ds2 train`'s own trainer: reading, augmentation in a worker, model, CTC, optimiser
     ours, ready tensors  the same trainer on batches that lie in memory: what the pipeline costs is the difference
@@ -8,9 +8,10 @@
                          nn.BatchNorm1d over all frames, a packed bidirectional nn.GRU whose directions are summed,
                          torch's CTC loss; the same optimiser, clipping, data and augmentation
 
-All four take turns; figures are medians of utterances a second on one thread, by the clock and by the processor time of
-the training process: the latter counts nothing that other programs take. What a worker prepared while another loop had
-its turn is consumed before the clocks start.
+The default configuration is that of the digits recipe, whose data is composed at the first use. All four loops take
+turns. The figures are medians of utterances a second on one thread, by the clock and by the processor time of the
+training process, which does not count other programs. Batches that a worker prepared during another loop's turn are
+consumed before the clocks start.
 """
 
 import argparse
@@ -23,17 +24,18 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
+from digits import RECIPE, manifest
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.config import load_config
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import ModelConfig
 from ds2.model.frontend import Frontend
 from ds2.train.config import TrainConfig
-from ds2.train.corpus import ending_workers
+from ds2.train.data import ending_workers
 from ds2.train.optimizer import make_optimizer
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
 
 PREFETCHED = 4  # batches that may be ready when a turn begins
 
@@ -111,15 +113,18 @@ class PlainTrainer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, default=Path("recipes/digits/train.toml"))
+    parser.add_argument("--config", type=Path)
     parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--set", action="append", default=[], help="as of ds2 train")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.config is None:
+        manifest("train")
+        arguments.config = RECIPE / "train.toml"
     config = load_config(TrainConfig, arguments.config, ["data.workers=1", *arguments.set])
     with tempfile.TemporaryDirectory() as folder:
-        rates = measure(dataclasses.replace(config, checkpoint_every=10**9), Path(folder), arguments)
+        rates = measure(dataclasses.replace(config, checkpoint_minutes=0.0), Path(folder), arguments)
     print("| loop | utterances/s by the clock, median (lowest to highest) | by processor time |\n|---|---|---|")
     for name, found in rates.items():
         clock, processor = zip(*found, strict=True)
@@ -138,9 +143,9 @@ def main() -> None:
 def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
     trainer = Trainer(config, folder)
     trainer.model.train()
-    plain = PlainTrainer(config, trainer.model.frontend, len(trainer.corpus.tokenizer))
-    trainer.corpus.sampler.begin(1)  # an epoch in random order
-    ready = list(itertools.islice(trainer.corpus.training(), arguments.batches))
+    plain = PlainTrainer(config, trainer.model.frontend, len(trainer.data.tokenizer))
+    trainer.data.sampler.begin(1)  # an epoch in random order
+    ready = list(itertools.islice(trainer.data.train_loader(), arguments.batches))
     loops: dict[str, tuple[Callable[[Batch], None], Iterator[Batch] | None]] = {
         "ours, ready tensors": (lambda batch: trainer._train_minibatch([batch]), None),
         "ours, end to end": (lambda batch: trainer._train_minibatch([batch]), endless(trainer)),
@@ -161,7 +166,7 @@ def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) ->
 
 def endless(trainer: Trainer) -> Iterator[Batch]:
     """Batches of one random epoch, again and again, by a worker of its own."""
-    with ending_workers(trainer.corpus.training()) as loader:
+    with ending_workers(trainer.data.train_loader()) as loader:
         while True:
             yield from loader
 

@@ -6,16 +6,16 @@
 //     columns   one block an utterance   alpha from the first frame on and beta from the last, at the same time:
 //
 //                    frame 0 ......... middle ......... T - 1
-//                    alpha ----------->|<----------- beta        keep what they find
+//                    alpha ----------->|<----------- beta        store what they find
 //                                      * meet: total probability, the loss
-//                    beta <------------|------------> alpha      multiply with what the other kept: posteriors
+//                    beta <------------|------------> alpha      multiply by what the other stored: posteriors
 //
 //     labels    one warp a row           gradient of the blank and the labels: softmax - sum of posteriors
 //     rescale   16 blocks an utterance   of the backward pass: other factors of the gradient, where they differ
 //
 // A column lies in registers, P pairs of states (ctc_column.h) a thread; neighbours hand labels over by shuffles, warps
-// by shared memory: each is a burst of frames behind the one before it, so a barrier comes once a burst. Nothing is added
-// in an order that chance decides; the host waits for nothing; lengths stay on the GPU.
+// by shared memory: each is a burst of frames later than the one before it, so there is one barrier per burst. No sum
+// depends on the order of threads; the host does not wait; lengths stay on the GPU.
 #include <stdint.h>
 
 #include <algorithm>

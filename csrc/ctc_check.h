@@ -25,7 +25,7 @@ __device__ inline void sort(int64_t* keys, int64_t size) {
     wait_for_block();
 }
 
-// Where the labels of utterance b begin; `sums` is for the threads of the block to add up in.
+// Where the labels of utterance b begin; in `sums` the threads of the block add up.
 __device__ inline int64_t offset_of_targets(const Arguments& a, int64_t b, int64_t* sums) {
     if (a.targets_width) return b * a.targets_width;
     sums[thread()] = 0;
@@ -36,8 +36,7 @@ __device__ inline int64_t offset_of_targets(const Arguments& a, int64_t b, int64
     return offset;
 }
 
-// Where in the sorted keys a label is another one than before it, and behind the last; returns how many there are, to
-// the last thread.
+// Where each distinct label begins in the sorted keys, and past the last; returns how many there are, in the last thread.
 __device__ inline int find_heads(const int64_t* keys, int count, int32_t* heads, int* found) {
     const int each = (count + threads() - 1) / threads(), first = thread() * each;
     const int end = first + each < count ? first + each : count;
@@ -62,7 +61,7 @@ __global__ void check(Arguments a, Workspace<Real> w) {
     const int64_t first = offset_of_targets(a, b, sums);
     const int64_t end = a.targets_width ? first + a.targets_width : a.targets_size;
     const bool inside = frames >= 0 && frames <= a.frames && labels >= 0 && first >= 0 && first + labels <= end;
-    // More labels than any utterance's frames have no alignment, and no room.
+    // More labels than frames of any utterance: there is no alignment, and no memory for them.
     const int64_t count = inside && labels <= a.most_labels ? labels : 0;
     repeated[thread()] = 0, wrong[thread()] = !inside;
     int64_t* const kept = w.keys + b * w.sorted;

@@ -10,8 +10,8 @@
 //
 // Numbers are linear, not logarithms, but have an exponent of their own: m 2^e. A sum of two costs a maximum, two shifts
 // and two multiplications; nothing underflows, whatever the logits and however long the targets; errors stay relative,
-// some 2^-23 a frame. A state that no path reaches is exactly 0, and so needs no mask. A step lets m grow and leaves it:
-// that a column is brought back to 1 <= m < 2 every AT_EASE steps saves a third of the instructions.
+// some 2^-23 a frame. A state that no path reaches is exactly 0, and so needs no mask. A step lets m grow: a
+// column is normalised to 1 <= m < 2 only every AT_EASE steps, which saves a third of the instructions.
 #pragma once
 
 #include <math.h>
@@ -28,7 +28,7 @@
 
 namespace ctc {
 
-constexpr int LOWEST = -(1 << 27);  // exponent of 0; what falls below is 0: a path that costs more than 9.3e7 nats
+constexpr int LOWEST = -(1 << 27);  // exponent of 0; less is 0: a path that costs more than 9.3e7 nats
 constexpr int AT_EASE = 4;          // steps between two calls of `normalise`: m < 2 * 6^4, e >= 5 * LOWEST
 constexpr int LANES = 32;
 constexpr double LOG2_E = 1.4426950408889634, LN_2 = 0.6931471805599453;

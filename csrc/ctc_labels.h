@@ -1,5 +1,5 @@
 // The last kernels of ctc.cu. `labels`, one warp a row: the gradient of the blank and the labels is softmax - sum of
-// posteriors. `rescale`, of the backward pass: the gradient is given other factors.
+// posteriors. `rescale`, of the backward pass: the gradient gets other factors.
 #pragma once
 
 #include "ctc_workspace.h"
@@ -17,7 +17,7 @@ __global__ void labels(Arguments a, Workspace<Real> w) {
     const int b = row / frames, t = row % frames, lane = thread() % LANES;
     if (b >= a.batch) return;
     const Real loss = static_cast<const Real*>(a.losses)[b], weight = static_cast<const Real*>(a.weights)[b];
-    if (w.status[b] != SOUND || loss != loss || t >= a.input_lengths[b]) return;  // `rows` has written the last word
+    if (w.status[b] != SOUND || loss != loss || t >= a.input_lengths[b]) return;  // `rows` has written the final value
     Score* const gradient = static_cast<Score*>(a.gradient) + b * a.batch_stride + t * a.frame_stride;
     if (loss == INFINITY) {  // labels of probability 0
         for (int64_t v = lane; v < a.outputs; v += LANES) gradient[v] = Score(0.0f);
@@ -54,7 +54,7 @@ struct Rescaling {
 
 constexpr int PARTS = 16;  // blocks of an utterance
 
-// In place. Where both factors are the same, as where the loss itself is what is differentiated, nothing is read.
+// In place. Where both factors are equal, as when the loss itself is differentiated, nothing is read.
 template <typename Real, typename Score>
 __global__ void rescale(Rescaling r) {
     const int64_t b = block() / PARTS, warp = block() % PARTS * (ROW_BLOCK / LANES) + thread() / LANES;

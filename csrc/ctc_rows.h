@@ -22,7 +22,7 @@ struct Softmax {  // of what has been read so far: sum is in units of exp(highes
     Real highest, sum;
 };
 
-// exp(score - highest); where the highest is -inf, so are all, and 0 is what they come to.
+// exp(score - highest); 0 where the highest is -inf, as all scores are then.
 template <typename Real>
 __device__ Real exponential(Real score, Real highest) {
     return fast_exp2((score - (highest > -INFINITY ? highest : Real(0))) * Real(LOG2_E));
@@ -39,7 +39,7 @@ __device__ Softmax<Real> with(Softmax<Real> softmax, Bundle<Score, WIDTH> bundle
     Real highest = softmax.highest;
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) {
-        highest = fmax(highest, Real(bundle.scores[i]));  // which passes by NaN: the sum finds it
+        highest = fmax(highest, Real(bundle.scores[i]));  // ignores NaN, but the sum becomes NaN
     }
     Real sum = in_units_of(highest, softmax);
 #pragma unroll
@@ -71,8 +71,8 @@ __device__ Softmax<Real> joined_over_row(Softmax<Real> own) {
     return {highest, sum};
 }
 
-// The probability of a score as a scaled number, to some 2^-22 of it however small: what score - highest is rounded by
-// is not lost.
+// The probability of a score as a scaled number, with a relative error of some 2^-22 however small it is: the rounding
+// of score - highest is compensated.
 template <typename Real>
 __device__ Scaled<Real> probability(Real score, Real highest, Real inverse_sum) {
     const Real high = score - highest, gone = high - score, low = (score - (high - gone)) - (highest + gone);
@@ -80,7 +80,7 @@ __device__ Scaled<Real> probability(Real score, Real highest, Real inverse_sum) 
     return normalised(Scaled<Real>{x.m * inverse_sum, x.e});
 }
 
-// What columns and labels need of a frame. `few` outputs: each lane takes one, and hands it to all labels that are it.
+// What columns and labels need of a frame. With `few` outputs each lane computes one and passes it to all equal labels.
 template <typename Real, typename Score, int SHARING>
 __device__ void leave_probabilities(const Arguments& a, const Workspace<Real>& w, int b, int t, const Score* scores,
                                     Real highest, Real inverse_sum) {
@@ -133,7 +133,7 @@ __global__ void rows(Arguments a, Workspace<Real> w) {
         gradient[v] = slope;
     }
     leave_probabilities<Real, Score, SHARING>(a, w, b, t, scores, softmax.highest, inverse_sum);
-    if (own == 0 && !sound) w.unsound[b] = 1;  // whoever comes first: all write the same
+    if (own == 0 && !sound) w.unsound[b] = 1;  // all rows write the same value
 }
 
 }  // namespace ctc

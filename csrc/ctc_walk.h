@@ -15,7 +15,7 @@ __device__ Scaled<Real> from_above(Scaled<Real> x) {
 }
 
 template <typename Real>
-struct Edges {  // what the warps of one direction hand over to their neighbours, before each frame of two bursts
+struct Edges {  // what the warps of one direction pass to their neighbours before each frame of two bursts
     Scaled<Real> values[2][BURST][MOST_WARPS];
 };
 
@@ -48,7 +48,7 @@ struct Walk {
         for (int p = 0; p < P; ++p) {
             const int64_t j = (warp * LANES + lane) * P + p;
             if (j > 0 && j < labels) skips |= unsigned(a.targets[first + j] != a.targets[first + j - 1]) << p;
-            // Before the first frame all mass is on the first blank, behind the last on the last.
+            // Before the first frame all mass is on the first blank, after the last frame on the last.
             pairs[p] = no_pair<Real>();
             if (j == (FORWARD ? 0 : labels)) pairs[p].blank = {Real(1), 0};
         }
@@ -79,7 +79,7 @@ struct Walk {
         }
     }
 
-    // What the next warp needs before frame i of a burst: the last label; of beta, what the first pair lets in.
+    // What the next warp needs before frame i of a burst: of alpha the last label, of beta the entrance of the first pair.
     __device__ Scaled<Real> hand_on(int burst, int i) {
         const Scaled<Real> edge =
             FORWARD ? pairs[P - 1].label : entrance(pairs[0], sum(pairs[0].blank, pairs[0].label), skips);
@@ -87,7 +87,7 @@ struct Walk {
         return edge;
     }
 
-    // What the warp before handed on.
+    // What the warp before passed on.
     __device__ Scaled<Real> handed_over(int burst, int i) const {
         const bool first = warp == (FORWARD ? 0 : w.warps - 1);
         return first ? zero<Real>() : edges.values[burst & 1][i][warp - WAY];
@@ -157,7 +157,7 @@ struct Walk {
         for (int p = 0; p < P; ++p) meeting()[p * LANES] = pairs[p];
     }
 
-    // Beta of the frame below the middle, times alpha of the same frame, which the other direction left.
+    // Beta of the frame before the middle, times alpha of the same frame, which the other direction has stored.
     __device__ void meet() {
         Scaled<Real>* const record = this->record(middle - 1);
         const Frame<Real, P> frame = fetch<true>(record);
@@ -171,7 +171,7 @@ struct Walk {
         for (int mask = LANES / 2; mask > 0; mask /= 2) {
             own = normalised(sum(own, Scaled<Real>{from_across(own.m, mask), from_across(own.e, mask)}));
         }
-        Scaled<Real>* const row = edges.values[1][0];  // not where the edges were handed over: a warp may be behind
+        Scaled<Real>* const row = edges.values[1][0];  // not where edges were passed on: a slower warp may still read them
         if (lane == 0) row[warp] = own;
         wait_for_direction();
         if (warp == 0 && lane == 0) {
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(P == 1 ? 2 * LANES : 2 * MOST_WARPS * LANES) c
         Walk<Real, P, true> alpha(a, w, edges[0], inverse);
         alpha.template go<false>(0, alpha.middle);
         alpha.leave_column();
-        wait_for_block();  // the column lies ready
+        wait_for_block();  // the column is stored
         wait_for_block();  // both directions know the total
         if (a.gradient) alpha.template go<true>(alpha.middle, alpha.frames - alpha.middle);
     } else {

@@ -1,4 +1,4 @@
-// What the kernels of ctc.cu are given, and what they leave for one another.
+// The arguments of the kernels of ctc.cu, and the memory that they share.
 #pragma once
 
 #include <math.h>
@@ -11,7 +11,7 @@ namespace ctc {
 
 enum Type { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
 
-// What the caller hands over. Pointers are to memory of the GPU; strides count elements.
+// What the caller passes. Pointers are to memory of the GPU; strides count elements.
 struct Arguments {
     const void* logits;  // (B, T, V), outputs side by side
     void* gradient;      // as logits, or null: only the losses are wanted
@@ -42,12 +42,12 @@ struct Workspace {
     Scaled<Real>* records;      // (B, warps, T, record_size), see below
     Pair<Real>* meeting;
     int64_t *keys, *offsets;    // labels and their positions, sorted; where the labels of an utterance begin in targets
-    int32_t *heads, *distinct;  // where each label begins in keys, and behind the last; how many there are
+    int32_t *heads, *distinct;  // where each distinct label begins in keys, and past the last; their number
     int32_t *status, *unsound;  // unsound: a frame has no softmax
     int64_t bytes;
 };
 
-// What the kernels leave for one another of a frame and a warp's pairs, side by side:
+// A record: what the kernels share about one frame and the pairs of one warp, in this order:
 //
 //     probabilities of the labels | alpha or beta of each, later m of its posterior | probability of the blank, 3 unused
 BOTH constexpr int record_size(int slots) { return 2 * slots + 4; }
@@ -73,9 +73,9 @@ Workspace<Real> lay_out(const Arguments& a) {
         return static_cast<void*>(here);
     };
     const int64_t record = record_size(slots) * sizeof(Scaled<Real>);
-    const int64_t vain = (BURST + 1) * record;  // before the first and behind the last frame: what is fetched in vain
-    char* const records = static_cast<char*>(take(a.batch * w.warps * a.frames * record + 2 * vain));
-    w.records = reinterpret_cast<Scaled<Real>*>(records + vain);
+    const int64_t margin = (BURST + 1) * record;  // before the first and after the last frame: is fetched, but not used
+    char* const records = static_cast<char*>(take(a.batch * w.warps * a.frames * record + 2 * margin));
+    w.records = reinterpret_cast<Scaled<Real>*>(records + margin);
     w.meeting = static_cast<Pair<Real>*>(take(a.batch * w.warps * slots * sizeof(Pair<Real>)));
     w.keys = static_cast<int64_t*>(take(a.batch * w.sorted * sizeof(int64_t)));
     w.heads = static_cast<int32_t*>(take(a.batch * (a.most_labels + 1) * sizeof(int32_t)));

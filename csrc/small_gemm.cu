@@ -44,14 +44,14 @@ __global__ void __launch_bounds__(WARPS* LANES) multiply(Arguments a) {
     __shared__ float sums[WARPS][TILES * TILE][ROWS];
     const int lane = thread() % LANES, warp = thread() / LANES, own = lane / 4, quarter = lane % 4;
     const int64_t first = block() * ROWS;
-    auto row = [&](int64_t number) {  // behind the last row the last is read again and thrown away
+    auto row = [&](int64_t number) {  // beyond the last row the last one is read again and not used
         return a.weight + (number < a.rows ? number : a.rows - 1) * a.inner;
     };
     const Half *const upper = row(first + own), *const lower = row(first + own + ROWS / 2);
     const int steps = int((a.inner + (WARPS - warp) * STEP - 1) / (WARPS * STEP));
     auto place_in_k = [&](int step) { return int64_t(step * WARPS + warp) * STEP + quarter * VECTOR; };
     auto fetch = [&](int step) {
-        const int64_t k = place_in_k(step), inside = k < a.inner ? k : 0;  // times a zero, behind the end of K
+        const int64_t k = place_in_k(step), inside = k < a.inner ? k : 0;  // times a zero beyond the end of K
         Vector(&stage)[2][LANES] = staged[warp][step % AHEAD];
         if (step < steps) fetch_16_bytes(&stage[0][lane], upper + inside), fetch_16_bytes(&stage[1][lane], lower + inside);
         end_of_fetch();

@@ -1,4 +1,4 @@
-// What a kernel asks of its machine: who am I, hand a value along, wait for one another, start.
+// What kernels need of the machine: thread numbers, shuffles, barriers, launches.
 //
 // nvcc compiles this for the GPU. The tests compile the same kernels for the CPU, with tests/emulator.h in its
 // place: every thread a fibre, so that all but the speed can be tested where there is no GPU.
@@ -59,7 +59,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const uint32_t (&l
         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
 }
 
-// 16 bytes from global to shared memory, behind the thread's back; what is fetched up to an end_of_fetch is one fetch.
+// 16 bytes from global to shared memory, asynchronously; all up to an end_of_fetch is one fetch.
 __device__ __forceinline__ void fetch_16_bytes(void* shared, const void* from) {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");

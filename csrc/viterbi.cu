@@ -2,14 +2,14 @@
 //
 //     pairs      frames 0 .. K | K .. 2K | ...        A warp holds TILE pairs of states, a blank and the label after
 //     0 .. 255      wave 0     | wave 1  | wave 2     it, in registers and takes them through a block of K frames. It
-//     256 .. 511    wave 1     | wave 2  | ...        waits for nobody: what it needs of the pair before its first one,
-//     512 .. 767    wave 2     | ...                  of every frame, was left behind by the wave before.
+//     256 .. 511    wave 1     | wave 2  | ...        waits for none: what it needs of the pair before its first one,
+//     512 .. 767    wave 2     | ...                  at every frame, was stored by the wave before.
 //
 //     trace      <------------ <-------- <-----       One block of threads, block of frames by block of frames: from the
 //                                                     column kept before it the scores are computed again, with
 //                                                     pointers, for the few states that the path can come from.
 //
-// Scores are float64, as on the CPU (ds2/ctc/viterbi.py): only maxima and sums, so both find the same path, bit by bit.
+// Scores are float64, as on the CPU (ds2/ctc/viterbi_cpu.py): only maxima and sums, so both find the same path, bit by bit.
 #include <math.h>
 #include <stdint.h>
 
@@ -23,7 +23,7 @@ constexpr int TRACERS = 512, FILLERS = 256;
 
 enum Pointer : uint8_t { STAY, FROM_BLANK, FROM_LABEL, BLANK_FROM_LABEL = 4 };  // of the label, and a bit of the blank
 
-// What the caller hands over. Pointers are to memory of the GPU.
+// What the caller passes. Pointers are to memory of the GPU.
 struct Arguments {
     const float* log_probs;  // (T, V)
     const int64_t* labels;   // (L,)
@@ -96,7 +96,7 @@ struct Frame {
 };
 
 __device__ __forceinline__ Frame fetch(const Arguments& a, int64_t t, const int64_t (&labels)[PAIRS]) {
-    const float* const row = a.log_probs + (t < a.frames ? t : a.frames - 1) * a.outputs;  // too far is fetched in vain
+    const float* const row = a.log_probs + (t < a.frames ? t : a.frames - 1) * a.outputs;  // past the end: not used
     Frame frame;
     frame.blank = row[a.blank];
 #pragma unroll

@@ -1,33 +1,83 @@
-"""ds2: end-to-end speech recognition in the manner of Deep Speech 2.
+"""ds2: end-to-end speech recognition based on Deep Speech 2.
 
     import ds2
+
     ds2.load().transcribe("call.wav").text
 
 Shape letters, used in every docstring: B utterances, N samples, T frames, F frequency bins, C channels, V outputs
 (blank included, index 0), L labels, H hidden units.
 """
 
-from typing import TYPE_CHECKING
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ds2.utils.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.transcript import Transcript, Word
 
-    from ds2.recognizer import Recognizer
-    from ds2.transcript import Transcript
+__version__ = "0.2.0"
+__all__ = ["InputError", "Recognizer", "Transcript", "Word", "__version__", "load", "transcribe"]
+LAZY = {  # classes whose modules are imported at first use, so that `import ds2` costs nothing
+    "Recognizer": "ds2.recognition.recognizer",
+    "Transcript": "ds2.recognition.transcript",
+    "Word": "ds2.recognition.transcript",
+}
 
-__version__ = "0.1.0"
 
+def load(
+    model: str | Path = "digits",
+    device: str = "auto",
+    *,
+    lm: str | Path | None = None,
+    lm_weight: float | None = None,
+    word_bonus: float | None = None,
+    beam: int | None = None,
+    hot: Sequence[str] = (),
+    rescore: str | Path | None = None,
+) -> "Recognizer":
+    """Loads a model.
 
-def load(path: "str | Path" = "digits", device: str = "auto") -> "Recognizer":
-    """A Recognizer of the model bundle at `path`, or of that name in the package.
+    Args:
+        model: the path of a bundle, or the name of one in the package: digits, digits-streaming, english.
+        device: auto, cpu or cuda.
+        lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
+        lm_weight: weight of the language model's natural log-probability.
+        word_bonus: nats added for each word.
+        beam: width of the prefix beam search; 0 decodes greedily.
+        hot: words to prefer, each as "word" or "word=nats".
+        rescore: larger language model that weighs the n-best hypotheses again.
 
-    Heavy imports wait until here, so that `import ds2` costs nothing.
+    Raises:
+        InputError: a file that is missing or damaged, or a parameter that cannot be used.
     """
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.recognizer import Recognizer
 
-    return Recognizer.load(path, device)
+    options = DecoderOptions(
+        lm=None if lm is None else Path(lm),
+        lm_weight=lm_weight,
+        word_bonus=word_bonus,
+        beam=beam,
+        hot=tuple(hot),
+        rescore=None if rescore is None else Path(rescore),
+    )
+    return Recognizer.load(model, device, options)
 
 
-def transcribe(audio: "str | Path") -> "Transcript":
-    """Transcribes one audio file with the bundled model; keep `load()`'s Recognizer to transcribe many."""
+def transcribe(audio: "str | Path | bytes | BinaryIO") -> "Transcript":
+    """Transcribes one recording with the bundled model; to transcribe many, keep the Recognizer that `load` returns.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     return load().transcribe(audio)
+
+
+def __getattr__(name: str) -> object:
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(LAZY[name]), name)

@@ -7,21 +7,24 @@ the feature statistics are tensors among the weights, a language model's arrays 
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
-DEFAULT_MODEL = "digits"  # of the package
+DEFAULT_MODEL = "digits"  # a bundle of the package
 MODELS = Path(__file__).parent / "models"
-LM_PREFIX = "language_model/"  # of its arrays' names among the tensors
+LM_PREFIX = "language_model/"  # begins the names of its arrays among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
+HIGHEST_RATE = 768_000  # Hz
+LONGEST_SECONDS = 10.0  # of windows and hops; also above every fraction
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Bundle:
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata}, ensure_ascii=False)}
         tensors = self.weights | {LM_PREFIX + name: tensor for name, tensor in self.language_model.items()}
         data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(data)
 
     @classmethod
@@ -54,7 +57,7 @@ class Bundle:
         """Reads a bundle onto the CPU.
 
         Raises:
-            InputError: missing, cut off, not a bundle, or of a newer format.
+            InputError: missing, cut off, not a bundle, of a newer format, or with sizes that its weights lack.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -68,11 +71,12 @@ class Bundle:
         language_model = {
             name.removeprefix(LM_PREFIX): tensors.pop(name) for name in list(tensors) if name.startswith(LM_PREFIX)
         }
+        _check_sizes(metadata["config"], tensors, path)
         return cls(tensors, metadata, language_model)
 
 
 def locate(path: str | Path) -> Path:
-    """A path as it is; in place of one word that is no file, the bundle of that name in the package.
+    """Finds a bundle: a path as it is or, for a single word that is not a file, the package's bundle of that name.
 
     Raises:
         InputError: neither a file nor a bundle of the package.
@@ -91,7 +95,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     """The metadata alone, without the weights and without importing torch.
 
     Raises:
-        InputError: missing, not a bundle, or of a newer format.
+        InputError: missing, not a bundle, of a newer format, or with values of the wrong types.
     """
     path = locate(path)
     try:
@@ -101,10 +105,42 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         metadata = json.loads(header["__metadata__"]["ds2"])
     except OSError as error:
         raise InputError(f"{path}: cannot read the model bundle ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not a ds2 model bundle, or cut off in its header") from error
-    if metadata.pop("format", None) != FORMAT:
+    if not isinstance(metadata, dict) or metadata.pop("format", None) != FORMAT:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
-    if not isinstance(metadata.get("config"), dict) or not isinstance(metadata.get("tokens"), list):
+    if not isinstance(metadata.get("config"), dict) or not _are_texts(metadata.get("tokens")):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
-    return dict(metadata)
+    for name in ("training", "decoder", "language_model"):
+        if not isinstance(metadata.get(name, {}), dict):
+            raise InputError(f"{path}: damaged model bundle ({name} is not an object); copy or train it again")
+    if not _are_texts(metadata.get("vocabulary") or []):
+        raise InputError(f"{path}: damaged model bundle (vocabulary is not a list of words); copy or train it again")
+    return metadata
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _check_sizes(config: dict[str, Any], weights: "dict[str, Tensor]", path: Path) -> None:
+    """Refuses sizes beyond those of the weights: a model of them would take all memory, or never be built.
+
+    Raises:
+        InputError: naming the key.
+    """
+    most = max([len(weights), *(size for tensor in weights.values() for size in tensor.shape)], default=0)
+    for key, value in _numbers(config, ""):
+        limit = HIGHEST_RATE if key.endswith("sample_rate") else most if isinstance(value, int) else LONGEST_SECONDS
+        if not abs(value) <= limit:
+            raise InputError(f"{path}: damaged model bundle ({key} does not fit its weights); copy or train it again")
+
+
+def _numbers(values: Any, key: str) -> Iterator[tuple[str, int | float]]:
+    """All numbers in nested dictionaries and lists, and their keys."""
+    if isinstance(values, dict | list):
+        items = values.items() if isinstance(values, dict) else enumerate(values)
+        for name, value in items:
+            yield from _numbers(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(values, int | float) and not isinstance(values, bool):
+        yield key, values

@@ -2,12 +2,16 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
+
+from rapidfuzz.distance import Levenshtein
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
 MARKS: dict[Kind, str] = {"equal": "", "substitute": "S", "delete": "D", "insert": "I"}
+KINDS: dict[str, Kind] = {"equal": "equal", "replace": "substitute", "delete": "delete", "insert": "insert"}
 CONFUSIONS_LISTED = 20
 
 
@@ -50,54 +54,37 @@ class ErrorCounts:
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     """A shortest sequence of edits (Levenshtein 1966) that turns the reference into the hypothesis.
 
-    Among equally short ones the choice is fixed: from the end backwards, a pair (equal or substituted) is preferred to
-    a deletion, and a deletion to an insertion.
+    Among equally short ones the choice is always the same; time grows with N * M / 64, memory with N + M.
     """
-    distances = _distances(reference, hypothesis)
     edits: list[Edit] = []
-    row, column = len(reference), len(hypothesis)
-    while row or column:
-        here = distances[row][column]
-        if row and column:
-            same = reference[row - 1] == hypothesis[column - 1]
-            if here == distances[row - 1][column - 1] + (not same):
-                row, column = row - 1, column - 1
-                edits.append(Edit("equal" if same else "substitute", reference[row], hypothesis[column]))
-                continue
-        if row and here == distances[row - 1][column] + 1:
-            row -= 1
-            edits.append(Edit("delete", reference[row], None))
-        else:
-            column -= 1
-            edits.append(Edit("insert", None, hypothesis[column]))
-    return edits[::-1]
+    for kind, start, end, other, last in _blocks(reference, hypothesis):
+        units = zip_longest(reference[start:end], hypothesis[other:last])
+        edits += [Edit(kind, before, after) for before, after in units]
+    return edits
 
 
-def _distances(reference: Sequence[str], hypothesis: Sequence[str]) -> list[list[int]]:
-    """distances[i][j]: fewest edits from the first i units of the reference to the first j of the hypothesis."""
-    rows = [list(range(len(hypothesis) + 1))]
-    for unit in reference:
-        above = rows[-1]
-        row = [above[0] + 1]
-        for column, other in enumerate(hypothesis):
-            row.append(min(above[column] + (unit != other), above[column + 1] + 1, row[column] + 1))
-        rows.append(row)
-    return rows
+def _blocks(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[tuple[Kind, int, int, int, int]]:
+    """(kind, start, end, start, end) of neighbouring edits alike, in the reference and in the hypothesis."""
+    for code in Levenshtein.opcodes(reference, hypothesis):
+        yield KINDS[code.tag], code.src_start, code.src_end, code.dest_start, code.dest_end
 
 
 def word_errors(reference: str, hypothesis: str) -> ErrorCounts:
     """Errors in words, which are what stands between white space."""
-    return _count(align(reference.split(), hypothesis.split()))
+    return _count(reference.split(), hypothesis.split())
 
 
 def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
     """Errors in characters. Spaces between words count as characters; repeated and outer ones do not."""
-    return _count(align(" ".join(reference.split()), " ".join(hypothesis.split())))
+    return _count(" ".join(reference.split()), " ".join(hypothesis.split()))
 
 
-def _count(edits: Sequence[Edit]) -> ErrorCounts:
-    kinds = Counter(edit.kind for edit in edits)
-    return ErrorCounts(kinds["substitute"], kinds["delete"], kinds["insert"], len(edits) - kinds["insert"])
+def _count(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
+    """The edits of `align`, counted without listing them: texts may be long."""
+    sizes: Counter[Kind] = Counter()
+    for kind, start, end, other, last in _blocks(reference, hypothesis):
+        sizes[kind] += max(end - start, last - other)
+    return ErrorCounts(sizes["substitute"], sizes["delete"], sizes["insert"], len(reference))
 
 
 def wer(references: Iterable[str], hypotheses: Iterable[str]) -> float:
@@ -130,8 +117,8 @@ def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: S
     total, confusions, wrong = ErrorCounts(), Counter[str](), []
     for reference, hypothesis, name in zip(references, hypotheses, names, strict=True):
         edits = align(reference.split(), hypothesis.split())
+        total += word_errors(reference, hypothesis)
         errors = [edit for edit in edits if edit.kind != "equal"]
-        total += _count(edits)
         confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)
         if errors:
             wrong.append(f"{name}\n{_columns(edits)}")

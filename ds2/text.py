@@ -5,15 +5,16 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 Units = Literal["characters", "bigrams"]
 
-BLANK = "<blank>"
+BLANK = 0  # index of CTC's blank among the outputs of every model
+BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-NAMED_DIGITS = 306  # of the longest number that num2words has a name for
+NAMED_DIGITS = 306  # of the longest number that num2words can name
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
 RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
@@ -33,10 +34,12 @@ class Tokenizer:
         """`tokens` in the order of the model's outputs.
 
         Raises:
-            InputError: the first token is not the blank, or a token occurs twice.
+            InputError: the first token is not the blank, a token occurs twice, or is not a text of some length.
         """
-        if not tokens or tokens[0] != BLANK:
-            raise InputError(f"tokens: the first must be {BLANK}, got {list(tokens[:1])}")
+        if not all(isinstance(token, str) and token for token in tokens):
+            raise InputError(f"tokens: each must be a text, got {list(tokens)!r:.60}")
+        if not tokens or tokens[BLANK] != BLANK_TOKEN:
+            raise InputError(f"tokens: the first must be {BLANK_TOKEN}, got {list(tokens[:1])}")
         self.tokens = tuple(tokens)
         self.index = {token: index for index, token in enumerate(tokens)}
         if len(self.index) != len(self.tokens):
@@ -45,7 +48,7 @@ class Tokenizer:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], units: Units = "characters") -> "Tokenizer":
-        """The alphabet of a corpus: all units that occur, sorted, behind the blank.
+        """The alphabet of a corpus: all units that occur, sorted, after the blank.
 
         An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it.
         """
@@ -53,7 +56,7 @@ class Tokenizer:
         found = {character for text in texts for character in text}
         if units == "bigrams":
             found |= {unit for text in texts for unit in _bigrams(text)}
-        return cls([BLANK, *sorted(found, key=lambda unit: (len(unit), unit))])
+        return cls([BLANK_TOKEN, *sorted(found, key=lambda unit: (len(unit), unit))])
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -68,9 +71,9 @@ class Tokenizer:
         Raises:
             InputError: a character that the alphabet lacks; none is ever dropped silently.
         """
-        units = self._known(_bigrams(text)) if self.bigrams else iter(text)
+        units: Iterable[str] = self._known(_bigrams(text)) if self.bigrams else text
         try:
-            return [self.index[unit] for unit in units]
+            return list(map(self.index.__getitem__, units))
         except KeyError:
             unknown = "".join(sorted(self.unknown(text)))
             raise InputError(f"{text!r}: not in the model's alphabet: {unknown!r}; normalise the text") from None
@@ -92,7 +95,7 @@ def _bigrams(text: str) -> Iterator[str]:
 
 
 def normalize(text: str, language: str = "") -> str:
-    """Compatibility form, lower case, no punctuation but apostrophes inside words, single spaces.
+    """The normal form: compatibility characters, lower case, only apostrophes inside words, single spaces.
 
     Idempotent: a normalised text is its own normal form.
 
@@ -105,7 +108,7 @@ def normalize(text: str, language: str = "") -> str:
         text = _english_numbers(text)
     elif language == "zh":
         text = _mandarin_numbers(text)
-    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and behind it: ŉ becomes ʼn
+    text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()

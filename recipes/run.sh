@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# From a corpus to its error rates; killed at any point and started again, it goes on where it was.
+# From a corpus to its error rates; a run that was killed continues when the same command is run again.
 #     recipes/NAME/run.sh FOLDER [train|full]                 FOLDER holds the corpus
-#     recipes/NAME/run.sh --download FOLDER [train|full]      it is to be downloaded there
-# The second argument names the configuration, train.toml (small, the default) or full.toml. Called by each recipe with
-# its name and the splits to be measured before these arguments.
+#     recipes/NAME/run.sh --download FOLDER [train|full]      the corpus is downloaded to FOLDER
+# The last argument names the configuration, train.toml (small, the default) or full.toml. Each recipe calls this script
+# with its name and the splits to measure before these arguments.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=recipes/$1 splits=$2
@@ -19,7 +19,7 @@ data=$recipe/data run=$recipe/runs/$config
 [ -e "$data/train.jsonl" ] || python "$recipe/prepare.py" $where "$folder" --output "$data"
 ds2 train "$recipe/$config.toml" --output "$run"
 for split in $splits; do
-    [ -e "$data/$split.jsonl" ] || continue # a corpus may be there in parts
+    [ -e "$data/$split.jsonl" ] || continue # only a part of the corpus may be present
     echo "$split:"
     ds2 eval "$data/$split.jsonl" --model "$run/best.safetensors" --listing "$run/$split.txt"
 done

@@ -10,10 +10,10 @@ import soundfile
 import torch
 
 from ds2.bundle import Bundle
-from ds2.config import to_dict
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
+from ds2.utils.config import to_dict
 
 DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 TINY = ModelConfig(

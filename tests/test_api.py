@@ -1,16 +1,65 @@
-"""The three lines of the README."""
+"""The public API: what `import ds2` offers."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import ds2
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
 
 
 def test_load_and_transcribe(spoken_digits: Callable[[int], Path]) -> None:
     path = spoken_digits(1).parent / "0.wav"
     transcript = ds2.load().transcribe(path)
     assert transcript == ds2.transcribe(path)
-    assert transcript.text == "zero"
+    assert (transcript.text, transcript.model) == ("zero", "digits")
     [word] = transcript.words
+    assert isinstance(word, ds2.Word)
     assert 0 <= word.start < word.end <= transcript.duration
     assert 0.5 < word.confidence <= 1
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(ds2, name) for name in ds2.__all__)
+    assert isinstance(ds2.load(), ds2.Recognizer)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ds2.nothing  # noqa: B018
+
+
+def test_load_takes_the_options_of_the_decoder(tiny_bundle: Path, tmp_path: Path) -> None:
+    NGram.from_levels(*estimate([["ab"], ["ab", "cab"]], EstimateConfig(1))).save(tmp_path / "lm")
+    recognizer = ds2.load(
+        tiny_bundle, "cpu", lm=str(tmp_path / "lm"), lm_weight=0.5, word_bonus=0.1, beam=5, hot=["ab=2"]
+    )
+    assert recognizer.beam is not None
+    config = recognizer.beam.config
+    assert (config.beam_width, config.lm_weight, config.word_bonus) == (5, 0.5, 0.1)
+    with pytest.raises(ds2.InputError, match="hot: x"):
+        ds2.load(tiny_bundle, hot=["x"])
+    assert ds2.load("digits", beam=0).beam is None
+
+
+def test_a_script_that_imports_ds2_is_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "script.py").write_text(
+        "import ds2\nrecognizer: ds2.Recognizer = ds2.load('digits', hot=['one'])\n"
+        "text: str = recognizer.transcribe('a.wav').segments[0].text\nreveal_type(ds2.transcribe(b''))\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports",
+        "silent",
+        "--cache-dir",
+        str(tmp_path),
+        str(tmp_path / "script.py"),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(ds2.__file__).parents[1])
+    assert 'Revealed type is "ds2.recognition.transcript.Transcript"' in result.stdout
+    assert result.returncode == 0, result.stdout

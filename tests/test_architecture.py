@@ -1,8 +1,11 @@
-"""The house: which room may import which."""
+"""The plan of the package: which room may import which, and how large a file and a function may be."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,60 +13,58 @@ import pytest
 import ds2
 
 PACKAGE = Path(ds2.__file__).parent
-GROUND = {
-    "errors",
-    "files",
-    "progress",
-    "config",
-    "text",
-    "metrics",
-    "bundle",
-    "cuda",
-    "decoder_options",
-    "extras",
-    "exponential",
-    "",
-}  # "" is ds2 itself
-FLOORS = {  # room: the rooms it may import besides itself and the ground floor
+MOST_ENTRIES = 17  # of `ls ds2`
+MOST_FILE_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 50, 8
+SHARED = {"bundle", "text", "metrics"}  # the vocabulary of all rooms; it stands on utils alone
+FLOORS = {  # room: the rooms it may import besides itself, utils and the shared vocabulary
     "model": set(),
     "ctc": set(),
     "decoder": set(),
     "data": set(),
-    "decoding": {"decoder"},
-    "decoder_tuning": {"recognizer", "decoding", "decoder", "data"},
-    "jobs": set(),
-    "recognizer": {"jobs", "transcript", "decoding", "model", "ctc", "decoder", "data"},
-    "transcript": {"decoder"},
-    "align": {"recognizer", "transcript", "ctc", "decoder", "data"},
-    "pictures": {"align", "data"},
-    "corpus": {"align", "recognizer", "transcript", "ctc", "decoder", "data", "pictures"},
-    "formats": {"transcript"},
-    "evaluate": {"recognizer", "data"},
-    "transcription": {"recognizer", "transcript", "data", "formats"},
-    "info": {"data", "model"},
-    "average": set(),
-    "lm": {"decoder"},
+    "recognition": {"model", "ctc", "decoder", "data"},
+    "curation": {"recognition", "ctc", "decoder", "data"},
     "train": {"model", "ctc", "decoder", "data"},
-    "serve": {"recognizer", "transcript", "model", "decoder", "data", "formats"},
-    "cli": {
-        "decoding",
-        "decoder_tuning",
-        "serve",
-        "lm",
-        "decoder",
-        "recognizer",
-        "train",
-        "evaluate",
-        "transcription",
-        "info",
-        "formats",
-        "data",
-        "align",
-        "pictures",
-        "average",
-        "corpus",
-    },
+    "serve": {"recognition", "model", "decoder", "data"},
+    "cli": {"serve", "train", "curation", "recognition", "model", "decoder", "data"},
 }
+SPEAKING = ("cli/", "__main__.py", "data/prepare.py")  # may print, exit and name flags; prepare is the recipes' command
+FLAG = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*(?![\w-])")
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    """ "recognition/align.py"."""
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """All modules of ds2 that a file imports, also inside functions, but not under TYPE_CHECKING.
+
+    Annotations alone need no module at run time; only there two files may name each other.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ds2":
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "ds2")
+        yield from imported(node)
+
+
+def all_imports(tree: ast.AST) -> Iterator[str]:
+    """Those under TYPE_CHECKING included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ds2":
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "ds2")
 
 
 def room(module: str) -> str:
@@ -71,32 +72,139 @@ def room(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
-def imports() -> set[tuple[str, str]]:
-    """All pairs (room, room it imports), imports inside functions included."""
-    pairs = set()
-    for path in PACKAGE.rglob("*.py"):
-        here = path.relative_to(PACKAGE).with_suffix("").parts[0]
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ds2":
-                pairs.add((here, room(node.module)))
-            elif isinstance(node, ast.Import):
-                pairs |= {(here, room(name.name)) for name in node.names if name.name.split(".")[0] == "ds2"}
-    return pairs
+def rooms_imported() -> set[tuple[str, str]]:
+    """All pairs (room, room it imports)."""
+    return {(name(path).removesuffix(".py").split("/")[0], room(module)) for path in FILES
+            for module in all_imports(parsed(path))}  # fmt: skip
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """A circle of arrows, if there is one: ["a", "b", "a"]."""
+    done: set[str] = set()
+
+    def walk(here: str, path: list[str]) -> list[str]:
+        if here in path:
+            return [*path[path.index(here) :], here]
+        if here not in done:
+            for there in sorted(arrows.get(here, ())):
+                if found := walk(there, [*path, here]):
+                    return found
+            done.add(here)
+        return []
+
+    return next((found for start in sorted(arrows) if (found := walk(start, []))), [])
+
+
+def spoken(tree: ast.AST) -> list[str]:
+    """What a library module must not hold: print, exit, the names of flags."""
+    found = []
+    arguments = {id(inner) for node in ast.walk(tree) for item in list_items(node) for inner in ast.walk(item)}
+    for node in ast.walk(tree):
+        if id(node) in arguments:
+            continue
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ("print", "exit", "quit", "sys.exit", "sys.stdout.write", "sys.stderr.write"):
+                found.append(f"{node.lineno}: {called}()")
+        elif isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in ast.unparse(node.exc):
+            found.append(f"{node.lineno}: raises SystemExit")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (flag := FLAG.search(node.value)):
+            found.append(f"{node.lineno}: names the flag {flag[0]}")
+    return found
+
+
+def list_items(node: ast.AST) -> list[ast.expr]:
+    """The strings of a list: the arguments of another command, which may be flags."""
+    items = node.elts if isinstance(node, ast.List) else [node.elt] if isinstance(node, ast.ListComp) else []
+    return [item for item in items if isinstance(item, ast.Constant | ast.JoinedStr)]
+
+
+def too_large(tree: ast.AST) -> list[str]:
+    """Functions with too many lines or parameters, kernels of numba aside."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_kernel(node):
+            continue
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        if lines > MOST_FUNCTION_LINES:
+            found.append(f"{node.name}: {lines} lines")
+        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        parameters = [argument.arg for argument in every if argument.arg not in ("self", "cls")]
+        if len(parameters) > MOST_PARAMETERS:
+            found.append(f"{node.name}: {len(parameters)} parameters")
+    return found
+
+
+def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(re.search("jit|overload|kernel", ast.unparse(decorator)) for decorator in function.decorator_list)
 
 
 def test_every_room_is_on_the_plan() -> None:
-    rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
-    assert rooms - GROUND - {"__init__"} == set(FLOORS)
+    rooms = {name(path).removesuffix(".py").split("/")[0] for path in FILES}
+    assert rooms - SHARED - {"__init__", "__main__", "utils"} == set(FLOORS)
 
 
-@pytest.mark.parametrize(("here", "there"), sorted(imports()))
+def test_the_package_is_few_large_rooms() -> None:
+    entries = {path.name for path in PACKAGE.iterdir()} - {"__pycache__"}
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+@pytest.mark.parametrize(("here", "there"), sorted(rooms_imported()))
 def test_imports_point_down(here: str, there: str) -> None:
-    if here == "__init__":
-        assert there in {"recognizer", "transcript"}
-    elif here in GROUND:
-        assert there in GROUND
-    else:
-        assert there in GROUND | FLOORS[here] | {here}
+    allowed = {"__init__": {"recognition", "utils"}, "__main__": {"cli"}, "utils": {"utils"}}
+    allowed |= {name: SHARED | {"utils"} for name in SHARED}
+    allowed |= {name: below | SHARED | {name, "utils", ""} for name, below in FLOORS.items()}
+    assert there in allowed[here]
+
+
+def test_no_circle_of_files() -> None:
+    modules = {
+        ".".join(["ds2", *name(path).removesuffix(".py").removesuffix("/__init__").split("/")]): path for path in FILES
+    }
+    modules["ds2"] = modules.pop("ds2.__init__")
+    arrows = {
+        module: {there for there in imported(parsed(path)) if there in modules and there != module}
+        for module, path in modules.items()
+    }
+    assert len(arrows["ds2.cli.commands"]) > 5  # the imports are read
+    assert circle(arrows) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b", "c"}, "b": {"d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
+    lazy = ast.parse("def f():\n    from ds2.text import x\nif TYPE_CHECKING:\n    from ds2.metrics import y\n")
+    assert list(imported(lazy)) == ["ds2.text", "ds2.text.x"]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if not name(path).startswith(SPEAKING)], ids=name)
+def test_a_library_module_neither_prints_nor_exits_nor_names_flags(path: Path) -> None:
+    assert spoken(parsed(path)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["print(1)", "sys.exit(2)", "raise SystemExit", 'x = f"--device {name}: none"', '"use --beam 0"']
+)
+def test_what_a_library_module_must_not_hold_is_found(line: str) -> None:
+    assert len(spoken(ast.parse(line))) == 1
+
+
+def test_what_looks_like_a_flag_and_is_none_is_allowed() -> None:
+    assert spoken(ast.parse('"a -- b, well--known, -----, <!-- note -->, o --t--> (to), |--the--|"')) == []
+    assert spoken(ast.parse('["flite", "--setf", f"--set={key}"]')) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_and_functions_are_short(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    assert lines <= MOST_FILE_LINES, f"{lines} lines"
+    assert too_large(parsed(path)) == []
+
+
+def test_a_long_function_and_many_parameters_are_found() -> None:
+    body = "    pass\n" * MOST_FUNCTION_LINES
+    assert too_large(ast.parse(f"def f():\n{body}")) == ["f: 51 lines"]
+    assert too_large(ast.parse("def f(self, a, b, c, d, e, f, g, *, h, i): ...")) == ["f: 9 parameters"]
+    assert too_large(ast.parse("@njit(cache=True)\ndef f(a, b, c, d, e, f, g, h, i): ...")) == []
 
 
 def test_import_ds2_is_light() -> None:

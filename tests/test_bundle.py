@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ds2.bundle import Bundle, read_metadata
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 METADATA = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
 
@@ -72,3 +72,52 @@ def test_other_safetensors_and_newer_formats_are_refused(tmp_path: Path) -> None
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         Bundle.load(tmp_path / "gone.safetensors")
+
+
+@pytest.mark.parametrize("values", ["5", "[]", "null", "[" * 100_000, '{"a": 1' + "0" * 5000 + "}"])
+def test_metadata_that_is_not_an_object_is_refused(tmp_path: Path, values: str) -> None:
+    path = tmp_path / "x.safetensors"
+    save_file({"w": torch.zeros(1)}, path, {"ds2": values})
+    with pytest.raises(InputError, match=str(path)):
+        Bundle.load(path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tokens": ["<blank>", 5]},
+        {"tokens": [["<blank>"]]},
+        {"decoder": 5},
+        {"decoder": [1]},
+        {"training": "much"},
+        {"language_model": None},
+        {"vocabulary": [5]},
+        {"vocabulary": "words"},
+    ],
+)
+def test_values_of_wrong_types_are_refused(tmp_path: Path, values: dict[str, object]) -> None:
+    path = tmp_path / "x.safetensors"
+    Bundle({"w": torch.zeros(3, 3)}, {**METADATA, **values}).save(path)
+    with pytest.raises(InputError, match=r"x\.safetensors: (damaged|the bundle lacks)"):
+        read_metadata(path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"hidden": 10**12},
+        {"recurrent_layers": 10**9},
+        {"convolutions": [{"channels": -(10**10)}]},
+        {"frontend": {"window": 1e6}},
+        {"frontend": {"hop": 1e300}},
+        {"frontend": {"sample_rate": 2**40}},
+        {"hidden": float("nan")},
+    ],
+)
+def test_sizes_beyond_those_of_the_weights_are_refused_before_anything_is_built(
+    tmp_path: Path, config: dict[str, object]
+) -> None:
+    path = tmp_path / "x.safetensors"
+    Bundle({"w": torch.zeros(800, 3)}, {**METADATA, "config": config}).save(path)
+    with pytest.raises(InputError, match=r"x\.safetensors: damaged model bundle \(.* does not fit its weights"):
+        Bundle.load(path)

@@ -40,10 +40,25 @@ def test_alignment_is_shortest_and_rebuilds_both_sides(reference: list[str], hyp
     assert all((edit.kind == "equal") == (edit.reference == edit.hypothesis) for edit in edits)
 
 
-def test_ties_go_to_pairs_then_to_deletions() -> None:
+def test_ties_are_always_resolved_alike() -> None:
     assert [edit.kind for edit in align("ab", "bc")] == ["substitute", "substitute"]  # not delete, equal, insert
-    assert align("ab", "c") == [Edit("delete", "a", None), Edit("substitute", "b", "c")]
+    assert align("ab", "c") == [Edit("substitute", "a", "c"), Edit("delete", "b", None)]
     assert [edit.kind for edit in align("aba", "bab")] == ["insert", "equal", "equal", "delete"]
+
+
+@given(words, words)
+def test_counts_are_those_of_the_alignment(reference: list[str], hypothesis: list[str]) -> None:
+    kinds = [edit.kind for edit in align(reference, hypothesis)]
+    counts = word_errors(" ".join(reference), " ".join(hypothesis))
+    assert (counts.substitutions, counts.deletions) == (kinds.count("substitute"), kinds.count("delete"))
+    assert (counts.insertions, counts.reference_length) == (kinds.count("insert"), len(reference))
+
+
+def test_long_texts_are_counted_in_little_memory() -> None:
+    """100,000 characters on each side: a matrix of their distances would take 10**10 cells."""
+    reference = " ".join(f"{number:05}" for number in range(17_000))
+    counts = character_errors(reference, reference.replace("7", "x", 500)[:-600])
+    assert counts == ErrorCounts(500, 600, 0, len(reference))
 
 
 def test_corpus_rate_is_errors_over_words_not_a_mean_of_rates() -> None:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ds2.errors import InputError
-from ds2.text import BLANK, Tokenizer, normalize
+from ds2.text import BLANK_TOKEN, Tokenizer, normalize
+from ds2.utils.errors import InputError
 
 
 def test_alphabet_of_a_corpus_is_sorted_behind_the_blank() -> None:
     tokenizer = Tokenizer.from_texts(["b a", "cab"])
-    assert tokenizer.tokens == (BLANK, " ", "a", "b", "c")
+    assert tokenizer.tokens == (BLANK_TOKEN, " ", "a", "b", "c")
     assert len(tokenizer) == 5
     assert tokenizer.encode("cab b") == [4, 2, 3, 1, 3]
     assert tokenizer.decode([4, 2, 3]) == "cab"
@@ -30,7 +30,7 @@ def test_unknown_characters_are_refused_by_name() -> None:
         tokenizer.encode("a?b!")
 
 
-@pytest.mark.parametrize("tokens", [[], ["a", BLANK], [BLANK, "a", "a"]])
+@pytest.mark.parametrize("tokens", [[], ["a", BLANK_TOKEN], [BLANK_TOKEN, "a", "a"]])
 def test_impossible_alphabets_are_refused(tokens: list[str]) -> None:
     with pytest.raises(InputError):
         Tokenizer(tokens)

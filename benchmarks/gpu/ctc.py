@@ -33,6 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("this benchmark needs a CUDA device; there is none here")
     bandwidth = copy_bandwidth()
     print(f"{torch.cuda.get_device_name()}; a copy moves {bandwidth / 1e12:.2f} TB/s\n")
     print("| size | error | ours, us | captured, us | torch native, us | cuDNN, us | limit, us | native / ours |")

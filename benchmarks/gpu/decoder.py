@@ -43,6 +43,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here; --device cpu is a dry run")
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else arguments.device
     print(f"{name}; {torch.get_num_threads()} threads on the CPU\n")
     print(
@@ -78,13 +80,13 @@ def read_manual() -> tuple[list[str], list[str], tuple]:
 def compare(about: tuple, config: BeamConfig, problem: tuple, log_probs: Tensor, lengths: Tensor) -> list[dict]:
     kernels, batched = BeamDecoder(config, *problem), BatchedDecoder(config, *problem)
     expected = labels_of(kernels(log_probs, lengths))
-    rivals: dict[str, Decode] = {
+    competitors: dict[str, Decode] = {
         "kernels on the CPU": lambda *batch: labels_of(kernels(*batch)),
         "ours on the device": lambda *batch: labels_of(batched(*batch)),
     }
     if log_probs.is_cuda and not problem and (theirs := torchaudios(config.beam_width)) is not None:
-        rivals["torchaudio on the device"] = theirs
-    return [measure(about, name, decode, log_probs, lengths, expected) for name, decode in rivals.items()]
+        competitors["torchaudio on the device"] = theirs
+    return [measure(about, name, decode, log_probs, lengths, expected) for name, decode in competitors.items()]
 
 
 def labels_of(found: list[list]) -> Labels:

@@ -20,11 +20,11 @@ import torch
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
+from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.frontend import FrontendConfig
-from ds2.model.graphs import GraphedStep
 from ds2.model.half_linear import half_linear
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.serve.dispatch import Dispatcher, Eager, OneByOne, Policy, Work
+from ds2.serve.dispatch import Dispatcher, Eager, Policy, Work
 
 MODEL = ModelConfig(
     FrontendConfig(16000, power="adaptive"),
@@ -48,6 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("this benchmark needs a CUDA device; there is none here")
     print(torch.cuda.get_device_name())
     results = {"products": products(), "steps": steps(), "streams": streams()}
     if arguments.output:
@@ -90,7 +92,7 @@ def streams() -> list[dict[str, float]]:
     print("\n| policy | streams | median, ms | 98 %, ms |\n|---|---|---|---|")
     model, rows = made(max(LOADS)), []
     step = GraphedStep(model)
-    for name, policy in (("eager", Eager(64)), ("one by one", OneByOne())):
+    for name, policy in (("eager", Eager(64)), ("one by one", Eager(1))):
         for load in LOADS:
             latencies = sorted(simulate(policy, load, model, step))
             median, most = (1000 * latencies[int(share * len(latencies))] for share in (0.5, 0.98))
@@ -102,7 +104,7 @@ def streams() -> list[dict[str, float]]:
 def simulate(policy: Policy, load: int, model: SlotModel, step: Callable[..., torch.Tensor]) -> list[float]:
     """Seconds from the end of each utterance to the result of its last chunk."""
     dispatcher: Dispatcher[int] = Dispatcher(policy)
-    due = [(UTTERANCE * stream / load, stream, 0) for stream in range(load)]  # when, whose, the how manieth chunk
+    due = [(UTTERANCE * stream / load, stream, 0) for stream in range(load)]  # time, stream, number of the chunk
     heapq.heapify(due)
     now, latencies = 0.0, []
     while now < SECONDS:

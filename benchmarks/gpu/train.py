@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch, collate
-from ds2.model.presets import PRESETS
+from ds2.model.acoustic import ModelConfig
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
 
@@ -41,6 +41,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here; --device cpu is a dry run")
     peak = matrix_peak(arguments.device)
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else "CPU"
     print(f"{name}; bf16 products reach {peak / 1e12:.2f} TFLOP/s\n")
@@ -79,7 +81,7 @@ def measure(model: str, arguments: argparse.Namespace, peak: float) -> dict[str,
 def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Trainer, Batch]:
     """A trainer of the preset, and one batch of noise with texts of 14 characters a second."""
     rng = np.random.default_rng(0)
-    config = PRESETS[model]
+    config = ModelConfig.preset(model)
     rate, length = config.frontend.sample_rate, round(arguments.seconds * config.frontend.sample_rate)
     soundfile.write(folder / "noise.wav", 0.1 * rng.standard_normal(arguments.batch * length), rate, subtype="FLOAT")
     letters = list("abcdefghijklmnopqrstuvwxyz '")
@@ -94,10 +96,10 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
     ]
     (folder / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     data = DataConfig((folder / "manifest.jsonl",), folder / "manifest.jsonl", workers=0)
-    train = TrainConfig(data, config, AugmentConfig((1.0,), noise_share=0.0), batch_size=arguments.batch)
+    train = TrainConfig(data, config, AugmentConfig((1.0,), noise_probability=0.0), batch_size=arguments.batch)
     train = dataclasses.replace(train, optimizer=OptimizerConfig("sgd"), compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
-    dataset = trainer.corpus.training().dataset
+    dataset = trainer.data.train_loader().dataset
     return trainer, collate([dataset[0, index] for index in range(arguments.batch)])
 
 

@@ -25,6 +25,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("this benchmark needs a CUDA device; there is none here")
     print(f"{torch.cuda.get_device_name()}\n")
     print("| recording | labels | CPU, ms | GPU, ms | CPU / GPU | memory, MB | equal |\n|---|---|---|---|---|---|---|")
     results = {name: measure(name, frames) for name, frames in ALIGN["FRAMES"].items()}

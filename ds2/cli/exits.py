@@ -1,5 +1,5 @@
-"""Exit codes, the same for every command; 0 is done."""
+"""Exit codes, the same for every command; 0 means that everything was done."""
 
-SOME_FAILED = 1  # done, but some files could not be dealt with
+SOME_FAILED = 1  # done, except for some files
 BAD_INPUT = 2  # nothing was done
 INTERRUPTED = 130  # as shells count it

@@ -1,27 +1,35 @@
-"""ds2 lm build, compile, score, info; ds2 tune-decoder."""
+"""ds2 lm vocabulary, build, mix, prune, compile, score, info; ds2 tune-decoder."""
 
+import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.cli.options import Device, OptionalOutput, Output
+from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.recognition.tune_decoder import Tuning
 
 
-def build(
+def build_command(
     corpus: Positional[tuple[Path, ...]],
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    output: Output,
     order: int = 3,
     prune: tuple[int, ...] = (),
     vocabulary: int = 0,
+    words: Path | None = None,
     memory: float = 1000.0,
+    continuation: bool = True,
     characters: bool = False,
 ) -> int:
-    """Estimate an n-gram model from text, a sentence a line: interpolated modified Kneser-Ney.
+    """Estimate an n-gram model from text, one sentence per line.
+
+    The estimate is interpolated modified Kneser-Ney.
 
     Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1
 
@@ -29,45 +37,147 @@ def build(
         corpus: Text files, plain or .gz.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
         order: Length of the longest n-gram.
-        prune: n-grams of each order seen no more often than this are left out; the last figure holds for all longer.
-        vocabulary: Most frequent words to keep, the others become <unk>; 0 keeps all.
-        memory: MB for sorting, with temporary files for what is larger; the words and the model itself come on top.
-        characters: A model over characters, as for Mandarin.
+        prune: For each order, leave out n-grams seen no more often than this; the last number holds for the rest.
+        vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
+        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
+        memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
+        continuation: Without it, shorter n-grams have the counts of the text, as ds2 lm prune --histories needs them.
+        characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.decoder.estimate import EstimateConfig
-    from ds2.files import check_writable
-    from ds2.lm import build as build_model
-    from ds2.lm import describe
+    from ds2.decoder.language_model import build, describe, read_words
+    from ds2.utils.files import check_writable
 
+    listed = read_words(words) if words is not None else ()
     try:
-        config = EstimateConfig(order, prune, vocabulary, memory)
+        config = EstimateConfig(order, prune, vocabulary, listed, continuation, memory)
     except ValueError as error:
         raise InputError(f"lm build: {error}") from error
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    print(describe(build_model(list(corpus), output, config, characters), output))
+    print(describe(build(list(corpus), output, config, characters), output))
     return 0
 
 
-def compile(
-    model: Positional[Path], output: Annotated[Path, tyro.conf.arg(aliases=["-o"])], quantize: bool = False
+def vocabulary_command(
+    texts: Positional[tuple[Path, ...]],
+    dev: Path,
+    size: int,
+    output: Output,
 ) -> int:
-    """Bring a model into the compiled form, which loads at once.
+    """Choose the words of a language model from several texts.
+
+    The most frequent ones, with the texts weighted by how well they predict dev.
+
+    Example: ds2 lm vocabulary books.txt talk.txt --dev dev.txt --size 100000 -o words.txt
+
+    Args:
+        texts: What the model will be estimated from, a sentence a line.
+        dev: Sentences as they will be spoken, by which the texts are weighted.
+        size: How many words.
+        output: The list of words, one a line, the most frequent first: for ds2 lm build --words.
+    """
+    from ds2.decoder.language_model import choose_words
+    from ds2.utils.files import check_writable, write_lines
+
+    if not texts or size < 1:
+        raise InputError("lm vocabulary: name at least one text, and a --size of at least 1")
+    check_writable(output)
+    words, weights = choose_words(texts, dev, size)
+    write_lines(output, words)
+    print("\n".join(f"{path}: weight {weight:.4f}" for path, weight in zip(texts, weights, strict=True)))
+    print(f"{output}: {len(words):,} words")
+    return 0
+
+
+def mix_command(
+    models: Positional[tuple[Path, ...]],
+    output: Output,
+    dev: Path | None = None,
+    weights: tuple[float, ...] = (),
+    characters: bool = False,
+) -> int:
+    """Mix n-gram models into one, by weights that are given or found on a text.
+
+    Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
+
+    Args:
+        models: ARPA, plain or .gz, or the compiled form, not quantised.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
+        dev: A text that no model was estimated from, a sentence a line: the mixture makes it as probable as can be.
+        weights: One for each model, in place of --dev.
+        characters: The models are over characters.
+    """
+    from ds2.decoder.language_model import describe, mix_models, read_levels, weigh
+    from ds2.decoder.ngram import NGram
+    from ds2.utils.files import check_writable
+
+    if (dev is None) == (not weights):
+        raise InputError("lm mix: give either --dev or --weights")
+    if weights and (len(weights) != len(models) or min(weights) < 0 or not 0 < sum(weights) < math.inf):
+        raise InputError(f"--weights: expected one for each of {len(models)} models, none negative, not all 0")
+    if not models:
+        raise InputError("lm mix: name at least one model")
+    check_writable(output)
+    parts = [read_levels(path) for path in models]
+    if dev is not None:
+        found = weigh([NGram.from_levels(*part) for part in parts], dev, characters)
+        weights = tuple(found.weights)
+        print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
+        print(f" but the {found.unknown:,} unknown")
+        for path, weight, value in zip(models, weights, found.perplexities, strict=True):
+            print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows")
+    print(describe(mix_models(parts, weights, output), output))
+    return 0
+
+
+def prune_command(
+    model: Positional[Path],
+    output: Output,
+    threshold: float = 0.0,
+    ngrams: int = 0,
+    histories: Path | None = None,
+) -> int:
+    """Make an n-gram model smaller by relative entropy pruning.
+
+    The n-grams whose removal changes the model least are removed.
+
+    Example: ds2 lm prune large.arpa.gz -o small.arpa.gz --threshold 1e-8
+
+    Args:
+        model: ARPA, plain or .gz, or the compiled form, not quantised.
+        output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
+        threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
+        ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
+        histories: Says how probable contexts are: a model of the same text by ds2 lm build --no-continuation.
+    """
+    from ds2.decoder.language_model import describe, prune_model
+    from ds2.utils.files import check_writable
+
+    if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
+        raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
+    check_writable(output)
+    print(describe(prune_model(model, output, threshold, ngrams, histories), output))
+    return 0
+
+
+def compile_command(model: Positional[Path], output: Output, quantize: bool = False) -> int:
+    """Convert a model to the compiled form, which loads at once.
 
     Example: ds2 lm compile lm.arpa.gz -o lm.compiled --quantize
 
     Args:
         model: ARPA, plain or .gz, or the compiled form.
         output: The file to write.
-        quantize: In two thirds of the room; log-probabilities are rounded to 1/1024, none is below -32.
+        quantize: Use two thirds of the space: log-probabilities are rounded to 1/1024 and none is below -32.
     """
+    from ds2.decoder.language_model import ARPA_NAMES, describe
     from ds2.decoder.ngram import NGram
-    from ds2.files import check_writable
-    from ds2.lm import ARPA_NAMES, describe
+    from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
-        raise InputError(f"--output {output}: the compiled form is no ARPA; name it otherwise")
+        raise ParameterError("output", f"{output}: the compiled form is not ARPA; choose another name")
     check_writable(output)
     compiled = NGram.load(model)
     compiled = compiled.quantized() if quantize else compiled
@@ -76,25 +186,27 @@ def compile(
     return 0
 
 
-def score(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
-    """Measure how well a language model foretells a text: its perplexity, the lower the better.
+def score_command(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
+    """Measure the perplexity of a language model on a text.
+
+    The lower it is, the better the model predicts the text.
 
     Example: ds2 lm score lm.arpa.gz held-out.txt
 
     Args:
         model: ARPA, plain or .gz, the compiled form, or KenLM's binary form.
-        text: A sentence a line.
+        text: Text, one sentence per line.
         characters: The model is over characters.
     """
+    from ds2.decoder.language_model import perplexity
     from ds2.decoder.rescore import load_sentence_model
-    from ds2.lm import perplexity
 
     value, count, unknown = perplexity(load_sentence_model(model), text, characters)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 
 
-def info(model: Positional[Path]) -> int:
+def info_command(model: Positional[Path]) -> int:
     """Show what is in a language model.
 
     Example: ds2 lm info lm.arpa.gz
@@ -102,50 +214,49 @@ def info(model: Positional[Path]) -> int:
     Args:
         model: ARPA, plain or .gz, or the compiled form.
     """
+    from ds2.decoder.language_model import describe
     from ds2.decoder.ngram import NGram
-    from ds2.lm import describe
 
     print(describe(NGram.load(model), model))
     return 0
 
 
-def tune_decoder(
+def tune_decoder_command(
     manifest: Positional[Path],
     model: Path,
     lm: Path | None = None,
-    output: Path | None = None,
+    output: OptionalOutput = None,
     picture: Path | None = None,
     closed: bool = False,
     lexicon: Path | None = None,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> int:
-    """Choose the decoder's weights and beam on held-out utterances; bundle them with the language model.
+    """Choose a decoder's weights and beam on held-out utterances.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 
     Args:
-        manifest: Utterances that neither model was trained on.
-        model: The bundle.
+        manifest: Utterances on which neither model was trained.
+        model: Bundle of the acoustic model.
         lm: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
-        output: The bundle to write; by default the model's own file, if it has one.
-        picture: PNG of the error rate over both weights and over the beam.
-        closed: No words but the language model's are found: right for commands, wrong for names.
-        lexicon: Pronunciations, as CMUdict's, of the language model's words: the search is by phones.
-        device: auto, cpu or cuda.
+        output: Bundle to write; by default the file of the model is overwritten.
+        picture: PNG to write, the error rate over both weights and over the beam.
+        closed: Find only words of the language model: right for commands, wrong for names.
+        lexicon: Pronunciations, as in CMUdict, of the language model's words: the search is by phones.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
     from ds2.data.pronunciation import read_pronunciations
-    from ds2.decoder_options import DecoderOptions
-    from ds2.decoder_tuning import MOST_DECODINGS, choose_model, draw, tune, tuned_bundle
-    from ds2.decoding import load_search_model
-    from ds2.evaluate import beyond_alphabet
-    from ds2.files import check_writable
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.decoding import load_search_model
+    from ds2.recognition.evaluate import beyond_alphabet
+    from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune, tuned_bundle
+    from ds2.utils.files import check_writable
+    from ds2.utils.progress import Progress
 
     if output is None and not model.exists():
-        raise InputError(f"--model {model}: one of the package; name the file to write with --output")
+        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
     if picture is not None:
         need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
@@ -154,17 +265,23 @@ def tune_decoder(
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
     pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
     if pronunciations and not recognizer.model.config.phones:
-        raise InputError(f"--lexicon: {model} knows no phones; train it with data.lexicon")
+        raise ParameterError("lexicon", f"{model} knows no phones; train it with data.lexicon")
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
     tuned_bundle(bundle, tuning, chosen, pronunciations).save(output or model)
+    _print_tuning(tuning, output or model)
+    if picture is not None:
+        from ds2.recognition.plots import draw_tuning
+
+        draw_tuning(tuning, picture)
+    return SOME_FAILED if tuning.skipped else 0
+
+
+def _print_tuning(tuning: "Tuning", written: Path) -> None:
     config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
     print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
-    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {output or model}")
-    if picture is not None:
-        draw(tuning, picture)
+    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {written}")
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)
-    return SOME_FAILED if tuning.skipped else 0

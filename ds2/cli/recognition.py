@@ -1,129 +1,206 @@
-"""ds2 transcribe, align, eval, info: what one does with a model."""
+"""ds2 transcribe, align, eval, info: using a trained model."""
 
+import contextlib
+import logging
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
-from ds2.errors import InputError
-from ds2.extras import need
+from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Messages, Model, OptionalOutput, Output, Skip
+from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.extras import need
 
-Decoder = Annotated[DecoderOptions, tyro.conf.arg(name="")]
+if TYPE_CHECKING:
+    from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.transcript import Transcript
+    from ds2.recognition.windows import Segment
+
+    Results = Iterator[tuple[Segment, Transcript | InputError]]
 
 
-def transcribe(
+def transcribe_command(
     files: Positional[tuple[str, ...]],
-    model: str = DEFAULT_MODEL,
+    model: Model = DEFAULT_MODEL,
     format: str = "txt",
-    output: Path | None = None,
-    device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    output: OptionalOutput = None,
+    skip_existing: bool = False,
+    messages: Messages = DEFAULT_MESSAGES,
+    device: Device = "auto",
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
-    """Transcribe audio files, folders of them, or standard input (-).
+    """Transcribe audio files, folders of them, or standard input.
 
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files or folders; - reads one file from standard input.
-        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
-        format: txt, json, srt, vtt, ctm or TextGrid, or several of them with commas between.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
+        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
-        device: auto, cpu or cuda.
+        skip_existing: Skip recordings whose transcripts are in the output folder already.
         decoder: How to search.
     """
-    from ds2.formats import FORMATS, ONE_A_FILE
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
-    from ds2.transcription import count_unread, find_audio, transcribe_to
+    from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
+    from ds2.recognition.formats import choose_formats
+    from ds2.recognition.recognizer import Recognizer
 
-    formats = format.split(",")
-    if unknown := [name for name in formats if name not in FORMATS]:
-        raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}")
+    logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
+    formats = choose_formats(format)
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
-    if len(formats) > 1 and output is None:
-        raise InputError(f"--format {format}: several formats need --output, the folder to write them to")
-    paths = find_audio(files)
-    if len(paths) > 1 and format in ONE_A_FILE and output is None:
-        raise InputError(f"--format {format}: of several recordings it needs --output, the folder for a file of each")
+    segments = find_recordings(files)
+    _check_outputs(formats, output, len(segments), skip_existing)
     recognizer = Recognizer.load(model, device, decoder)
-    with Progress("transcribing", len(paths), "files") as progress:
-        outcome = transcribe_to(recognizer, paths, formats, output, progress.step)
-    if unread := count_unread(files):
+    folder = None if output is None else OutputFolder(output, formats, segments)
+    if skip_existing and folder is not None:
+        segments = folder.missing(segments)
+    with _progress(segments, messages.quiet) as on_audio:
+        if segments and segments[0].path == STDIN:
+            results = _standard_input(recognizer, segments[0], folder)
+        else:
+            results = transcribe_all(recognizer, segments, folder, on_audio)
+        done, failed = _show(results, formats if folder is None else (), len(segments) > 1, messages.verbose)
+    _report_unread(files, messages.quiet)
+    if failed and len(segments) > 1:
+        print(f"ds2: {done} transcribed, {failed} failed", file=sys.stderr)
+    return 0 if not failed else SOME_FAILED if done else BAD_INPUT
+
+
+def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip_existing: bool) -> None:
+    """Refuses what standard output cannot hold."""
+    from ds2.recognition.formats import ONE_A_FILE
+
+    if output is not None:
+        return
+    if skip_existing:
+        raise ParameterError("skip_existing", "needs --output, the folder with the transcripts")
+    if len(formats) > 1:
+        raise ParameterError("format", f"{','.join(formats)}: several formats need --output, the folder for the files")
+    if count > 1 and formats[0] in ONE_A_FILE:
+        raise ParameterError(
+            "format", f"{formats[0]}: several recordings need --output, the folder for one file for each"
+        )
+
+
+@contextlib.contextmanager
+def _progress(segments: "Sequence[Segment]", quiet: bool) -> Iterator[Callable[[float], object]]:
+    """A bar in seconds of audio, on a terminal."""
+    from ds2.recognition.batch import total_seconds
+    from ds2.utils.progress import Progress
+
+    if quiet or not sys.stderr.isatty():
+        yield lambda seconds: None
+        return
+    with Progress("transcribing", round(total_seconds(segments)), "s of audio") as progress:
+        yield lambda seconds: progress.step(seconds)
+
+
+def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
+    """The one recording that comes on standard input."""
+    from ds2.data.audio import read_audio_bytes
+
+    samples, rate = read_audio_bytes(sys.stdin.buffer.read(), recognizer.sample_rate, "stdin")
+    transcript = recognizer.transcribe(samples, rate)
+    if folder is not None:
+        folder.write(segment, transcript)
+        folder.report([])
+    yield segment, transcript
+
+
+def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
+    """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
+    from ds2.recognition.formats import FORMATS, printable
+
+    done = failed = 0
+    for segment, result in results:
+        name = printable(str(segment))
+        if isinstance(result, InputError):
+            failed += 1
+            print(f"ds2: {printable(str(result))}", file=sys.stderr)
+            continue
+        done += 1
+        for format in formats:
+            text = FORMATS[format](result, str(segment))
+            if format == "txt" and several:
+                text = "".join(f"{name}\t{line}\n" for line in text.splitlines() or [""])
+            print(text, end="", flush=True)
+        if verbose:
+            print(f"ds2: {name}: {result.duration:.1f} s, {len(result.words)} words", file=sys.stderr)
+    return done, failed
+
+
+def _report_unread(files: Sequence[str], quiet: bool) -> None:
+    """A line on files in the folders whose format is not read."""
+    from ds2.recognition.batch import count_unread
+
+    if not quiet and (unread := count_unread(files)):
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in unread.most_common())
-        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.m4a call.wav", file=sys.stderr)
-    if outcome.failed:
-        if len(paths) > 1:
-            print(f"ds2: {outcome.done} transcribed, {len(outcome.failed)} failed", file=sys.stderr)
-        return SOME_FAILED if outcome.done else BAD_INPUT
-    return 0
+        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav", file=sys.stderr)
 
 
-def align(
+def align_command(
     audio: Positional[Path],
     text: Positional[Path],
-    output: Path = Path("."),
+    output: Output = Path("."),
     format: str = "TextGrid,json,ctm,png",
-    model: str = DEFAULT_MODEL,
-    skip: bool = False,
-    device: str = "auto",
+    model: Model = DEFAULT_MODEL,
+    skip: Skip = False,
+    device: Device = "auto",
 ) -> int:
-    """Find when each word of a known transcript is said; a * in the text stands for speech that is not transcribed.
+    """Find when each word of a known transcript is said.
+
+    A * in the text stands for speech that is not transcribed.
 
     Example: ds2 align chapter.mp3 chapter.txt --output aligned
 
     Args:
-        audio: The recording, of seconds or hours.
+        audio: Recording, of seconds or hours.
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
-        format: TextGrid, json, ctm, srt, vtt, txt or png (a picture), or several of them with commas between.
-        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
-        skip: Speech that is not transcribed may stand before, after and between the lines of the text.
-        device: auto, cpu or cuda.
+        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording only the minutes with doubtful
+            words), several of them separated by commas, or all.
     """
-    from ds2.align import align as align_recording
-    from ds2.files import make_folder, read_text, whole_file
-    from ds2.formats import FORMATS
-    from ds2.pictures import draw_alignment
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.align import align
+    from ds2.recognition.formats import FORMATS, choose_formats
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import atomic_write, make_folder, read_text
 
-    formats = format.split(",")
-    if unknown := [name for name in formats if name not in (*FORMATS, "png")]:
-        raise InputError(f"--format {format}: unknown format {unknown[0]!r}; choose of {', '.join(FORMATS)}, png")
+    formats = choose_formats(format, (*FORMATS, "png"))
     if "png" in formats:
         need("matplotlib")
     words = read_text(text)
     recognizer = Recognizer.load(model, device)
     make_folder(output)
-    aligned = align_recording(recognizer, audio, words, skip)
+    aligned = align(recognizer, audio, words, skip)
     for name in formats:
-        path = output / f"{audio.stem}.{name}"
         if name == "png":
+            from ds2.recognition.plots import draw_alignment
+
             frame_seconds = recognizer.model.config.frame_seconds
-            draw_alignment(path, aligned, recognizer.sample_rate, frame_seconds)
-        else:
-            with whole_file(path) as partial:
-                partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
+            print(*draw_alignment(output, audio.stem, aligned, recognizer.sample_rate, frame_seconds), sep="\n")
+            continue
+        path = output / f"{audio.stem}.{name}"
+        with atomic_write(path) as partial:
+            partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
         print(path)
     for word in aligned.doubtful:
-        print(
-            f"ds2: {word.start:.2f}-{word.end:.2f} s: {word.text!r} is doubtful ({word.confidence:.2f})",
-            file=sys.stderr,
-        )
+        place = f"{word.start:.2f}-{word.end:.2f} s"
+        print(f"ds2: {place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
     return SOME_FAILED if aligned.doubtful else 0
 
 
-def evaluate(
+def evaluate_command(
     manifest: Positional[Path],
-    model: str = DEFAULT_MODEL,
+    model: Model = DEFAULT_MODEL,
     listing: Path | None = None,
-    device: str = "auto",
-    decoder: Decoder = BUNDLES_CHOICE,
+    device: Device = "auto",
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Measure word and character error rate on a manifest.
 
@@ -131,17 +208,14 @@ def evaluate(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        model: A trained model's bundle, or one in the package: digits (no words but those) or english (any).
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
-        device: auto, cpu or cuda.
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.evaluate import beyond_alphabet
-    from ds2.evaluate import evaluate as measure
-    from ds2.files import check_writable, whole_file
-    from ds2.progress import Progress
-    from ds2.recognizer import Recognizer
+    from ds2.recognition.evaluate import beyond_alphabet, evaluate
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import atomic_write, check_writable
+    from ds2.utils.progress import Progress
 
     check_writable(listing)
     utterances = read_manifest(manifest)
@@ -149,30 +223,30 @@ def evaluate(
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
-        result = measure(recognizer, utterances, progress.step)
+        result = evaluate(recognizer, utterances, progress.step)
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
         print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
         print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
     if listing is not None:
-        with whole_file(listing) as partial:
+        with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
 
 
-def info(path: Positional[Path | None] = None, model: str | None = None) -> int:
-    """Show what is in a trained model (.safetensors) or a manifest (.jsonl), or what layers an architecture has.
+def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:
+    """Show what a trained model, a manifest or an architecture holds.
 
     Example: ds2 info digits
 
     Args:
-        path: A trained model's bundle, the name of one in the package (digits, english), or a manifest.
-        model: Instead, an architecture to be trained, [model] preset: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
+        path: Bundle of a trained model (.safetensors), the name of one in the package, or a manifest (.jsonl).
+        model: Instead, an architecture to train ([model] preset): ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
-    from ds2.info import describe, describe_model
+    from ds2.cli.describe import describe, describe_model
 
     if (path is None) == (model is None):
         raise InputError("info: name a bundle or a manifest, or an architecture with --model")

@@ -1,5 +1,5 @@
-"""Connectionist temporal classification. Knows tensors only."""
+"""Connectionist temporal classification: loss and alignment of tensors."""
 
-from ds2.ctc.loss import ctc_loss
+from ds2.ctc.loss import CTCLoss, ctc_loss
 
-__all__ = ["ctc_loss"]
+__all__ = ["CTCLoss", "ctc_loss"]

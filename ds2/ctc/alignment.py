@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.errors import InputError
+from ds2.text import BLANK
+from ds2.utils.errors import InputError
 
 STAR = -1  # a target that stands for speech of any content and length
-STAR_COST = 0.5  # nats a frame below the most probable output: dear enough that the star leaves known words alone
+STAR_COST = 0.5  # nats per frame below the most probable output: high enough that the star does not take known words
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Alignment:
 
     Attributes:
         starts, ends: (L,) int64, first frame of each token and one past its last.
-        confidences: (L,) float32, mean probability of the token over its frames; of a star NaN.
+        confidences: (L,) float32, mean probability of the token over its frames; NaN for a star.
         log_prob: log-probability of the path, in nats.
     """
 
@@ -29,7 +30,7 @@ class Alignment:
     log_prob: float
 
 
-def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
+def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = BLANK) -> Alignment:
     """Aligns one recording, of seconds or hours (Graves et al. 2006, max in place of sum).
 
     The path is the same on the CPU and on a GPU. Time grows as T * L; memory little faster than T + L up to some 15
@@ -37,15 +38,16 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
 
     Args:
         log_probs: (T, V), of any floating-point type, on the CPU or a GPU.
-        targets: (L,) tokens without the blank; `STAR` where something is said that is not transcribed.
+        targets: (L,) tokens without the blank; `STAR` for speech that is not transcribed.
 
     Raises:
-        InputError: the targets need more frames than there are, or one of them has probability 0 wherever it could be.
-        ValueError: shapes or tokens that do not fit; NaN.
+        InputError: the targets need more frames than there are, or one of them has probability 0 wherever it
+            could be.
+        ValueError: shapes or tokens do not fit, or there is a NaN.
     """
-    from ds2.ctc.cuda_viterbi import best_path_on_cuda
-    from ds2.ctc.numba_kernels import required
-    from ds2.ctc.viterbi import best_path
+    from ds2.ctc.band import required
+    from ds2.ctc.viterbi_cpu import best_path
+    from ds2.ctc.viterbi_cuda import best_path_on_cuda
 
     scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu()
     _check(scores, tokens, blank)
@@ -62,7 +64,7 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = 0) -> Alignment:
     else:
         path, log_prob = best_path(scores.cpu().numpy(), labels, blank)
     if log_prob == -math.inf:
-        raise InputError("the transcript has probability 0: some token is impossible wherever it could be")
+        raise InputError("the transcript has probability 0: some token is impossible in every frame that it could take")
     starts, ends, confidences = _spans(path, scores, tokens)
     confidences[tokens == outputs] = torch.nan
     return Alignment(starts, ends, confidences, float(log_prob))
@@ -89,13 +91,13 @@ def _check(log_probs: Tensor, targets: Tensor, blank: int) -> None:
     if not 0 <= blank < outputs:
         raise ValueError(f"blank {blank} must be one of the {outputs} outputs")
     if log_probs.isnan().any():
-        raise ValueError("log_probs hold NaN")
+        raise ValueError("log_probs contain NaN")
     if targets.numel() and bool((targets >= outputs).any() | (targets < STAR).any() | (targets == blank).any()):
         raise ValueError(f"targets must be 0..{outputs - 1} or STAR without the blank {blank}")
 
 
 def frame_labels(logits: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
-    """(B, T) int64: which of its targets (from 1 on) each frame speaks on the most probable path; 0 in pauses.
+    """(B, T) int64: the number of the target that each frame belongs to on the most probable path, from 1; 0 in pauses.
 
     Args:
         logits: (B, T, V); lengths: (B,) frames. targets: (B, L) padded; target_lengths: (B,) labels. An utterance whose

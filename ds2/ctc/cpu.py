@@ -1,7 +1,6 @@
-"""CTC on the CPU: hands utterances to the numba kernels, as many threads as torch uses."""
+"""CTC on the CPU: runs the numba kernels on as many threads as torch uses."""
 
 import ctypes
-import functools
 import heapq
 import mmap
 
@@ -9,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.ctc.numba_kernels import ctc_utterances
+from ds2.ctc.kernel_types import Batch
 from ds2.ctc.threads import run_in_threads
+from ds2.ctc.utterances import ctc_utterances
 
-ROOM_SHARE = 0.13  # of the gradient's size: what all threads together take for columns of alpha
-LEAST_ROOM = 160 << 10  # bytes a thread
-HUGE = 8 << 20  # bytes from which on memory comes fresh from the system
+ROOM_SHARE = 0.13  # of the gradient's size: memory of all threads together for columns of alpha
+LEAST_ROOM = 160 << 10  # bytes per thread
+HUGE = 8 << 20  # bytes: larger arrays get fresh memory from the system
 
 
 def ctc_on_cpu(
@@ -29,7 +29,7 @@ def ctc_on_cpu(
     """(B,) losses of float32 or float64 logits (B, T, V), and weights[b] times their gradients, in the logits' layout.
 
     Raises:
-        ValueError: lengths or labels that do not fit.
+        ValueError: lengths or labels do not fit.
     """
     _check_values(logits, targets, input_lengths, target_lengths, blank)
     batch, frames, outputs = logits.shape
@@ -44,36 +44,31 @@ def ctc_on_cpu(
         threads = torch.get_num_threads()
         room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / min(threads, batch))) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
-        run = functools.partial(
-            _run,
-            _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), (frames, outputs), lengths,
-            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses,
-            _flat(result), room,
+        arrays = Batch(
+            _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), frames, outputs, lengths,
+            _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses, _flat(result),
         )  # fmt: skip
-        run_in_threads(run, _share(lengths * (outputs + 8 * sizes), threads))
+        run_in_threads(
+            lambda order: ctc_utterances(order, arrays, room), _share(lengths * (outputs + 8 * sizes), threads)
+        )
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
 
 
-def _run(*arguments) -> None:  # type: ignore[no-untyped-def]
-    *kernel_arguments, order = arguments
-    ctc_utterances(order, *kernel_arguments)
-
-
 def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Indices of utterances for each thread, the largest first to whoever has least to do."""
+    """Indices of the utterances of each thread: the largest first, always to the thread with the least work."""
     groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
     loads = [(0, number) for number in range(len(groups))]
     for index in np.argsort(-work, kind="stable"):
         load, number = heapq.heappop(loads)
         groups[number].append(int(index))
         heapq.heappush(loads, (load + int(work[index]), number))
-    return [np.array(group) for group in groups]
+    return [np.array(group) for group in groups if group]
 
 
 def _use_huge_pages(tensor: Tensor) -> None:
-    """Asks Linux to map fresh memory by 2 MiB, not 4 KiB: or the first touch of a large gradient takes longest."""
+    """Asks Linux for pages of 2 MiB: with 4 KiB the first write to a large gradient would take longer than all else."""
     size = tensor.numel() * tensor.element_size()
     if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         start = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -102,7 +97,7 @@ def _check_values(logits: Tensor, targets: Tensor, input_lengths: Tensor, target
 
 
 def _labels(targets: Tensor, target_lengths: Tensor) -> Tensor:
-    """The labels of all utterances in one row, padding left out."""
+    """The labels of all utterances in one row, without padding."""
     if int(target_lengths.min()) < 0:
         raise ValueError(f"target_lengths must be 0 or more, got {target_lengths.tolist()}")
     if targets.dim() == 1:

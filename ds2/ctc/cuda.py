@@ -1,4 +1,4 @@
-"""CTC on the GPU: hands a batch to the kernels of csrc/ctc.cu on torch's current stream, and waits for nothing."""
+"""CTC on the GPU: enqueues the kernels of csrc/ctc.cu on torch's current stream and does not wait."""
 
 import ctypes
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
-from ds2.cuda import call, kernels_or_none, launch
+from ds2.utils.cuda_library import call, kernels_or_none, launch
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
@@ -45,13 +45,13 @@ def ctc_on_cuda(
 ) -> tuple[Tensor, Tensor]:
     """(B,) losses of logits (B, T, V) of any floating type, and weights[b] times their gradients, in their layout.
 
-    By way of the CPU it goes without nvcc, with a warning, and with more labels than the kernels hold.
+    Falls back to the CPU without nvcc, with a warning, and for more labels than the kernels can hold.
     """
     rest = (targets, input_lengths, target_lengths, weights)
     with torch.cuda.device(logits.device):
-        library = kernels_or_none("ctc", "CTC goes by way of the CPU")
+        library = kernels_or_none("ctc", "CTC is computed on the CPU")
         if library is None or most_labels(logits, targets, target_lengths) > library.ds2_ctc_most_labels():
-            return _by_way_of_the_cpu(logits, rest, blank, differentiable)
+            return _on_cpu(logits, rest, blank, differentiable)
         stream = torch.cuda.current_stream().cuda_stream
         return run_kernels(library, logits, *rest, blank, differentiable, stream)
 
@@ -67,7 +67,7 @@ def run_kernels(
     differentiable: bool,
     stream: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """As `ctc_on_cuda`, by a library of the kernels that works in the memory of the logits' device."""
+    """As `ctc_on_cuda`, with the given library of kernels, which uses the memory of the logits' device."""
     logits = logits.detach()
     device, (batch, frames, outputs) = logits.device, logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
@@ -95,14 +95,14 @@ def run_kernels(
 
 
 def most_labels(logits: Tensor, targets: Tensor, target_lengths: Tensor) -> int:
-    """Of an utterance that may have an alignment, as far as can be told without waiting for a GPU."""
+    """Upper bound on the labels of an utterance that can be aligned, without waiting for a GPU."""
     if target_lengths.is_cuda or not len(target_lengths):
         return min(logits.shape[1], targets.shape[-1])
     return min(logits.shape[1], targets.shape[-1], max(0, int(target_lengths.max())))
 
 
 def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor:
-    """(B, T, V) gradient that has weights (B,), with the wanted ones (B,) in their stead; in place if it can be."""
+    """Replaces the weights (B,) of a gradient (B, T, V) by the wanted ones (B,), in place if possible."""
     with torch.cuda.device(gradient.device):
         library = kernels_or_none("ctc", "the gradient is multiplied by torch")
         if library is None or gradient.stride(2) != 1:
@@ -111,7 +111,7 @@ def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor
 
 
 def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted: Tensor, stream: int = 0) -> Tensor:
-    """As `rescale_on_cuda`, by a library of the kernels, in place; outputs lie side by side."""
+    """As `rescale_on_cuda`, with the given library of kernels, in place; the outputs must be contiguous."""
     rescaling = Rescaling(
         gradient.data_ptr(), weights.data_ptr(), wanted.data_ptr(),
         wanted.stride(0), *gradient.shape, *gradient.stride()[:2], TYPES[gradient.dtype],
@@ -120,7 +120,7 @@ def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted:
     return gradient
 
 
-def _by_way_of_the_cpu(
+def _on_cpu(
     logits: Tensor, rest: tuple[Tensor, Tensor, Tensor, Tensor], blank: int, differentiable: bool
 ) -> tuple[Tensor, Tensor]:
     scores = logits.cpu() if logits.dtype == torch.float64 else logits.cpu().float()

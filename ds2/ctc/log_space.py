@@ -1,26 +1,27 @@
-"""CTC in log space and float64: slower, for any input whatever. The last resort of the fast kernels."""
+"""CTC in log space and float64: slow, for any input. The kernels in linear space fall back to it."""
 
 import math
 
 import numpy as np
-from numba import njit
+
+from ds2.utils.jit import njit
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     """log(exp a + exp b); -inf adds nothing, NaN stays."""
     high, low = (a, b) if a > b else (b, a)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def ctc_log_space(scores, frames, labels, blank, weight, gradient, normalizers):  # type: ignore[no-untyped-def]
-    """Loss in nats of one utterance that fits into its frames.
+@njit(nogil=True, error_model="numpy")
+def ctc_log_space(utterance, normalizers):  # type: ignore[no-untyped-def]
+    """Loss in nats of an utterance that fits into its frames.
 
-    `gradient` holds weight * softmax and becomes weight times the gradient. Where no path has a probability above 0 the
-    loss is inf and the gradient left as it is; NaN among the scores gives NaN.
+    The gradient holds weight * softmax and becomes weight times the gradient. Where no path has a probability above 0
+    the loss is inf and the gradient left as it is; NaN among the scores gives NaN.
     """
-    _, first, stride, _ = scores
+    labels, frames, gradient = utterance.labels, utterance.frames, utterance.gradient
     states = 2 * len(labels) + 1
     alpha = np.full((frames, states), -math.inf)
     for t in range(frames):
@@ -32,7 +33,7 @@ def ctc_log_space(scores, frames, labels, blank, weight, gradient, normalizers):
                     before = _log_add(before, alpha[t - 1, s - 1])
                 if _skips(labels, s):
                     before = _log_add(before, alpha[t - 1, s - 2])
-            alpha[t, s] = before + _log_probability(scores, t, labels, s, blank, normalizers)
+            alpha[t, s] = before + _log_probability(utterance, t, s, normalizers)
     total = alpha[-1, states - 1]
     if states > 1:
         total = _log_add(total, alpha[-1, states - 2])
@@ -49,21 +50,26 @@ def ctc_log_space(scores, frames, labels, blank, weight, gradient, normalizers):
                     after = _log_add(after, beta[s + 1])
                 if s + 2 < states and _skips(labels, s + 2):
                     after = _log_add(after, beta[s + 2])
-            output = labels[s // 2] if s % 2 else blank
-            gradient[first + t * stride + output] -= weight * math.exp(alpha[t, s] + after - total)
-            new[s] = after + _log_probability(scores, t, labels, s, blank, normalizers)
+            posterior = math.exp(alpha[t, s] + after - total)
+            gradient[_score(utterance, t, s)] -= utterance.weight * posterior
+            new[s] = after + _log_probability(utterance, t, s, normalizers)
         beta, new = new, beta
     return -total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _skips(labels, s):  # type: ignore[no-untyped-def]
     """Whether state s, a label, can follow the label before it without a blank."""
     return s % 2 == 1 and s >= 3 and labels[s // 2] != labels[s // 2 - 1]
 
 
-@njit(nogil=True, cache=True)
-def _log_probability(scores, t, labels, s, blank, normalizers):  # type: ignore[no-untyped-def]
-    logits, first, stride, _ = scores
-    output = labels[s // 2] if s % 2 else blank
-    return logits[first + t * stride + output] - normalizers[t]
+@njit(nogil=True)
+def _score(utterance, t, s):  # type: ignore[no-untyped-def]
+    """Index of the score of state s at frame t."""
+    output = utterance.labels[s // 2] if s % 2 else utterance.blank
+    return utterance.first + t * utterance.stride + output
+
+
+@njit(nogil=True)
+def _log_probability(utterance, t, s, normalizers):  # type: ignore[no-untyped-def]
+    return utterance.logits[_score(utterance, t, s)] - normalizers[t]

@@ -4,14 +4,16 @@ Log-softmax, loss and the gradient with respect to the logits are one operator. 
 
     d loss / d logits[t, v] = softmax(logits[t])[v] - P(output v at frame t | targets),
 
-is computed in the forward pass, already weighted as the reduction will ask for. The backward pass hands it on, or where
-something else than the loss itself is differentiated, multiplies it.
+is computed in the forward pass, with the weights that the reduction implies. The backward pass returns it, or
+multiplies it where something other than the loss itself is differentiated.
 """
 
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from ds2.text import BLANK
 
 Reduction = Literal["none", "sum", "mean"]
 
@@ -21,7 +23,7 @@ def ctc_loss(
     targets: Tensor,
     input_lengths: Tensor,
     target_lengths: Tensor,
-    blank: int = 0,
+    blank: int = BLANK,
     reduction: Reduction = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
@@ -36,12 +38,13 @@ def ctc_loss(
         target_lengths: (B,) labels of each utterance, 0 allowed.
         blank: index of the blank.
         reduction: "none" gives (B,) nats; "sum" their sum; "mean" the average over utterances of nats per label.
-        zero_infinity: targets that do not fit into their frames cost 0, not infinity; their gradient is 0 anyway.
+        zero_infinity: where targets do not fit into their frames the loss is 0 instead of infinity. The gradient is 0
+            in both cases.
 
     Raises:
-        ValueError: shapes, lengths or labels that do not fit each other. On a GPU lengths and labels are not looked at,
-            for the host would have to wait: an utterance that has wrong ones gets the loss NaN. Only targets that may
-            be longer than 4,095 labels, as far as shapes tell, go by way of the CPU.
+        ValueError: shapes, lengths or labels do not fit each other. On a GPU lengths and labels are not checked, since
+            the host would have to wait: an utterance with wrong ones has the loss NaN. Targets that may be longer than
+            4,095 labels, according to the shapes, are computed on the CPU.
     """
     _check_shapes(logits, targets, input_lengths, target_lengths, blank)
     batch = logits.shape[0]
@@ -59,6 +62,22 @@ def ctc_loss(
     if reduction == "none":
         return losses
     return losses.sum() if reduction == "sum" else (losses * weights).sum()
+
+
+class CTCLoss(torch.nn.Module):
+    """`ctc_loss` as a module, with the arguments of `torch.nn.CTCLoss`.
+
+    Unlike torch's it takes logits (B, T, V), batch first, and computes the log-softmax itself.
+    """
+
+    def __init__(self, blank: int = BLANK, reduction: Reduction = "mean", zero_infinity: bool = False):
+        """Arguments as in `ctc_loss`."""
+        super().__init__()
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def forward(self, logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+        """Shapes and errors as in `ctc_loss`."""
+        return ctc_loss(logits, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
 
 
 def required_frames(targets: Tensor, target_lengths: Tensor) -> Tensor:
@@ -134,14 +153,14 @@ def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None
             from ds2.ctc.cuda import rescale_on_cuda
 
             return rescale_on_cuda(gradient, weights, grad_losses), None, None, None, None, None, None
-        if not grad_losses.is_cuda and torch.equal(grad_losses, weights):  # a GPU is not asked: the host would wait
+        if not grad_losses.is_cuda and torch.equal(grad_losses, weights):  # not on a GPU: the host would wait
             return gradient, None, None, None, None, None, None
     gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
     return gradient, None, None, None, None, None, None
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether it is neither being traced nor a batch of tensors that looks like one (`is_grads_batched`)."""
+    """False while the tensor is traced, and for a batch that looks like one tensor (`is_grads_batched`)."""
     functorch = torch._C._functorch
     return type(tensor) is Tensor and not (
         functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
@@ -149,7 +168,7 @@ def has_values(tensor: Tensor) -> bool:
 
 
 def backward_runs_again() -> bool:
-    """Whether the backward pass that is running keeps its graph, for another one. Only there does torch tell."""
+    """Whether the backward pass that is running keeps its graph, for another one. Only valid within one."""
     return bool(torch._C._autograd._get_current_graph_task_keep_graph())
 
 
@@ -158,7 +177,9 @@ _ctc.register_autograd(_backward, setup_context=_setup_context)
 
 @_ctc.register_vmap
 def _(info: Any, in_dims: tuple, *inputs: Any) -> None:
-    raise ValueError("ctc_loss takes a whole batch, (B, T, V), and is not for torch.func.vmap: merge the dimensions")
+    raise ValueError(
+        "ctc_loss takes a whole batch, (B, T, V), and does not support torch.func.vmap: merge the dimensions"
+    )
 
 
 def _check_shapes(logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:

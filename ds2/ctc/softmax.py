@@ -2,18 +2,21 @@
 
 import math
 
-from numba import njit
-
 from ds2.ctc.workspace import SOFTMAX_VALUES
-from ds2.exponential import REORDER, exponential
+from ds2.utils.fast_exp import REORDER, exponential
+from ds2.utils.jit import njit
 
-FEW = 32  # values that are not worth a vector loop
+FEW = 32  # values: too few for a vector loop
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def softmax(scores, frames, weight, gradient, normalizers, piece):  # type: ignore[no-untyped-def]
-    """Normalizers log sum exp of all frames; weight * softmax into the gradient. One pass over the scores."""
-    logits, first, stride, outputs = scores
+@njit(nogil=True, error_model="numpy")
+def softmax(utterance, normalizers, piece):  # type: ignore[no-untyped-def]
+    """Writes log sum exp of each frame into the normalizers, weight * softmax into the gradient, if one is wanted.
+
+    One pass over the scores; `piece` is memory for SOFTMAX_VALUES of them, or V if that is more.
+    """
+    logits, gradient, weight = utterance.logits, utterance.gradient, utterance.weight
+    first, stride, outputs, frames = utterance.first, utterance.stride, utterance.outputs, utterance.frames
     at_once = max(1, SOFTMAX_VALUES // outputs)
     for start in range(0, frames, at_once):
         size = min(at_once, frames - start)
@@ -30,9 +33,9 @@ def softmax(scores, frames, weight, gradient, normalizers, piece):  # type: igno
                 _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
-    """row - max(row) into `into`; the maximum."""
+    """Writes row - max(row) into `into`; returns the maximum."""
     size = len(row) // 2  # halves are compared as vectors; a plain loop for the maximum would go value by value
     for v in range(size):
         into[v] = max(row[v], row[size + v])
@@ -48,13 +51,13 @@ def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def exponentials(values):  # type: ignore[no-untyped-def]
     for v in range(len(values)):
         values[v] = exponential(values[v])
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, fastmath=REORDER)
 def _sum(row):  # type: ignore[no-untyped-def]
     total = row.dtype.type(0.0)
     for v in range(len(row)):
@@ -62,7 +65,7 @@ def _sum(row):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _scale_into(row, factor, into):  # type: ignore[no-untyped-def]
     for v in range(len(row)):
         into[v] = row[v] * factor

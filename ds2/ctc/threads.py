@@ -1,7 +1,7 @@
 """Runs pieces of work on the threads that torch's operators run on.
 
-After an operator torch's OpenMP threads keep their cores for some milliseconds, waiting for the next: threads of our
-own would have to share those cores with them. So we ask the same OpenMP runtime for the same threads.
+After an operator torch's OpenMP threads keep their cores busy for some milliseconds while they wait for the next one:
+other threads would have to share the cores with them. So we ask the same OpenMP runtime for the same threads.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ Piece = TypeVar("Piece")
 
 
 def run_in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
-    """Calls `work`, which should release the GIL, with each piece, on a thread; raises what one of them raised."""
+    """Calls `work`, which should release the GIL, with each piece on a thread; raises the first error of any piece."""
     left = list(pieces)
     if len(left) < 2:
         for piece in left:
@@ -47,7 +47,7 @@ def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Piece], object], pieces:
 
 @functools.cache
 def _torchs_openmp() -> ctypes.CDLL | None:
-    """GNU's runtime, which torch brings along on Linux."""
+    """GNU's runtime, which comes with torch on Linux."""
     for path in Path(torch.__file__).parent.glob("lib/libgomp*.so*"):
         return ctypes.CDLL(str(path))
     return None
@@ -55,5 +55,5 @@ def _torchs_openmp() -> ctypes.CDLL | None:
 
 @functools.cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads of this process: after a fork the parent's are gone."""
+    """Threads of this process: a fork does not inherit its parent's."""
     return ThreadPoolExecutor(os.cpu_count())

@@ -1,9 +1,11 @@
-"""Memory of the CTC kernels on the CPU: how much of alpha is kept, and which columns (see numba_kernels)."""
+"""Memory of the CTC kernels on the CPU: how much of alpha is kept, and which columns (see linear_space)."""
 
 import math
 
 import numpy as np
-from numba import njit
+
+from ds2.ctc.kernel_types import Checkpoints, States, Symbols, Workspace
+from ds2.utils.jit import njit
 
 BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
 SHORTEST_BLOCK = 2  # frames
@@ -12,37 +14,38 @@ SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within t
 MARGIN = 3  # unused states at the end of a column: its loops need no special cases
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def workspace_for(frames, most, outputs, logits, room):  # type: ignore[no-untyped-def]
-    """Arrays for utterances of up to `frames` frames and `most` labels, allocated once a call."""
-    width, kinds = most + 1 + MARGIN, min(most, outputs) + 1
+    """A `Workspace` for utterances of up to `frames` frames and `most` labels.
+
+    Args:
+        room: float64 values that alpha may take.
+    """
+    width, symbols = most + 1 + MARGIN, min(most, outputs) + 1
     column = 2 * width + 1
-    block, kept = divide(frames, column, column + width + kinds, room)
-    return (
-        np.zeros((block + 1) * column),  # alpha of a block and of the frame before it, in a ring: blanks, labels, sum
-        np.zeros((kept, column)),  # alpha of the frame before some blocks
-        np.zeros(kept, np.int64),  # which blocks
-        np.zeros(4 * width),  # beta times emission: blanks and labels of this frame and of the next
-        np.zeros((block, kinds)),  # probability of each kind of label: of each output that the labels hold, and blank
-        np.zeros(block * width),  # the same, label by label
-        np.zeros(width),  # factor of the step over a blank
-        np.zeros(width),  # posterior of each label
-        np.zeros((2, kinds)),  # posterior of each kind, in two parts
-        np.zeros((2, frames), np.uint32),  # the band of each frame: first state, and one past the last
-        np.zeros(outputs, np.uint64),  # output -> kind
-        np.zeros(width, np.uint64),  # label -> kind
-        np.zeros(kinds, np.int64),  # kind -> output; kind 0 is the blank
-        np.zeros(frames),  # log of the sum of exp of the scores of each frame
+    block, kept = divide(frames, column, column + width + symbols, room)
+    return Workspace(
+        States(
+            np.zeros((block + 1) * column), np.zeros(4 * width), np.zeros(block * width), np.zeros(width),
+            np.zeros(width),
+        ),
+        Symbols(
+            np.zeros(outputs, np.uint64), np.zeros(width, np.uint64), np.zeros(symbols, np.int64),
+            np.zeros((block, symbols)), np.zeros((2, symbols)),
+        ),
+        Checkpoints(np.zeros((kept, column)), np.zeros(kept, np.int64)),
+        np.zeros((2, frames), np.uint32),
+        np.zeros(frames),
         np.zeros(max(SOFTMAX_VALUES, outputs), logits.dtype),
-    )
+    )  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
     """Frames of a block, and how many columns to keep.
 
-    The longest blocks that the cache and the room hold beside a column of each block: block * frame + (frames / block
-    + 1) * column <= room. Where there is no room for a column of each, short blocks.
+    The longest blocks for which the cache and the room also hold a column of each block: block * frame + (frames /
+    block + 1) * column <= room. Where a column of each does not fit, short blocks.
 
     Args:
         column: values of a kept column.
@@ -59,9 +62,9 @@ def divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
     return size, max(min(LEAST_KEPT, blocks), min(blocks, (spare - size * frame) // column))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def distance_to_keep(blocks, free):  # type: ignore[no-untyped-def]
-    """How many blocks behind a kept column to keep the next, with `blocks` to pass and places for `free` columns.
+    """How many blocks after a kept column to keep the next, with `blocks` to pass and places for `free` columns.
 
     binomial(free + times, times - 1) blocks can be passed if none is to be computed more than `times` times. The next
     column lies as near as it can be for that to be enough.

@@ -1,12 +1,12 @@
-"""Augmentation: what rooms, microphones, lines and other speakers would have done to the same words.
+"""Augmentation: the same words as other rooms, microphones, channels and speakers would have changed them.
 
 Samples are changed one utterance at a time, seeded by (seed, epoch, index), whatever the number of workers; features
 one batch at a time, from the caller's generator. The order is the order of nature: speaker, room, noise, microphone,
-line. What is switched off draws no random numbers: switching it on is the only way to change what the rest does.
+channel. What is switched off draws no random numbers, so that it does not change what the rest does.
 """
 
+import logging
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,14 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from ds2.config import require
-from ds2.data.audio import read_audio, resample
-from ds2.data.line import LineName, transmit
+from ds2.data.audio import read_audio
+from ds2.data.channel import ChannelName, transmit
+from ds2.data.speed import change_speed
 from ds2.data.tempo import change_tempo
-from ds2.errors import InputError
+from ds2.utils.config import formerly, require
+from ds2.utils.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 Range = tuple[float, float]
 Item = TypeVar("Item")
@@ -28,24 +31,27 @@ ENERGY_FLOOR = 1e-10  # mean square of what counts as digital silence
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """Shares are probabilities per utterance; ranges are drawn from uniformly."""
+    """What training does to samples and features: probabilities are per utterance, ranges are drawn from uniformly."""
 
     speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
     tempo: tuple[float, ...] = (1.0,)  # factors, drawn with equal chance: faster or slower at the same pitch
-    reverberation_share: float = 0.0
+    reverberation_probability: float = formerly("reverberation_share", 0.0)
     reverberation_seconds: Range = (0.1, 0.6)  # until the reverberation has fallen by 60 dB
-    rooms: tuple[Path, ...] = ()  # recorded impulse responses; without any, responses are synthesised
+    impulse_responses: tuple[Path, ...] = formerly("rooms", ())  # recordings; without any they are synthesised
     noise: tuple[Path, ...] = ()  # noise recordings; without any, noise of random colour is synthesised
-    noise_share: float = 0.4  # the paper's
-    synthetic_noise_share: float = 0.5  # of the noisy utterances, where there are recordings as well
+    noise_probability: float = formerly("noise_share", 0.4)  # the paper's
+    # of the noisy utterances, where there are recordings as well
+    synthetic_noise_probability: float = formerly("synthetic_noise_share", 0.5)
     noise_layers: tuple[int, int] = (1, 1)  # cuts of recordings that are summed, at the least and at the most
     noise_layer_gain: float = 10.0  # dB: a layer is up to so much softer than the first
     snr: Range = (5.0, 30.0)  # dB
     snr_shape: Literal["uniform", "normal"] = "uniform"  # normal: the range is two deviations to each side
-    equalizer_share: float = 0.0
+    equalizer_probability: float = formerly("equalizer_share", 0.0)
     equalizer_gain: float = 12.0  # dB: largest boost or cut of a band
-    line_share: float = 0.0
-    lines: tuple[LineName, ...] = ("telephone", "gsm", "mp3", "vorbis")  # drawn with equal chance
+    channel_probability: float = formerly("line_share", 0.0)  # telephone lines and codecs
+    channels: tuple[ChannelName, ...] = formerly(
+        "lines", ("telephone", "gsm", "mp3", "vorbis")
+    )  # drawn with equal chance
     gain: Range = (-10.0, 6.0)  # dB; peaks beyond full scale clip
     frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
     frequency_masks: int = 2  # SpecAugment
@@ -54,15 +60,15 @@ class AugmentConfig:
     time_mask_size: float = 0.05  # largest share of the frames that one mask hides
 
     def __post_init__(self) -> None:
-        shares = [name for name in vars(self) if name.endswith(("_share", "_mask_size"))]
-        require(self, "from 0 to 1", lambda share: 0 <= share <= 1, *shares)
+        fractions = [name for name in vars(self) if name.endswith(("_probability", "_mask_size"))]
+        require(self, "from 0 to 1", lambda fraction: 0 <= fraction <= 1, *fractions)
         require(self, "from 0.1 to 10", lambda factor: 0.1 <= factor <= 10, "speed", "tempo", "frequency_warp")
         require(self, "from -100 to 100 dB", lambda decibels: abs(decibels) <= 100, "snr", "gain")
         require(self, "from 0 to 100 dB", lambda gain: 0 <= gain <= 100, "noise_layer_gain", "equalizer_gain")
         require(self, "above 0", lambda seconds: seconds > 0, "reverberation_seconds")
         require(self, "at least 1", lambda count: count >= 1, "noise_layers")
         require(self, "0 or more", lambda count: count >= 0, "frequency_masks", "time_masks")
-        for name in ("speed", "tempo", "lines"):
+        for name in ("speed", "tempo", "channels"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
         for name in ("reverberation_seconds", "noise_layers", "snr", "gain", "frequency_warp"):
@@ -72,41 +78,41 @@ class AugmentConfig:
 
 
 class Augmenter:
-    """Applies the sample part of an AugmentConfig: speed, tempo, reverberation, noise, equaliser, line, gain."""
+    """Applies the sample part of an AugmentConfig: speed, tempo, reverberation, noise, equaliser, channel, gain."""
 
     def __init__(self, config: AugmentConfig, sample_rate: int, seed: int):
-        """Reads the recordings of noise and of rooms at once; those that cannot be used are told of and left out.
+        """Reads the recordings of noise and the impulse responses; those that cannot be used are logged and left out.
 
         Raises:
-            InputError: there are some of a kind, and none can be used.
+            InputError: recordings of one kind are named, and none of them can be used.
         """
         self.config = config
         self.sample_rate = sample_rate
         self.seed = seed
         self.noises = _usable(config.noise, sample_rate)
-        self.rooms = [direct_first(response) for response in _usable(config.rooms, sample_rate)]
+        self.impulse_responses = [direct_first(each) for each in _usable(config.impulse_responses, sample_rate)]
 
     def __call__(self, samples: Tensor, epoch: int, index: int) -> Tensor:
-        """(N,) samples of utterance `index` -> (N',) as heard in `epoch`."""
+        """(N,) samples of utterance `index` -> (N',) samples that `epoch` trains on."""
         config = self.config
         generator = seeded_generator(self.seed, epoch, index)
         samples = change_speed(samples, self.sample_rate, _choice(config.speed, generator))
         if config.tempo != (1.0,):
             samples = change_tempo(samples, self.sample_rate, _choice(config.tempo, generator))
-        if _chance(config.reverberation_share, generator):
-            samples = self._in_room(samples, generator)
-        if _chance(config.noise_share, generator):
+        if _chance(config.reverberation_probability, generator):
+            samples = self._reverberated(samples, generator)
+        if _chance(config.noise_probability, generator):
             noise = self._noise(len(samples), generator)
             samples = add_noise(samples, noise, self._snr(generator))
-        if _chance(config.equalizer_share, generator):
+        if _chance(config.equalizer_probability, generator):
             samples = equalize(samples, config.equalizer_gain, generator)
-        if config.line_share and _chance(config.line_share, generator):
-            samples = transmit(samples, self.sample_rate, _choice(config.lines, generator))
+        if config.channel_probability and _chance(config.channel_probability, generator):
+            samples = transmit(samples, self.sample_rate, _choice(config.channels, generator))
         return (samples * _amplitude(_uniform(config.gain, generator))).clamp(-1.0, 1.0)
 
-    def _in_room(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        if self.rooms:
-            return convolve(samples, _choice(self.rooms, generator))
+    def _reverberated(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        if self.impulse_responses:
+            return convolve(samples, _choice(self.impulse_responses, generator))
         seconds = _uniform(self.config.reverberation_seconds, generator)
         return reverberate(samples, seconds * self.sample_rate, generator)
 
@@ -118,7 +124,7 @@ class Augmenter:
 
     def _noise(self, size: int, generator: torch.Generator) -> Tensor:
         """(size,) of random places in random recordings, or of synthetic noise."""
-        if not self.noises or _chance(self.config.synthetic_noise_share, generator):
+        if not self.noises or _chance(self.config.synthetic_noise_probability, generator):
             return coloured_noise(size, _uniform((0.0, 2.0), generator), generator)
         return layered_noise(self.noises, size, self.config.noise_layers, self.config.noise_layer_gain, generator)
 
@@ -132,8 +138,8 @@ def _usable(paths: Sequence[Path], sample_rate: int) -> list[Tensor]:
             failed.append(str(error))
     if failed and not recordings:
         raise InputError(f"{failed[0]}; {len(failed)} recordings to augment with were named, none can be used")
-    for line in failed:
-        print(f"ds2: not augmented with {line}", file=sys.stderr)
+    for reason in failed:
+        logger.warning("not augmented with %s", reason)
     return recordings
 
 
@@ -149,11 +155,6 @@ def seeded_generator(*key: int) -> torch.Generator:
     return torch.Generator().manual_seed(hash(key) & 0x7FFF_FFFF_FFFF_FFFF)
 
 
-def change_speed(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
-    """(N,) -> (N / factor,): plays faster and higher for a factor above 1."""
-    return resample(samples, round(sample_rate * factor), sample_rate) if factor != 1.0 else samples
-
-
 def reverberate(samples: Tensor, decay: float, generator: torch.Generator) -> Tensor:
     """(N,) -> (N,): direct sound and a diffuse tail, noise that falls by 60 dB within `decay` samples."""
     time = torch.arange(1, int(decay) + 1)
@@ -163,7 +164,7 @@ def reverberate(samples: Tensor, decay: float, generator: torch.Generator) -> Te
 
 
 def convolve(samples: Tensor, response: Tensor) -> Tensor:
-    """(N,), (R,) -> (N,): what is heard of samples through a room that answers a click with `response`."""
+    """(N,), (R,) -> (N,): samples in a room with this impulse response."""
     size = _fast_size(len(samples) + len(response) - 1)
     spectrum = torch.fft.rfft(samples, size) * torch.fft.rfft(response, size)
     return torch.fft.irfft(spectrum, size)[: len(samples)]
@@ -254,9 +255,9 @@ def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, gene
     return features.masked_fill_(hidden, 0.0)
 
 
-def _spans(lengths: Tensor, size: int, share: float, generator: torch.Generator) -> Tensor:
-    """(B,) -> (B, size) boolean: in each row one span of at most `share` of its length."""
-    width = torch.rand(len(lengths), generator=generator) * share * lengths
+def _spans(lengths: Tensor, size: int, largest: float, generator: torch.Generator) -> Tensor:
+    """(B,) -> (B, size) boolean: in each row one span of at most `largest` of its length."""
+    width = torch.rand(len(lengths), generator=generator) * largest * lengths
     start = torch.rand(len(lengths), generator=generator) * (lengths - width)
     position = torch.arange(size)
     inside = position >= start.floor().unsqueeze(1)
@@ -268,8 +269,8 @@ def _fast_size(size: int) -> int:
     return 1 << (max(2, size) - 1).bit_length()
 
 
-def _chance(share: float, generator: torch.Generator) -> bool:
-    return float(torch.rand((), generator=generator)) < share
+def _chance(probability: float, generator: torch.Generator) -> bool:
+    return float(torch.rand((), generator=generator)) < probability
 
 
 def _uniform(bounds: Range, generator: torch.Generator) -> float:

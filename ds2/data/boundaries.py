@@ -1,15 +1,15 @@
-"""Where words begin and end in the sound: CTC's peaks lie inside the words, a little late and much too short."""
+"""Word boundaries: CTC's peaks lie inside the words, slightly late and much shorter than they are."""
 
 import itertools
 
 import numpy as np
 from torch import Tensor
 
-LATE = 0.06  # seconds by which a CTC model speaks of a sound after it: measured on synthesised voices
+LATE = 0.06  # seconds by which the peaks of a CTC model follow the sound: measured on synthesised voices
 HOP = 0.01  # seconds between levels
 REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
-AROUND = 5  # levels on each side of a gap that tell how loud the words are
-QUIET_SHARE = 0.08  # of the way from the quietest to the loudest level (dB) around a gap: below it is the gap
+AROUND = 5  # levels on each side of a gap that give the loudness of the words
+QUIET_FRACTION = 0.08  # of the range of levels (dB) around a gap: below it lies the gap
 
 
 def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -20,11 +20,11 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
         words   |  the |         |cat | sat |         them, or leave the quiet stretch out
 
     Args:
-        level: as from `levels`.
+        level: what `levels` returns.
         peaks: start and end in seconds of each word's tokens, in order.
 
     Returns:
-        start and end in seconds; no two words overlap that did not before.
+        start and end in seconds; words that did not overlap do not overlap now.
     """
     if not peaks:
         return []
@@ -50,11 +50,11 @@ def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
 
 
 def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
-    """Of a gap between two peaks (seconds): where the sound before it ends, and where the sound after it begins."""
+    """Where the sound before a gap between two peaks (seconds) ends, and where the sound after it begins."""
     first, last = round(start / HOP), max(round(start / HOP) + 1, round(end / HOP))
     inside = level[first:last]
     if len(inside) < 2:
         return start, end
     lowest, highest = inside.min(), level[max(0, first - AROUND) : last + AROUND].max()
-    quiet = np.flatnonzero(inside <= lowest + QUIET_SHARE * (highest - lowest))
+    quiet = np.flatnonzero(inside <= lowest + QUIET_FRACTION * (highest - lowest))
     return float(first + quiet[0]) * HOP, float(first + quiet[-1] + 1) * HOP

@@ -1,4 +1,4 @@
-"""Strings composed of recorded words: connected speech from a corpus of single words, with joins that are known."""
+"""Strings of recorded words: connected speech from a corpus of single words, with known joins."""
 
 import itertools
 import random
@@ -10,8 +10,8 @@ import numpy as np
 import soundfile
 
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.errors import InputError
-from ds2.files import make_folder
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
 
 Range = tuple[float, float]
 
@@ -39,7 +39,7 @@ class ComposeConfig:
 def compose(
     words: Sequence[Piece], count: int, config: ComposeConfig, sample_rate: int, rng: random.Random
 ) -> list[Piece]:
-    """`count` strings of words of one speaker each; every word is used equally often, give or take one."""
+    """`count` strings of words of one speaker each; all words are used equally often, give or take one."""
     by_speaker: dict[str, list[Piece]] = {}
     for word in words:
         by_speaker.setdefault(word.speaker, []).append(word)
@@ -53,7 +53,7 @@ def compose(
 
 
 def join(words: Sequence[np.ndarray], config: ComposeConfig, sample_rate: int, rng: random.Random) -> np.ndarray:
-    """(N,) samples of words one after the other, with pauses or overlaps between them, at levels of their own."""
+    """(N,) samples of words one after the other, with pauses or overlaps between them, at different levels."""
 
     def size(seconds: Range) -> int:
         return round(rng.uniform(*seconds) * sample_rate)

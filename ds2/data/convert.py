@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from ds2.data.corpus import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
-from ds2.errors import InputError
-from ds2.files import in_utf8
+from ds2.data.prepare import measured
+from ds2.utils.errors import InputError
+from ds2.utils.files import in_utf8
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
 
@@ -15,7 +15,7 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
 
     Args:
         layout: a name of LAYOUTS; empty: what it looks like.
-        language: as of `ds2.text.normalize`; None leaves the texts as they are.
+        language: see `ds2.text.normalize`; None leaves the texts as they are.
 
     Returns:
         how many utterances were written, and a line for each that was left out.
@@ -26,10 +26,10 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
     layout = layout or guess_layout(source)
     for name in (layout, to):
         if name not in LAYOUTS:
-            raise InputError(f"{name}: no layout that is known; choose of {', '.join(LAYOUTS)}")
+            raise InputError(f"{name}: not a known layout; choose one of {', '.join(LAYOUTS)}")
     write = LAYOUTS[to].write
     if write is None:
-        raise InputError(f"{to}: is read, not written; choose another")
+        raise InputError(f"{to}: this layout can be read, not written; choose another")
     audio_folder = target.with_name(f"{target.name.partition('.')[0]}_audio")
     utterances, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
     if to not in ANY_NAME:

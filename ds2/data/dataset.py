@@ -11,8 +11,8 @@ from ds2.data.audio import read_audio
 from ds2.data.augment import Augmenter
 from ds2.data.manifest import Utterance
 from ds2.data.sampler import Key
-from ds2.errors import InputError
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded examples, and what had to be left out.
+    """Padded examples, and a line for each utterance that was left out.
 
     Attributes:
-        samples: (B, N) float32, zeros behind each utterance.
+        samples: (B, N) float32, zeros after each utterance.
         sample_lengths: (B,) samples.
-        targets: (B, L) token indices, zeros behind each utterance.
+        targets: (B, L) token indices, zeros after each utterance.
         target_lengths: (B,) labels.
         utterances: the B utterances.
         skipped: a line for each utterance that could not be read.
@@ -81,14 +81,13 @@ class SpeechDataset(Dataset[Example | InputError]):
 
 
 def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
-    """(N,) samples: of the whole file, or of the part of it that the manifest names.
+    """(N,) samples of the whole file, or of the part of it that the manifest names.
 
     Raises:
         InputError: the audio cannot be read.
     """
-    if utterance.offset is None:
-        return read_audio(utterance.audio_path, sample_rate)[0]
-    return read_audio(utterance.audio_path, sample_rate, utterance.offset, utterance.duration)[0]
+    path, offset, duration = utterance.segment
+    return read_audio(path, sample_rate, offset, duration)[0]
 
 
 def collate(items: Sequence[Example | InputError]) -> Batch:
@@ -102,7 +101,7 @@ def collate(items: Sequence[Example | InputError]) -> Batch:
 
 
 def pad(rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """B rows of any length -> (B, longest) with zeros behind each, (B,) lengths."""
+    """B rows of any length -> (B, longest) with zeros after each, (B,) lengths."""
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
     if not rows:
         return torch.zeros(0, 0), lengths

@@ -1,4 +1,4 @@
-"""Archives of a corpus: fetched where they were left off, checked, unpacked once."""
+"""Archives of a corpus: downloads that resume, are checked, and unpacked once."""
 
 import hashlib
 import http.client
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 BLOCK = 1 << 20  # bytes read at a time
 TIMEOUT = 60  # seconds without a byte
@@ -31,7 +31,7 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """Of the URL's whole path: the archives of many corpora are called master.tar.gz."""
+        """The file name: the URL's whole path, since the archives of many corpora are called master.tar.gz."""
         return urllib.parse.urlsplit(self.url).path.strip("/").replace("/", "_")
 
 
@@ -47,7 +47,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
     """Downloads into `folder`, from where an earlier try stopped; returns the file.
 
     Raises:
-        InputError: it cannot be fetched, or is not what its checksum says (then the file is removed).
+        InputError: it cannot be fetched, or its checksum is wrong; then the file is removed.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
     if not path.exists():
@@ -55,12 +55,12 @@ def fetch(archive: Archive, folder: Path) -> Path:
             _download(archive, partial)
         except (OSError, http.client.HTTPException) as error:
             raise InputError(
-                f"{archive.url}: cannot be downloaded ({error}); run it again to go on, or fetch it by hand as {path}"
+                f"{archive.url}: cannot be downloaded ({error}); run it again to resume, or download it to {path}"
             ) from error
         partial.rename(path)
     if archive.checksum and _checksum(path, archive.checksum.partition(":")[0]) != archive.checksum:
         path.unlink()
-        raise InputError(f"{path}: not what {archive.checksum} says, removed; download it again")
+        raise InputError(f"{path}: its checksum is not {archive.checksum}; removed, download it again")
     return path
 
 
@@ -76,7 +76,7 @@ def unpack(path: Path, folder: Path) -> None:
     """Unpacks a tar (of any compression) or a zip; nothing is written outside `folder`.
 
     Raises:
-        InputError: damaged, or no such archive.
+        InputError: damaged, or neither a tar nor a zip.
     """
     try:
         if zipfile.is_zipfile(path):
@@ -104,7 +104,7 @@ def _plain_members(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.T
 
 
 def _mark(folder: Path, name: str) -> Path:
-    """The empty file that says that an archive has been unpacked to its end."""
+    """The empty file that marks an archive as unpacked to its end."""
     return folder / f".{name}.done"
 
 
@@ -114,7 +114,7 @@ def _download(archive: Archive, partial: Path) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and here:  # nothing behind what is here: it was complete
+        if error.code == 416 and here:  # nothing follows what is here: it is complete
             return
         raise
     with answer:

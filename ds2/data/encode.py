@@ -1,4 +1,4 @@
-"""Utterances as files in memory, for where audio travels inside something else: shards, tables."""
+"""Utterances as files in memory, for shards and tables that contain audio."""
 
 import io
 from typing import Literal
@@ -8,7 +8,7 @@ import soundfile
 from ds2.data.audio import read_audio, resample
 from ds2.data.manifest import Utterance
 from ds2.data.tar import archive_of, read_member
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 Coding = Literal["keep", "flac", "opus"]
 FORMATS = {"flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS")}
@@ -29,8 +29,8 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
         if utterance.offset is None and sample_rate is None:
             return _file(utterance), utterance.audio_path.suffix
         coding = "flac"
-    part = (0.0, None) if utterance.offset is None else (utterance.offset, utterance.duration)
-    samples, rate = read_audio(utterance.audio_path, sample_rate, *part)
+    path, offset, duration = utterance.segment
+    samples, rate = read_audio(path, sample_rate, offset, duration)
     if coding == "opus":
         known = next((known for known in OPUS_RATES if known >= rate), OPUS_RATES[-1])
         samples, rate = resample(samples, rate, known), known

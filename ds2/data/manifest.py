@@ -1,30 +1,52 @@
 """Manifests: JSON Lines, one utterance a line, `{"audio_filepath": ..., "duration": ..., "text": ...}`."""
 
 import codecs
+import contextlib
+import gc
 import json
+import os
 import statistics
-import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+import msgspec
+
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
-KINDS = {  # key: (type in JSON, whether every line must have it)
-    "audio_filepath": (str, True),
-    "duration": (float, True),
-    "text": (str, True),
-    "offset": (float, False),
-    "speaker": (str, False),
-    "lang": (str, False),
+NUMBER, TEXT, OPTIONAL = (float, int), (str,), (type(None),)
+KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may be null may also be absent
+    "audio_filepath": TEXT,
+    "duration": NUMBER,
+    "text": TEXT,
+    "offset": NUMBER + OPTIONAL,
+    "speaker": TEXT + OPTIONAL,
+    "lang": TEXT + OPTIONAL,
 }
+MOST_SECONDS = 1e7  # 115 days: no recording is longer
+MOST_CHARACTERS = 1_000_000  # of a text: a day's speech
+ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-@dataclass(frozen=True)
+class Segment(NamedTuple):
+    """A file, or `duration` seconds of it from `offset` (seconds) on; to its end without a duration."""
+
+    path: Path
+    offset: float = 0.0
+    duration: float | None = None
+
+    def __str__(self) -> str:
+        """The path, with the times of a part of it."""
+        if self.duration is None:
+            return str(self.path)
+        return f"{self.path}:{self.offset:.2f}-{self.offset + self.duration:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Utterance:
     """One line of a manifest."""
 
@@ -38,9 +60,11 @@ class Utterance:
     place: str = field(default="", compare=False)  # "manifest:line", for messages
 
     @property
-    def stretch(self) -> tuple[Path, float | None, float | None]:
-        """The audio it is of; in a manifest each has its own."""
-        return self.audio_path, self.offset, None if self.offset is None else self.duration
+    def segment(self) -> Segment:
+        """Its audio; in a manifest each utterance has its own."""
+        if self.offset is None:
+            return Segment(self.audio_path)
+        return Segment(self.audio_path, self.offset, self.duration)
 
 
 @dataclass(frozen=True)
@@ -64,21 +88,8 @@ def read_manifest(path: str | Path) -> list[Utterance]:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset,
             a duplicate; or the file is missing, not UTF-8, or has no utterance.
     """
-    path = Path(path)
-    try:
-        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the manifest ({error.strerror})") from error
-    utterances: list[Utterance] = []
-    seen: dict[tuple[Path, float | None, float | None], str] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        utterance = _parse(line, path, f"{path}:{number}")
-        other = seen.setdefault(utterance.stretch, utterance.place)
-        if other != utterance.place:
-            raise InputError(f"{utterance.place}: duplicate of {other}, the same audio again; remove one")
-        utterances.append(utterance)
+    with _collector_paused():
+        utterances = _read(Path(path))
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
     return utterances
@@ -87,10 +98,11 @@ def read_manifest(path: str | Path) -> list[Utterance]:
 def write_manifest(path: str | Path, utterances: Sequence[Utterance]) -> None:
     """Writes a manifest, whole or not at all; audio below its folder is named relative to it."""
     path = Path(path)
+    folder = os.path.join(path.absolute().parent, "")
     # backslashreplace writes what UTF-8 cannot hold (bytes of odd file names) as \udcff, which JSON reads back
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for utterance in utterances:
-            file.write(json.dumps(_line(utterance, path.absolute().parent), ensure_ascii=False) + "\n")
+            file.write(ENCODER.encode(_line(utterance, folder)) + "\n")
 
 
 def check_characters(utterances: Sequence[Utterance], tokenizer: Tokenizer) -> None:
@@ -124,51 +136,109 @@ def summary(utterances: Sequence[Utterance]) -> ManifestSummary:
     )
 
 
-def _parse(line: bytes, path: Path, place: str) -> Utterance:
+def _read(path: Path) -> list[Utterance]:
+    folder, name = os.path.join(path.parent.absolute(), ""), str(path)
+    utterances: list[Utterance] = []
+    first: dict[tuple[str, float | None, float | None], int] = {}  # a segment's first line
+    for number, line in _numbered_lines(path):
+        place = f"{name}:{number}"
+        values = _decoded(line, place)
+        _check(values, place)
+        audio = values["audio_filepath"]
+        audio = audio if os.path.isabs(audio) else folder + audio
+        if "./" in audio or "//" in audio:
+            audio = str(Path(audio))  # "./a.wav" is "a.wav"
+        offset, duration = values.get("offset"), values["duration"]
+        other = first.setdefault((audio, offset, None if offset is None else duration), number)
+        if other != number:
+            raise InputError(f"{place}: duplicate of {name}:{other}, the same audio again; remove one")
+        utterances.append(_utterance(values, audio, place))
+    return utterances
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Millions of new objects would make Python's garbage collector go through all of them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        values = json.loads(line.decode("utf-8"))
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, and their numbers, from 1."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if not line.isspace() and line:
+                    yield number, line
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the manifest ({error.strerror})") from error
+
+
+_decode = msgspec.json.Decoder().decode
+
+
+def _decoded(line: bytes, place: str) -> Any:
+    """The values of a line; json, which is slower, reads and explains what msgspec refuses."""
+    try:
+        return _decode(line)
+    except (ValueError, RecursionError):  # also unpaired surrogates, NaN and Infinity, which json takes
+        pass
+    try:
+        return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(f"{place}: not UTF-8; convert the manifest") from error
+        raise InputError(f"{place}: not valid UTF-8; convert the manifest") from error
     except json.JSONDecodeError as error:
         raise InputError(f"{place}: not valid JSON ({error.msg} at column {error.colno})") from error
     except (ValueError, RecursionError) as error:  # thousands of digits, thousands of brackets
         raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
-    if not isinstance(values, dict):
+
+
+def _check(values: Any, place: str) -> None:
+    if type(values) is not dict:
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {values!r:.60}')
-    for key, (kind, required) in KINDS.items():
-        _check_kind(values, key, kind, required, place)
-    duration, offset = values["duration"], values.get("offset")
-    if not 0 < duration <= sys.float_info.max:  # which NaN, infinity and integers too large for a float fail
-        raise InputError(f"{place}: duration must be positive seconds, got {duration!r:.60}")
-    if offset is not None and not 0 <= offset <= sys.float_info.max:
-        raise InputError(f"{place}: offset must be 0 or more seconds, got {offset!r:.60}")
+    for key, kinds in KINDS.items():
+        if type(values.get(key)) not in kinds:
+            _refuse(values, key, place)
+    duration, offset, text = values["duration"], values.get("offset"), values["text"]
+    if not 0 < duration <= MOST_SECONDS:  # which NaN fails, too
+        raise InputError(f"{place}: duration must be positive seconds, up to {MOST_SECONDS:g}, got {duration!r:.60}")
+    if offset is not None and not 0 <= offset <= MOST_SECONDS:
+        raise InputError(f"{place}: offset must be 0 or more seconds, up to {MOST_SECONDS:g}, got {offset!r:.60}")
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"{place}: text must have up to {MOST_CHARACTERS:,} characters, got {len(text):,}")
+
+
+def _refuse(values: dict[str, Any], key: str, place: str) -> NoReturn:
+    if key not in values:
+        raise InputError(f"{place}: lacks {key}")
+    kind = "number" if float in KINDS[key] else "string"
+    raise InputError(f"{place}: {key} must be a {kind}, got {values[key]!r:.60}")
+
+
+def _utterance(values: dict[str, Any], audio: str, place: str) -> Utterance:
+    offset = values.get("offset")
     return Utterance(
-        audio_path=(path.parent / values["audio_filepath"]).absolute(),
-        duration=float(duration),
-        text=values["text"],
-        offset=None if offset is None else float(offset),
-        speaker=values.get("speaker"),
-        lang=values.get("lang"),
-        extra={key: value for key, value in values.items() if key not in KINDS},
-        place=place,
+        Path(audio),
+        float(values["duration"]),
+        values["text"],
+        None if offset is None else float(offset),
+        values.get("speaker"),
+        values.get("lang"),
+        {key: value for key, value in values.items() if key not in KINDS},
+        place,
     )
 
 
-def _check_kind(values: dict[str, Any], key: str, kind: type, required: bool, place: str) -> None:
-    value = values.get(key)
-    if value is None and not required:
-        return
-    if key not in values:
-        raise InputError(f"{place}: lacks {key}")
-    if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
-        raise InputError(f"{place}: {key} must be a {'number' if kind is float else 'string'}, got {value!r:.60}")
-
-
-def _line(utterance: Utterance, folder: Path) -> dict[str, Any]:
+def _line(utterance: Utterance, folder: str) -> dict[str, Any]:
     """The JSON object of an utterance; keys without a value are left out."""
-    path = utterance.audio_path
     values = {
-        "audio_filepath": str(path.relative_to(folder) if path.is_relative_to(folder) else path),
+        "audio_filepath": str(utterance.audio_path).removeprefix(folder),
         "duration": utterance.duration,
         "text": utterance.text,
         "offset": utterance.offset,

@@ -1,4 +1,4 @@
-"""Corpora as they would have sounded elsewhere: noisy copies of a manifest's recordings, and hours of noise."""
+"""Noisy copies of a manifest's recordings, and hours of noise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader, Dataset
 from ds2.data.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
-# Nothing but noise: who mixes a test set wants it otherwise as it is.
-MIX = AugmentConfig(speed=(1.0,), noise_share=1.0, synthetic_noise_share=0.0, gain=(0.0, 0.0))
-NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: what speech has in most corpora
+# Noise alone: otherwise the copy of a test set is to be like the original.
+MIX = AugmentConfig(speed=(1.0,), noise_probability=1.0, synthetic_noise_probability=0.0, gain=(0.0, 0.0))
+NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: the level of speech in most corpora
 PEAK = 0.99  # of full scale
 
 
@@ -39,7 +39,7 @@ class Mixture(Dataset[Utterance | str]):
         except InputError as error:
             return str(error)
         path = self.folder / f"{index:07}.flac"
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             soundfile.write(partial, samples.numpy(), rate, format="FLAC")
         return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
 
@@ -86,6 +86,6 @@ def write_noise(
         noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
         noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
         noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
-        with whole_file(folder / f"noise{number:05}.flac") as partial:
+        with atomic_write(folder / f"noise{number:05}.flac") as partial:
             soundfile.write(partial, noise.numpy(), sample_rate, format="FLAC")
     return files

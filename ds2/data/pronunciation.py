@@ -14,14 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ds2.errors import InputError
-from ds2.files import numbered_lines
-from ds2.text import BLANK
+from ds2.text import BLANK_TOKEN
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines
 
 PHONES = tuple(
     "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()
 )
-TOKENS = (BLANK, " ", *PHONES)  # of the output, blank first
+TOKENS = (BLANK_TOKEN, " ", *PHONES)  # of the output, blank first
 INDEX = {token: number for number, token in enumerate(TOKENS)}
 SPACE = INDEX[" "]
 

@@ -1,23 +1,25 @@
-"""The order of training: SortaGrad first, then length-bucketed minibatches in random order; and who trains on what."""
+"""The order of training: SortaGrad first, then minibatches of utterances of like length in random order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from ds2.data.epoch_plan import SamplingConfig, cut, draw, windows
 from ds2.data.manifest import Utterance
-from ds2.data.sampling import SamplingConfig, cut, draw, windows
 
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
-FIRST_SHARE = 0.25  # of the utterances, the shortest, that a growing curriculum begins with
+FIRST_SHARE = 0.25  # of the utterances, the shortest, that a curriculum begins with
 
 Key = tuple[int, int]  # (epoch, index of the utterance): all that an example's augmentation depends on
 
 
 def part_of(utterances: Sequence[Utterance], fraction: float) -> list[Utterance]:
-    """As many utterances, drawn at random, as make up that fraction of the hours; a larger part holds the smaller ones.
+    """Draws utterances at random that make up a fraction of the hours; larger fractions contain the smaller ones.
 
-    At least one; in the order they had.
+    Returns:
+        at least one utterance; they keep their order.
     """
     if fraction >= 1.0:
         return list(utterances)
@@ -29,17 +31,17 @@ def part_of(utterances: Sequence[Utterance], fraction: float) -> list[Utterance]
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every minibatch that one of `ranks` processes takes, in `pieces` one after the other."""
+    """The part of every minibatch that one of `ranks` processes takes, cut into `pieces` (gradient accumulation)."""
 
     rank: int = 0
     ranks: int = 1
     pieces: int = 1
 
     def of(self, batch: Sequence[int], durations: np.ndarray) -> list[list[int]]:
-        """A minibatch of indices -> this rank's pieces of it; all pieces of all ranks carry like numbers and frames.
+        """A minibatch of indices -> this rank's pieces of it; all pieces have about as many utterances and frames.
 
-        The longest utterance not yet dealt goes to the piece with the least audio that has room. Pieces are empty
-        where a minibatch has fewer utterances than there are pieces.
+        The longest utterance that is left goes to the piece with the least audio that has room. Pieces are empty where
+        a minibatch has fewer utterances than there are pieces.
         """
         if self.ranks * self.pieces == 1:
             return [list(batch)]
@@ -53,6 +55,26 @@ class Share:
         return dealt[self.rank * self.pieces : (self.rank + 1) * self.pieces]
 
 
+@dataclass(frozen=True)
+class Curriculum:
+    """What comes first in training.
+
+    Attributes:
+        sortagrad: the first epoch takes the utterances by increasing duration.
+        epochs: until all utterances are taken, the shortest ones first (Platanios et al. 2019); 0: all from the start.
+    """
+
+    sortagrad: bool = True
+    epochs: int = 0
+
+
+class Sources(NamedTuple):
+    """Where utterances come from: the number of utterances of each corpus, in order; the shard of each, from 0."""
+
+    sizes: Sequence[int] = ()
+    shards: Sequence[int] = ()
+
+
 class SortaGradSampler:
     """Minibatches of one epoch after the other (Deep Speech 2, section 3.3).
 
@@ -60,10 +82,10 @@ class SortaGradSampler:
     like duration into minibatches and takes these in random order. The order is a function of (seed, epoch) alone,
     so that training resumes inside an epoch by starting at a batch number: nothing is replayed.
 
-    A growing curriculum (Platanios et al. 2019) hears only the shortest quarter at first, and over `growing` epochs
-    ever longer ones: an epoch then has as many minibatches as what is heard by then fills.
+    A Curriculum of some epochs begins with the shortest quarter of the utterances and adds longer ones; these epochs
+    have fewer minibatches than later ones.
 
-    A SamplingConfig weighs several corpora, cuts minibatches by audio, and keeps to a few shards at a time.
+    A SamplingConfig weights several corpora, cuts minibatches by seconds of audio, and reads few shards at a time.
     """
 
     def __init__(
@@ -71,27 +93,21 @@ class SortaGradSampler:
         durations: Sequence[float],
         batch_size: int,
         seed: int,
-        sortagrad: bool = True,
+        curriculum: Curriculum | None = None,
         share: Share | None = None,
-        growing: int = 0,
         sampling: SamplingConfig | None = None,
-        sizes: Sequence[int] = (),
-        shards: Sequence[int] = (),
+        sources: Sources | None = None,
     ):
-        """`durations` in seconds; `sortagrad=False` treats the first epoch as all the others.
-
-        `sizes` are those of the corpora that `durations` come from, in order, and `shards` the shard of each
-        utterance, from 0: both for `sampling`.
-        """
+        """`durations` in seconds; `sources` says for `sampling` where the utterances come from."""
         self.durations = np.asarray(durations, dtype=np.float64)
         self.batch_size = batch_size
         self.seed = seed
-        self.sortagrad = sortagrad
+        self.curriculum = curriculum or Curriculum()
         self.share = share or Share()
-        self.growing = growing
         self.sampling = sampling or SamplingConfig()
-        self.sizes = list(sizes) or [len(self.durations)]
-        self.shards = np.asarray(shards, dtype=np.int64)
+        sources = sources or Sources()
+        self.sizes = list(sources.sizes) or [len(self.durations)]
+        self.shards = np.asarray(sources.shards, dtype=np.int64)
         self.epoch = 0
         self.start = 0  # first batch still to be taken in this epoch
 
@@ -99,20 +115,20 @@ class SortaGradSampler:
         """The next iteration yields the batches of `epoch` from number `start` on."""
         self.epoch, self.start = epoch, start
 
-    def heard(self, epoch: int) -> int:
-        """How many utterances an epoch takes."""
+    def utterances(self, epoch: int) -> int:
+        """How many utterances an epoch takes: N, or fewer in a curriculum."""
         return self._shortest(epoch, len(self._drawn(epoch)))
 
     def count(self, epoch: int) -> int:
         """Minibatches of an epoch."""
         if self.sampling != SamplingConfig():
             return len(self.batches(epoch))
-        return -(-self.heard(epoch) // self.batch_size)
+        return -(-self.utterances(epoch) // self.batch_size)
 
     def batches(self, epoch: int) -> list[list[int]]:
         """All minibatches of an epoch as indices of utterances."""
         rng = np.random.default_rng((self.seed, epoch))
-        by_increasing_duration = epoch == 0 and self.sortagrad
+        by_increasing_duration = epoch == 0 and self.curriculum.sortagrad
         jitter = 0.0 if by_increasing_duration else rng.uniform(-JITTER, JITTER, len(self.durations))
         apparent = self.durations * (1.0 + jitter)
         drawn = self._drawn(epoch)
@@ -133,17 +149,17 @@ class SortaGradSampler:
         return draw(self.durations, self.sizes, self.sampling, self.seed, epoch)
 
     def _shortest(self, epoch: int, drawn: int) -> int:
-        """How many of the utterances drawn for an epoch, the shortest, it takes."""
-        if epoch >= self.growing:
+        """How many of the `drawn` utterances an epoch takes: the shortest ones in a curriculum."""
+        if epoch >= self.curriculum.epochs:
             return drawn
-        share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.growing
+        share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.curriculum.epochs
         return max(1, round(share * drawn))
 
     def _cut(self, order: np.ndarray) -> list[list[int]]:
         return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
-        """Pieces of the present epoch, from its beginning."""
+        """Number of this rank's pieces in the whole epoch."""
         return self.count(self.epoch) * self.share.pieces
 
     def __iter__(self) -> Iterator[list[Key]]:

@@ -1,8 +1,8 @@
-"""Corpora as a few large tar files in webdataset's layout: NUMBER.flac beside NUMBER.json, a shard after the other.
+"""Corpora as a few large tar files (shards) in webdataset's layout: NUMBER.flac beside NUMBER.json.
 
 Millions of small files are slow to list, to copy and to read from a disk across the network; shards are not. The
-manifest beside them names each recording by its path inside its shard, so that a sharded corpus is a corpus like any
-other, read in any order; and what streams a shard from its beginning finds recording and text side by side.
+manifest beside them names each recording by its path inside its shard, so that a sharded corpus is read
+like any other, in any order; programs that stream a shard from its beginning find recording and text side by side.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ds2.data.audio import SUFFIXES
-from ds2.data.corpus import Row
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import KINDS, Utterance, write_manifest
+from ds2.data.prepare import Row
 from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
-THREADS = 2  # encoding leaves Python's lock alone
+THREADS = 2  # encoding releases Python's lock
 MANIFEST = "manifest.jsonl"
 
 
@@ -48,12 +48,12 @@ class ShardConfig:
 def write_shards(
     utterances: Sequence[Utterance], folder: Path, config: ShardConfig, step: Callable[[int], None] = lambda _: None
 ) -> tuple[int, list[str]]:
-    """Writes shard-NUMBER.tar with indexes, and last of all manifest.jsonl; whole shards that are there are kept.
+    """Writes shard-NUMBER.tar with indexes, and last of all manifest.jsonl; complete shards of an earlier run are kept.
 
-    A shard that lacks an utterance is made again: its file may have been mended.
+    A shard that lacks an utterance is made again: its file may have been repaired.
 
     Args:
-        step: called with the number of utterances of each shard that is done.
+        step: called after each shard with its number of utterances.
 
     Returns:
         the number of shards, and a line for each utterance that could not be read.
@@ -84,7 +84,7 @@ def write_shards(
 
 
 def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
-    """The samples of one shard from its beginning to its end, from anything that reads: a pipe, a socket.
+    """Reads one shard from its beginning to its end, from a file, a pipe or a socket.
 
     Yields:
         the values of .json (and .txt as "text"), the bytes of the recording, and its name.
@@ -104,7 +104,7 @@ def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The rows of shards of any maker: a tar, or all in a folder.
+    """The rows of a shard, or of all shards in a folder, whichever program wrote them.
 
     Raises:
         InputError: there is none, or one is damaged.
@@ -122,7 +122,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
 
 
 def shard_numbers(utterances: Sequence[Utterance]) -> list[int]:
-    """The shard of each utterance, from 0; files of their own count as one shard more."""
+    """The shard of each utterance, from 0; all plain files count as one more shard."""
     numbers: dict[Path | None, int] = {}
     archives = {
         folder: archive_of(folder / "x") for folder in {utterance.audio_path.parent for utterance in utterances}
@@ -131,12 +131,16 @@ def shard_numbers(utterances: Sequence[Utterance]) -> list[int]:
 
 
 def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> None:
-    """What a folder's shards are made of, so that a second run goes on with the same and nothing else."""
+    """Checks that a second run resumes with the same utterances and settings.
+
+    Raises:
+        InputError: the folder holds shards of others.
+    """
     made_of = [(utterance.audio_path, utterance.offset, utterance.duration, utterance.text) for utterance in order]
     plan = hashlib.sha256((repr(made_of) + repr(config)).encode(errors="surrogateescape")).hexdigest()
     if any(path.parent.glob("shard-*.tar")) and not (path.exists() and path.read_text() == plan):
         raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(plan)
 
 
@@ -154,9 +158,9 @@ def _groups(utterances: Iterable[Utterance], seconds: float) -> Iterator[list[Ut
 
 
 def _recordings(shard: Path) -> dict[str, str]:
-    """Number of an utterance -> its file in a shard; nothing before its index is there, which is written behind it.
+    """Number of an utterance -> its file in a shard; empty until the shard's index has been written, after it.
 
-    By number, not by suffix: files that are kept as they are have any, .WAV and .sph too.
+    By number, not by suffix: files that are kept as they are may have any suffix, .WAV and .sph too.
     """
     if not index_path(shard).exists():
         return {}
@@ -164,11 +168,11 @@ def _recordings(shard: Path) -> dict[str, str]:
 
 
 def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: ShardConfig) -> list[str]:
-    """A line for each utterance that cannot be packed; where none can, there is no shard."""
+    """Writes a shard, unless no utterance can be packed; returns a line for each one that cannot."""
     index_path(shard).unlink(missing_ok=True)
     failed = []
     with (
-        whole_file(shard) as partial,
+        atomic_write(shard) as partial,
         tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
         ThreadPoolExecutor(THREADS) as threads,
     ):
@@ -209,7 +213,7 @@ def _values(utterance: Utterance) -> dict[str, Any]:
 
 
 def _key(name: str) -> str:
-    """webdataset's: the folder, and the name up to its first dot."""
+    """webdataset's key: the folder, and the name up to its first dot."""
     folder, slash, base = name.rpartition("/")
     return folder + slash + base.partition(".")[0]
 
@@ -221,12 +225,12 @@ def _sample(key: str, parts: dict[str, bytes]) -> Iterator[tuple[dict[str, Any],
 
 
 def _facts(parts: dict[str, bytes], place: str) -> dict[str, Any]:
-    """What .json and .txt say of a sample."""
+    """The values of a sample's .json, and its .txt as "text"."""
     try:
         values = json.loads(parts[".json"]) if ".json" in parts else {}
         return values | ({"text": parts[".txt"].decode("utf-8-sig")} if ".txt" in parts else {})
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{place}: .json is no object in JSON, or .txt no UTF-8 ({error!s:.60})") from error
+        raise InputError(f"{place}: .json is not a JSON object, or .txt not valid UTF-8 ({error!s:.60})") from error
 
 
 def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:

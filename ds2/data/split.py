@@ -1,11 +1,11 @@
-"""Manifests cut into parts, joined, and thinned: speakers and sentences stay on one side."""
+"""Manifests split into parts, joined and sampled; a speaker or a sentence stays in one part."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 By = Literal["speaker", "text", "utterance"]
 KEYS: dict[str, Callable[[Utterance], str]] = {
@@ -18,20 +18,20 @@ KEYS: dict[str, Callable[[Utterance], str]] = {
 def split(
     utterances: Sequence[Utterance], shares: Mapping[str, float], by: By = "speaker", seed: int = 1
 ) -> dict[str, list[Utterance]]:
-    """Parts of about the wanted shares of the hours; whoever or whatever is in one part is in no other.
+    """Parts of about the wanted shares of the hours; no speaker, or no text, is in two parts.
 
     Args:
-        shares: name of a part -> its share, above 0, in all below 1; "train" gets the rest.
-        by: what must not be on two sides: a speaker, a text, or nothing but the utterance.
+        shares: name of a part -> its share, above 0, below 1 together; "train" gets the rest.
+        by: what must not be in two parts: a speaker, a text, or only the utterance.
 
     Raises:
-        InputError: impossible shares, an utterance without a speaker, or too few speakers (or texts) to go round.
+        InputError: impossible shares, an utterance without a speaker, or fewer speakers (or texts) than parts.
     """
     if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
         raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
     groups = _groups(utterances, by)
     if len(groups) <= len(shares):
-        raise InputError(f"{len(groups)} {by}s cannot be cut into {len(shares) + 1} parts; try --by utterance")
+        raise ParameterError("by", f"{len(groups)} {by}s cannot be cut into {len(shares) + 1} parts; try utterance")
     order = random.Random(seed).sample(sorted(groups), len(groups))
     total = sum(utterance.duration for utterance in utterances)
     parts: dict[str, list[Utterance]] = {}
@@ -54,7 +54,7 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """
     merged: dict[tuple[object, ...], Utterance] = {}
     for utterance in (utterance for manifest in manifests for utterance in manifest):
-        other = merged.setdefault(utterance.stretch, utterance)
+        other = merged.setdefault(utterance.segment, utterance)
         if other.text != utterance.text:
             raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
     return list(merged.values())
@@ -63,7 +63,7 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
 def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> list[Utterance]:
     """Random utterances of about that many hours, in their order; all of them where there are not so many."""
     if not hours > 0:
-        raise InputError(f"hours must be above 0, got {hours}")
+        raise ParameterError("hours", f"must be above 0, got {hours}")
     kept, seconds = set(), 0.0
     for index in random.Random(seed).sample(range(len(utterances)), len(utterances)):
         if seconds >= hours * 3600:

@@ -1,4 +1,4 @@
-"""Files inside tar archives, read where they lie: `shard.tar/name.flac` is a path like any other.
+"""Files inside tar archives are read in place: `shard.tar/name.flac` is a path like any other.
 
 An index beside the archive, `shard.tar.index`, says where each member begins; without it the headers are read once.
 """
@@ -9,8 +9,8 @@ import os
 import tarfile
 from pathlib import Path
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 OPEN = 64  # archives at a time, in each process
 
@@ -18,7 +18,7 @@ Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the
 
 
 def archive_of(path: Path) -> Path | None:
-    """The archive that `path` leads into, if it does."""
+    """The archive that `path` leads into, if any."""
     for parent in path.parents:
         if parent.suffix == ".tar":
             return parent if parent.is_file() else None
@@ -37,6 +37,9 @@ def read_member(path: Path, archive: Path) -> bytes:
     if name not in opened.places:
         raise InputError(f"{path}: {archive.name} has no such file")
     start, size = opened.places[name]
+    if start + size > here.st_size:
+        there = max(0, here.st_size - start)
+        raise InputError(f"{path}: cut off, {there} of {size} bytes are here; copy {archive.name} again")
     data = os.pread(opened.descriptor, size, start)
     if len(data) < size:
         raise InputError(f"{path}: cut off, {len(data)} of {size} bytes are here; copy {archive.name} again")
@@ -50,28 +53,26 @@ def index_path(archive: Path) -> Path:
 def write_index(archive: Path) -> Places:
     """Reads the headers of an archive and writes its index."""
     places = scan(archive)
-    with whole_file(index_path(archive)) as partial:
+    with atomic_write(index_path(archive)) as partial:
         partial.write_text(json.dumps({"bytes": archive.stat().st_size, "members": places}), encoding="utf-8")
     return places
 
 
 def scan(archive: Path) -> Places:
-    """Where the files of an archive lie, in its order, by its headers alone.
+    """Reads the headers alone: where each file of an archive lies, in the archive's order.
 
     Raises:
-        InputError: damaged, or no tar without compression.
+        InputError: damaged, or not a tar without compression.
     """
     try:
         with tarfile.open(archive, "r:") as tar:
             return {member.name: (member.offset_data, member.size) for member in tar if member.isfile()}
     except (OSError, tarfile.TarError) as error:
-        raise InputError(
-            f"{archive}: no tar that can be read ({error}); shards are tars without compression"
-        ) from error
+        raise InputError(f"{archive}: not a readable tar ({error}); shards are tars without compression") from error
 
 
 class _Opened:
-    """An open archive; closed when the cache, and whoever reads, let go of it."""
+    """An open archive; closed when neither the cache nor a reader refers to it."""
 
     def __init__(self, archive: Path):
         self.places = _read_index(archive) or scan(archive)
@@ -84,14 +85,17 @@ class _Opened:
 
 @functools.lru_cache(OPEN)
 def _opened(archive: str, size: int, changed: int) -> _Opened:
-    """Size and time of change tell an archive from another of its name."""
+    """Size and time of change distinguish archives of one name."""
     return _Opened(Path(archive))
 
 
 def _read_index(archive: Path) -> Places | None:
-    """None where there is no index, or one of another archive that had this name."""
+    """None where there is no index, a damaged one, or that of another archive which had this name."""
     try:
         index = json.loads(index_path(archive).read_text(encoding="utf-8"))
-        return index["members"] if index["bytes"] == archive.stat().st_size else None
-    except (OSError, ValueError, KeyError, TypeError):
+        size, members = archive.stat().st_size, index["members"]
+        places = {str(name): (int(start), int(length)) for name, (start, length) in members.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+    fits = index["bytes"] == size and all(min(place) >= 0 and sum(place) <= size for place in places.values())
+    return places if fits else None

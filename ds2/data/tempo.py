@@ -2,8 +2,9 @@
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from ds2.utils.jit import njit
 
 WINDOW = 0.030  # seconds: two periods of a deep voice
 SEARCH = 0.010  # seconds to each side: one period
@@ -11,12 +12,12 @@ COARSE = 4  # samples between the places tried first
 
 
 def change_tempo(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
-    """(N,) -> (N / factor,): faster for a factor above 1, and no higher.
+    """(N,) -> (N / factor,): faster for a factor above 1, at the same pitch.
 
     Waveform-similarity overlap-add (Verhelst and Roelands 1993): windows are taken from the sound every factor * hop,
-    each moved within SEARCH to where it goes on as the window before it would have, and added up every hop.
+    each moved within SEARCH to where it best continues the window before it, and added up every hop.
 
-        source   |----a----|            |----b'---|         b' is the place near b most like what follows a
+        source   |----a----|            |----b'---|         b' is the place near b that is most like what follows a
         result   |----a----|
                       |----b'---|
     """
@@ -30,7 +31,7 @@ def change_tempo(samples: Tensor, sample_rate: int, factor: float) -> Tensor:
     return torch.from_numpy(_overlap_add(padded, size, hop, search, factor))
 
 
-@njit(nogil=True, cache=True, fastmath=True)
+@njit(nogil=True, fastmath=True)
 def _overlap_add(source: np.ndarray, size: int, hop: int, search: int, factor: float) -> np.ndarray:
     """`source` begins with `search` zeros, and ends with room for a window and a search; (size,)."""
     window = 0.5 - 0.5 * np.cos(np.pi * (np.arange(2 * hop).astype(np.float32) + 0.5) / hop)
@@ -47,14 +48,14 @@ def _overlap_add(source: np.ndarray, size: int, hop: int, search: int, factor: f
     return result[:size]
 
 
-@njit(nogil=True, cache=True, fastmath=True)
+@njit(nogil=True, fastmath=True)
 def _most_alike(source: np.ndarray, model: int, centre: int, search: int, hop: int) -> int:
     """The place around `centre` where a window is most like the one at `model`."""
     best = _best(source, model, max(0, centre - search), centre + search + 1, COARSE, hop)
     return _best(source, model, max(0, best - COARSE + 1), min(best + COARSE, len(source) - 2 * hop), 1, hop)
 
 
-@njit(nogil=True, cache=True, fastmath=True)
+@njit(nogil=True, fastmath=True)
 def _best(source: np.ndarray, model: int, first: int, last: int, step: int, hop: int) -> int:
     best, highest = first, np.float32(-np.inf)
     for place in range(first, last, step):

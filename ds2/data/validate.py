@@ -1,4 +1,4 @@
-"""What is wrong with a corpus: recordings and transcripts one by one, then what its parts have in common."""
+"""Finds what is wrong with a corpus: each recording and transcript, then what its parts have in common."""
 
 import hashlib
 import itertools
@@ -14,13 +14,13 @@ import numpy as np
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
-THREADS = 2  # decoding leaves Python's lock alone
-OUTLINE_POINTS = 100  # of the loudness of an utterance, by which copies are known after another coding
+THREADS = 2  # decoding releases Python's lock
+OUTLINE_POINTS = 100  # of the loudness of an utterance, that identify copies in another coding
 SAME_OUTLINE = 0.995  # correlation of two outlines
-SAME_DURATION = 0.06  # seconds: what codecs add at the ends
+SAME_DURATION = 0.06  # seconds that codecs add at the ends
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class ValidateConfig:
     duration_error: float = 0.1  # seconds between what the manifest and the file say
     silent: float = -60.0  # dB below full scale, of the mean power
     clipped: float = 0.01  # share of samples at full scale
-    fastest: float = 30.0  # characters in a second: more are another recording's text, or a wrong sample rate
-    slowest: float = 0.5  # of utterances beyond 5 seconds
-    frame_seconds: float = 0.02  # of the model's output: CTC needs a frame for each character, and one between equals
+    fastest: float = 30.0  # characters per second; above it the text or the sample rate is wrong
+    slowest: float = 0.5  # characters per second in utterances of more than 5 seconds
+    frame_seconds: float = 0.02  # output frame of the model: CTC needs one for each character, and one between equals
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examined:
-    """What one look at an utterance's audio gave."""
+    """The result of reading an utterance's audio."""
 
     number: int  # its position in all that was examined
     utterance: Utterance
     findings: list[Finding]
     digest: bytes = b""  # of the samples
-    outline: np.ndarray | None = None  # (OUTLINE_POINTS,) of unit length; None: no audio, or none to be told by
+    outline: np.ndarray | None = None  # (OUTLINE_POINTS,) of unit length; None: no audio, or too uniform to identify it
 
 
 def examine_all(
     utterances: Sequence[Utterance], config: ValidateConfig, step: Callable[[], None] = lambda: None
 ) -> list[Examined]:
-    """Looks at every utterance; `step` is called after each."""
+    """Examines every utterance; calls `step` after each."""
     with ThreadPoolExecutor(THREADS) as threads:
         examined = []
         for result in threads.map(examine, itertools.count(), utterances, itertools.repeat(config)):
@@ -75,10 +75,8 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
         findings.append(Finding(kind, utterance.place, message))
 
     try:
-        if utterance.offset is None:
-            samples, rate = read_audio(utterance.audio_path)
-        else:
-            samples, rate = read_audio(utterance.audio_path, None, utterance.offset, utterance.duration)
+        path, offset, duration = utterance.segment
+        samples, rate = read_audio(path, None, offset, duration)
     except InputError as error:
         found("unreadable", str(error))
         return Examined(number, utterance, findings)
@@ -99,7 +97,7 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
 def duplicates(examined: Iterable[Examined]) -> Iterator[Finding]:
     """Audio that occurs twice: the same samples, or the same loudness over time (a copy in another coding or level).
 
-    Of a pair the one that was examined first is named: where the training set comes first, it is the one to go.
+    The finding names the utterance of a pair that was examined first: the one of the training set, if that comes first.
     """
     groups: dict[bytes, list[Examined]] = defaultdict(list)
     for item in examined:
@@ -113,9 +111,9 @@ def duplicates(examined: Iterable[Examined]) -> Iterator[Finding]:
 
 
 def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
-    """Transcripts and speakers of the first split that occur in another: what is tested has been trained on.
+    """Transcripts and speakers of the first split, the training set, that occur in another.
 
-    It is the utterance of the first split that is named; of a speaker, the first one.
+    The finding names the utterance of the first split; for a speaker, the first one.
     """
     (first, training), *others = splits.items()
     for name, utterances in others:
@@ -131,7 +129,7 @@ def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """JSON Lines with kind, place and message."""
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for finding in findings:  # which may name files whose names are not UTF-8; JSON reads \\udcff back
             file.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
 
@@ -153,7 +151,7 @@ def _text_findings(utterance: Utterance, config: ValidateConfig) -> Iterator[Fin
 
 
 def _outline(samples: np.ndarray) -> np.ndarray | None:
-    """Loudness over time, centred, of unit length; None where it says nothing."""
+    """Loudness over time, centred, of unit length; None for sounds too short or too uniform."""
     edges = np.linspace(0, len(samples), OUTLINE_POINTS + 1).astype(int)
     if len(samples) < 10 * OUTLINE_POINTS:
         return None
@@ -173,7 +171,7 @@ def _near_duplicates(items: Sequence[Examined]) -> Iterator[Finding]:
     for at, end in enumerate(ends):
         for other in np.flatnonzero(outlines[at + 1 : end] @ outlines[at] > SAME_OUTLINE).tolist():
             pair = sorted((items[at], items[at + 1 + other]), key=lambda item: item.number)
-            yield _pair("duplicate audio", pair[0].utterance, pair[1].utterance, "the same sound, coded otherwise")
+            yield _pair("duplicate audio", pair[0].utterance, pair[1].utterance, "the same sound in another coding")
 
 
 def _pair(kind: str, here: Utterance, there: Utterance, why: str) -> Finding:

@@ -1,18 +1,21 @@
 """ARPA files: the text form of n-gram models, plain or gzipped. Logarithms there are to base 10."""
 
 import gzip
+import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 
-from ds2.decoder.ngram import UNKNOWN, WORD_BITS, Level
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.decoder.levels import UNKNOWN, WORD_BITS, Level
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
+BLOCK = 1 << 10  # lines that are read at once: more leave the cache, and wake the garbage collector
 HEAD = 4096  # bytes in which \data\ must come
 
 
@@ -38,23 +41,19 @@ def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
         InputError: naming the line that is not as it must be.
     """
     words: list[str] = []
-    index: dict[str, int] = {}
     levels: list[Level] = []
     try:
         with _open(path) as file:
             lines = _Lines(path, file)
             counts = _counts(lines)
-            for order, count in enumerate(counts, 1):
+            lines.expect("\\1-grams:")
+            words, first = _single_words(lines, counts[0])
+            levels.append(first)
+            index = {word: number for number, word in enumerate(words)}
+            for order, count in enumerate(counts[1:], 2):
                 lines.expect(f"\\{order}-grams:")
-                rows = _rows(lines, order, count)
-                if order == 1:
-                    words = [row[1] for row in rows]
-                    if UNKNOWN not in words:
-                        rows.append((-math.inf, UNKNOWN, 0.0))
-                        words.append(UNKNOWN)
-                    words.sort(key=lambda word: (word != UNKNOWN, word))
-                    index = {word: number for number, word in enumerate(words)}
-                levels.append(_level(path, rows, index, levels))
+                blocks = [_block(lines, order, size, index) for size in _sizes(count)]
+                levels.append(_level(path, _joined(blocks, order), words, levels))
             lines.expect("\\end\\")
     except (OSError, EOFError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
@@ -67,7 +66,7 @@ def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
     """Writes a model whole or not at all; gzipped where the name ends in .gz."""
     texts = [""]  # of each n-gram of the order below
     with (
-        whole_file(path) as partial,
+        atomic_write(path) as partial,
         (gzip.open if path.suffix == ".gz" else open)(partial, "wt", encoding="utf-8") as to,
     ):
         to.write("\\data\\\n" + "".join(f"ngram {k}={len(level.word)}\n" for k, level in enumerate(levels, 1)))
@@ -86,7 +85,15 @@ def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
         to.write("\n\\end\\\n")
 
 
-Row = tuple[float, str, float]  # log-probability, words, back-off weight, in natural logarithms
+Row = tuple[float, list[str], float]  # log-probability, words, back-off weight, to base 10
+
+
+class _Block(NamedTuple):
+    """Lines of n-grams: words (K, order), by number; log_probs, backoffs (K,) to base 10."""
+
+    words: np.ndarray
+    log_probs: np.ndarray
+    backoffs: np.ndarray
 
 
 class _Lines:
@@ -114,6 +121,15 @@ class _Lines:
         self._ahead = next(self._rest, None)
         return line
 
+    def take_many(self, count: int) -> list[tuple[int, str]]:
+        """As `take`, with their numbers, but at most `count`; fewer where the file ends, as the next `take` says."""
+        if self._ahead is None:
+            return []
+        numbered = [self._ahead, *itertools.islice(self._rest, count - 1)]
+        self.number, _ = numbered[-1]
+        self._ahead = next(self._rest, None)
+        return numbered
+
     def expect(self, wanted: str) -> None:
         line = self.take()
         if line.strip() != wanted:
@@ -135,41 +151,90 @@ def _counts(lines: _Lines) -> list[int]:
     return counts
 
 
-def _rows(lines: _Lines, order: int, count: int) -> list[Row]:
-    rows = []
-    for _ in range(count):
-        line = lines.take()
-        parts = line.split("\t") if "\t" in line else line.split(" ", 1)
-        if len(parts) == 2 and len(fields := parts[1].split()) == order + 1:
-            parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
-        try:
-            log_prob, backoff = float(parts[0]) * LN_10, float(parts[2]) * LN_10 if len(parts) > 2 else 0.0
-            if len(parts[1].split()) != order or math.isnan(log_prob + backoff):
-                raise ValueError
-        except (ValueError, IndexError):
-            raise InputError(f"{lines.place}: not a {order}-gram: {line[:60]!r}") from None
-        rows.append((log_prob, parts[1], backoff))
-    return rows
+def _sizes(count: int) -> Iterator[int]:
+    return (min(BLOCK, count - start) for start in range(0, count, BLOCK))
 
 
-def _level(path: Path, rows: list[Row], index: dict[str, int], below: list[Level]) -> Level:
+def _single_words(lines: _Lines, count: int) -> tuple[list[str], Level]:
+    rows = [_row(lines, lines.take(), 1) for _ in range(count)]
+    if all(row[1] != [UNKNOWN] for row in rows):
+        rows.append((-math.inf, [UNKNOWN], 0.0))
+    rows.sort(key=lambda row: (row[1] != [UNKNOWN], row[1]))
+    words = [row[1][0] for row in rows]
+    if len(set(words)) < len(words):
+        raise InputError(f"{lines.path}: a 1-gram stands twice")
+    log_probs, backoffs = (np.array([row[column] for row in rows]) * LN_10 for column in (0, 2))
+    return words, Level(np.zeros(len(rows), np.int64), np.arange(len(rows)), log_probs, backoffs)
+
+
+def _row(lines: _Lines, line: str, order: int) -> Row:
+    """Between tabs, as a rule, or between spaces."""
+    parts = line.split("\t") if "\t" in line else line.split(" ", 1)
+    if len(parts) == 2 and len(fields := parts[1].split()) == order + 1:
+        parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
     try:
-        numbers = np.array([[index[word] for word in row[1].split()] for row in rows], np.int64)
+        log_prob, words, backoff = float(parts[0]), parts[1].split(), float(parts[2]) if len(parts) > 2 else 0.0
+        if len(words) != order or math.isnan(log_prob + backoff):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise InputError(f"{lines.place}: not a {order}-gram: {line[:60]!r}") from None
+    return log_prob, words, backoff
+
+
+def _block(lines: _Lines, order: int, count: int, index: dict[str, int]) -> _Block:
+    """The next lines, by the column; where a line is unusual, line by line, which says what is wrong with which."""
+    taken = lines.take_many(count)
+    try:
+        block = _columns([line for _, line in taken], order, index)
+    except (ValueError, KeyError, IndexError):
+        block = _checked(lines, taken, order, index)
+    if len(taken) < count:
+        lines.take()  # raises: the file is cut off
+    return block
+
+
+def _columns(taken: list[str], order: int, index: dict[str, int]) -> _Block:
+    fields = [line.split("\t") for line in taken]
+    texts = [field[1] for field in fields]
+    if any(text.count(" ") != order - 1 for text in texts):
+        raise ValueError
+    words = np.fromiter(map(index.__getitem__, " ".join(texts).split(" ")), np.int64, order * len(texts))
+    log_probs = np.array([float(field[0]) for field in fields])
+    backoffs = np.array([float(field[2]) if len(field) > 2 else 0.0 for field in fields])
+    if np.isnan(log_probs + backoffs).any():
+        raise ValueError
+    return _Block(words.reshape(-1, order), log_probs, backoffs)
+
+
+def _checked(lines: _Lines, taken: list[tuple[int, str]], order: int, index: dict[str, int]) -> _Block:
+    rows = []
+    for lines.number, line in taken:
+        rows.append(_row(lines, line, order))
+    try:
+        words = np.array([[index[word] for word in row[1]] for row in rows], np.int64)
     except KeyError as error:
-        raise InputError(f"{path}: the word {error} stands in an n-gram but not among the 1-grams") from error
-    numbers = numbers.reshape(len(rows), len(below) + 1)
-    prefix = np.zeros(len(rows), np.int64)
-    for level, words in zip(below, numbers.T, strict=False):  # walks down the orders, one word at a time
-        wanted, keys = prefix << WORD_BITS | words, level.prefix << WORD_BITS | level.word
+        raise InputError(f"{lines.path}: the word {error} stands in an n-gram but not among the 1-grams") from error
+    return _Block(words, np.array([row[0] for row in rows]), np.array([row[2] for row in rows]))
+
+
+def _joined(blocks: list[_Block], order: int) -> _Block:
+    empty = _Block(np.zeros((0, order), np.int64), np.zeros(0), np.zeros(0))
+    return _Block(*(np.concatenate(columns) for columns in zip(empty, *blocks, strict=True)))
+
+
+def _level(path: Path, block: _Block, words: list[str], below: list[Level]) -> Level:
+    prefix = np.zeros(len(block.words), np.int64)
+    for level, column in zip(below, block.words.T, strict=False):  # walks down the orders, one word at a time
+        wanted, keys = prefix << WORD_BITS | column, level.prefix << WORD_BITS | level.word
         prefix = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         if (missing := np.flatnonzero(keys[prefix] != wanted)).size:
-            raise InputError(f"{path}: the n-gram {rows[missing[0]][1]!r} is there, but not its first words")
-    last = numbers[:, -1]
+            text = " ".join(words[number] for number in block.words[missing[0]])
+            raise InputError(f"{path}: the n-gram {text!r} is there, but not its first words")
+    last = block.words[:, -1]
     order = np.lexsort((last, prefix))
     if (np.diff((prefix << WORD_BITS | last)[order]) == 0).any():
-        raise InputError(f"{path}: a {numbers.shape[1]}-gram stands twice")
-    log_prob, backoff = (np.array([row[column] for row in rows], np.float64)[order] for column in (0, 2))
-    return Level(prefix[order], last[order], log_prob, backoff)
+        raise InputError(f"{path}: a {len(below) + 1}-gram stands twice")
+    return Level(prefix[order], last[order], LN_10 * block.log_probs[order], LN_10 * block.backoffs[order])
 
 
 def _open(path: Path) -> "IO[str]":

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder import beam_kernels as kernels
+from ds2.decoder import scoring
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.device_tables import LexiconTable, NGramTable, lexicon_table, ngram_table
 from ds2.decoder.greedy import BLANK, collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.decoder.tables import OUTSIDE, LexiconTable, NGramTable, lexicon_table, ngram_table
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 MULTIPLIER = 6364136223846793005  # of the hash of prefixes (Knuth's, modulo 2 ** 64)
 BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
@@ -68,11 +68,11 @@ class BatchedDecoder(BeamDecoder):
     ):
         super().__init__(config, lexicon, lm, lm_words)
         self._order = lm.order if lm is not None else 1
-        self._kind, self._space = int(self._tables.whole[kernels.LM_KIND]), int(self._tables.whole[kernels.SPACE])
-        self._bonus = float(self._tables.real[kernels.BONUS])
-        self._unknown_score = float(self._tables.real[kernels.UNKNOWN_SCORE])
-        self._unknown_letter = float(self._tables.real[kernels.UNKNOWN_LETTER])
-        self._spells = len(self._tables.lexicon[3]) > 1 and self._kind != kernels.TOKENS
+        settings = self._tables.settings[0]
+        self._kind, self._space = int(settings["lm_kind"]), int(settings["space"])
+        self._bonus, self._unknown = float(settings["bonus"]), float(settings["unknown"])
+        self._unknown_letter = float(settings["unknown_letter"])
+        self._spells = bool(settings["spells"]) and self._kind != scoring.TOKENS
         self._device: torch.device | None = None  # where the tables are
 
     @torch.inference_mode()
@@ -99,9 +99,7 @@ class BatchedDecoder(BeamDecoder):
     def _move(self, device: torch.device) -> None:
         self._device = device
         self._ngram: NGramTable = ngram_table(self._tables.lm, self._order, device)
-        self._words: LexiconTable = lexicon_table(
-            self._tables.lexicon, self._tables.boosts, self._tables.numbers, device
-        )
+        self._words: LexiconTable = lexicon_table(self._tables, device)
 
     def _begin(self, utterances: int) -> Beam:
         """The empty prefix alone."""
@@ -171,7 +169,7 @@ class BatchedDecoder(BeamDecoder):
 
     def _extend(self, beam: Beam, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, W, K) gain, state of the language model and node of the lexicon behind one more label."""
-        if self._kind == kernels.TOKENS:
+        if self._kind == scoring.TOKENS:
             number = self._words.numbers[labels]
             log_prob, lm = self._ngram.advance(beam.lm, number.clamp(min=0))
             gain = self.config.lm_weight * log_prob + self._bonus
@@ -179,9 +177,9 @@ class BatchedDecoder(BeamDecoder):
         if not self._spells:
             return torch.zeros_like(beam.gains), beam.lm, beam.node
         node, hoped = self._words.step(beam.node, labels), self._words.hoped(beam.node)
-        paid = torch.where(beam.node == OUTSIDE, 0.0, self._unknown_score) + self._unknown_letter
+        paid = torch.where(beam.node == scoring.OUTSIDE, 0.0, self._unknown) + self._unknown_letter
         unknown = -math.inf if self.config.closed else paid
-        gain = torch.where(node == OUTSIDE, unknown, self._words.hoped(node)) - hoped
+        gain = torch.where(node == scoring.OUTSIDE, unknown, self._words.hoped(node)) - hoped
         end_gain, end_lm = self._end_word(beam.lm[..., 0], beam.node[..., 0])
         space = labels == self._space
         gain = torch.where(space, end_gain[..., None], gain)
@@ -189,14 +187,14 @@ class BatchedDecoder(BeamDecoder):
 
     def _end_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
         """(B, W) gain of ending the word here, -inf where it may not, and the language model's state behind it."""
-        table, word = self._words, torch.where(node == OUTSIDE, -1, self._words.words[node.clamp(min=0)])
+        table, word = self._words, torch.where(node == scoring.OUTSIDE, -1, self._words.words[node.clamp(min=0)])
         known, after = word >= 0, lm
         gain = torch.full_like(node, self._bonus, dtype=torch.float64)
-        if self._kind == kernels.WORDS:
-            number = torch.where(known, table.numbers[word.clamp(min=0)], kernels.UNKNOWN)
+        if self._kind == scoring.WORDS:
+            number = torch.where(known, table.numbers[word.clamp(min=0)], scoring.UNKNOWN)
             log_prob, after = self._ngram.advance(lm, number)
             gain = gain + self.config.lm_weight * log_prob
-        left = torch.where(node == OUTSIDE, 0.0, self._unknown_score)  # who left the lexicon has paid already
+        left = torch.where(node == scoring.OUTSIDE, 0.0, self._unknown)  # who left the lexicon has paid already
         gain = gain + torch.where(known, table.boosts[word.clamp(min=0)], left) - table.hoped(node)
         if self.config.closed:
             return gain.masked_fill(~known, -math.inf), after
@@ -207,7 +205,7 @@ class BatchedDecoder(BeamDecoder):
         totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
         broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # no word may end here: better a broken one
         gains = gains.masked_fill(broken, 0.0)
-        scores, slots = (totals + gains).topk(min(self.config.best, totals.shape[1]), 1)
+        scores, slots = (totals + gains).topk(min(self.config.nbest, totals.shape[1]), 1)
         gains = (beam.gains + gains).gather(1, slots)
         paths = _trace(beam, steps, slots)
         peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()
@@ -220,7 +218,7 @@ class BatchedDecoder(BeamDecoder):
         if self._spells:
             end_gain, end_lm = self._end_word(beam.lm, beam.node)
             gains, after = torch.where(beam.node == 0, 0.0, end_gain), torch.where(beam.node == 0, beam.lm, end_lm)
-        if self._kind != kernels.NO_LM and self._sentence_end >= 0:
+        if self._kind != scoring.NO_LM and self._sentence_end >= 0:
             log_prob, _ = self._ngram.advance(after, torch.full_like(after, self._sentence_end))
             gains = gains + self.config.lm_weight * log_prob
         return gains

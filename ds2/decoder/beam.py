@@ -3,29 +3,32 @@
     Q(y) = log p_ctc(y | x) + lm_weight * log p_lm(y) + word_bonus * words(y)
 
 A prefix is a label string without blanks; its probability is the sum over all alignments that collapse to it. The
-frames are searched by the kernels of beam_kernels.py; a stream is a decoder's state that they move on, and searching
-a whole utterance is the same thing in one go.
+frames are searched by the kernels of search.py; a stream is a decoder's state that they move on, and searching a whole
+utterance is the same thing in one go.
 """
 
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.config import require
-from ds2.decoder import beam_kernels as kernels
+from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
-from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import END, UNKNOWN, NGram
-from ds2.errors import InputError
+from ds2.decoder.levels import END, UNKNOWN
+from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
+from ds2.decoder.ngram import Automaton, NGram
+from ds2.decoder.prefixes import Beam
+from ds2.decoder.scoring import Tables
+from ds2.decoder.search import decode
+from ds2.utils.config import formerly, require
+from ds2.utils.errors import InputError
 
-BLOCK = 256  # frames between two tidyings of a stream's tree
 PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
-TIDY = 50_000  # nodes or runs from which on a tree is tidied
+TIDY = 50_000  # nodes or runs of a stream from which on those that are out of reach are dropped
+FLOATS = (torch.float32, torch.float64)  # that the kernels take
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,11 @@ class BeamConfig:
     unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
     unknown_letter_score: float = -1.5  # and for each of its letters from where no word of the lexicon begins like it
     closed: bool = False  # only the lexicon's words are found
-    best: int = 1  # hypotheses returned
+    nbest: int = formerly("best", 1)  # hypotheses returned
 
     def __post_init__(self) -> None:
-        if min(self.beam_width, self.max_symbols, self.best) < 1:
-            raise ValueError("beam_width, max_symbols and best must be at least 1")
+        if min(self.beam_width, self.max_symbols, self.nbest) < 1:
+            raise ValueError("beam_width, max_symbols and nbest must be at least 1")
         for name in ("cumulative_probability", "blank_skip"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
@@ -60,8 +63,13 @@ class BeamConfig:
 class BeamStream:
     """Where the search of one utterance stands."""
 
-    state: tuple[Any, ...]
+    beam: Beam
     ended: bool = False
+
+    @property
+    def count(self) -> int:
+        """Prefixes in the beam."""
+        return int(self.beam.counters["entries"][0])
 
 
 class BeamDecoder:
@@ -89,31 +97,13 @@ class BeamDecoder:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
-        kind = kernels.NO_LM if lm is None else kernels.TOKENS if lexicon is None else kernels.WORDS
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-        word_bonus, unknown, letter = 0.0, 0.0, 0.0
-        if lm is not None:
-            word_bonus, unknown, letter = config.word_bonus, config.unknown_score, config.unknown_letter_score
-        arrays, boosts, space, most = NO_LEXICON, np.zeros(0), -1, max(0.0, word_bonus)
-        if lexicon is not None:
-            boosts, space = lexicon.boosts, lexicon.space
-            gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
-            ahead = _look_ahead(lexicon.arrays, gains)
-            arrays, most = (*lexicon.arrays, ahead), max(0.0, ahead.max())
-        skip = config.blank_skip if config.blank_skip < 1 else math.inf
-        at_end = max(0.0, word_bonus) + max(0.0, boosts.max(initial=0.0))
-        whole = np.array([config.beam_width, config.max_symbols, space, int(config.closed), kind])
-        real = np.array([
-            config.cumulative_probability, config.score_threshold, config.lm_weight, word_bonus, unknown, letter,
-            skip, most, at_end,
-        ])  # fmt: skip
-        self._tables = kernels.Tables(whole, real, lm.automaton if lm is not None else NO_LM, arrays, boosts, numbers)
+        self._tables = _tables(config, lexicon, lm, lm_words)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
-        return BeamStream(kernels.begin(self._lm_start))
+        return BeamStream(prefixes.begin(self._lm_start))
 
     def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
         """Moves each stream on by its (T, V) log-probabilities, any number of frames of each.
@@ -130,17 +120,17 @@ class BeamDecoder:
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
         stream.ended = True
-        gains = kernels.final_gains(stream.state, self._tables, self._sentence_end)
-        return self._hypotheses(stream, gains, self.config.best) or [Hypothesis(score=-math.inf)]
+        gains = scoring.final_gains(stream.beam, self._tables, self._sentence_end)
+        return self._hypotheses(stream, gains, self.config.nbest) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may go on."""
-        gains = np.zeros(stream.state[5][kernels.ENTRIES])
+        gains = np.zeros(stream.count)
         return next(iter(self._hypotheses(stream, gains, 1)), Hypothesis(score=-math.inf))
 
     def stable(self, stream: BeamStream) -> int:
         """How many tokens all prefixes of the beam share: no frame to come can change them."""
-        strings = [self._tokens(stream, place) for place in range(int(stream.state[5][kernels.ENTRIES]))]
+        strings = [self._tokens(stream, place) for place in range(stream.count)]
         if not strings:
             return 0
         low, high = min(strings), max(strings)
@@ -148,7 +138,7 @@ class BeamDecoder:
 
     def lookups(self, stream: BeamStream) -> int:
         """How often the language model was asked."""
-        return int(stream.state[5][kernels.LOOKUPS])
+        return int(stream.beam.counters["lookups"][0])
 
     def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
@@ -175,61 +165,63 @@ class BeamDecoder:
             list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        for start in range(0, len(frames), BLOCK):
-            counters = stream.state[5]
-            if max(counters[kernels.NODES], counters[kernels.RUNS]) > TIDY:
-                stream.state = kernels.compact(stream.state)
-            stream.state = kernels.decode(stream.state, frames[start : start + BLOCK], self._tables)
+        stream.beam = decode(stream.beam, frames, self._tables) or stream.beam
 
-    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, best: int) -> list[Hypothesis]:
-        _, reals, _, _, _, counters, scale = stream.state
-        count = int(counters[kernels.ENTRIES])
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
+        entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]
         with np.errstate(divide="ignore"):
-            totals = np.log(reals[:count, kernels.BY_BLANK] + reals[:count, kernels.BY_LABEL]) + scale[0]
+            totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
         scores = totals + gains
         if not np.isfinite(scores).any():  # no word may end here: better a broken word than nothing
-            scores, gains = totals, np.zeros(count)
+            scores, gains = totals, np.zeros(stream.count)
         order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
         return [
-            self._hypothesis(stream, place, float(scores[place]), float(reals[place, kernels.GAINS] + gains[place]))
-            for place in order[:best]
+            self._hypothesis(stream, place, float(scores[place]), float(entries["gains"][place] + gains[place]))
+            for place in order[:most]
         ]
 
     def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:
-        entries, _, nodes, *_ = stream.state
-        return tuple(kernels.tokens(nodes, entries[place, kernels.NODE]).tolist())
+        return tuple(prefixes.labels(stream.beam, place).tolist())
 
     def _hypothesis(self, stream: BeamStream, place: int, score: float, gains: float) -> Hypothesis:
-        starts, ends, peaks = kernels.alignment(stream.state, place)
+        starts, ends, peaks = prefixes.alignment(stream.beam, place)
         times = tuple(starts.tolist()), tuple(ends.tolist())
         return Hypothesis(self._tokens(stream, place), *times, tuple(np.exp(peaks).tolist()), score, gains)
 
 
-NO_LM = (
+NO_LM = Automaton(
     np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
     np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
 )  # fmt: skip
-NO_LEXICON = (
-    np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32), np.zeros(1)
-)  # fmt: skip
+NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
 
 
-def _look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
-    """(N,) what the best single word at or below each node gains; nothing is hoped for at the root."""
-    first, _, children, ends = trie
-    ahead = np.where(ends >= 0, gains[ends] if len(gains) else -np.inf, -np.inf)
-    for node in range(len(ends) - 1, -1, -1):  # children come after their parents
-        below = children[first[node] : first[node + 1]]
-        if len(below):
-            ahead[node] = max(ahead[node], ahead[below].max())
-    ahead[0] = 0.0
-    return ahead
+def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_words: "np.ndarray | None") -> Tables:
+    kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
+    numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
+    bonus, unknown, unknown_letter = 0.0, 0.0, 0.0
+    if lm is not None:
+        bonus, unknown, unknown_letter = config.word_bonus, config.unknown_score, config.unknown_letter_score
+    trie, ahead, boosts, most = NO_LEXICON, np.zeros(1), np.zeros(0), max(0.0, bonus)
+    if lexicon is not None:
+        trie, boosts = lexicon.trie, lexicon.boosts
+        gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
+        ahead = look_ahead(trie, gains)
+        most = max(0.0, ahead.max())
+    settings = np.zeros(1, scoring.SETTINGS)
+    for name in ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "lm_weight", "closed"):
+        settings[name] = getattr(config, name)
+    settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
+    settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
+    settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
+    settings["space"] = -1 if lexicon is None else lexicon.space
+    settings["most"], settings["most_at_end"] = most, max(0.0, bonus) + max(0.0, boosts.max(initial=0.0))
+    return Tables(settings, NO_LM if lm is None else lm.automaton, trie, ahead, boosts, numbers)
 
 
 def _frames(rows: Tensor, index: int) -> np.ndarray:
     """(T, V) in float32 or float64."""
-    rows = rows.detach().cpu()
-    frames: np.ndarray = (rows if rows.dtype == torch.float64 else rows.float()).contiguous().numpy()
-    if not (frames < np.inf).all():  # false for NaN too
+    frames: np.ndarray = (rows if rows.dtype in FLOATS else rows.float()).numpy(force=True)
+    if frames.size and not frames.max() < math.inf:  # false for NaN too
         raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
-    return frames
+    return np.ascontiguousarray(frames)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ds2.decoder.columns import Column, Columns, SortedRuns, pieces
-from ds2.decoder.ngram import BEGIN, END, UNKNOWN, WORD_BITS
-from ds2.errors import InputError
+from ds2.decoder.external_sort import Column, Columns, SortedRuns, pieces
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS
+from ds2.utils.errors import InputError
 
 BUFFER = 1 << 20  # words that are numbered before they are written
 NONE = -1  # no n-gram of this order ends here: it would begin before the sentence
@@ -56,9 +56,13 @@ class _Numbers(dict[str, int]):
 
 
 def number_words(
-    sentences: Iterable[Sequence[str]], limit: int, columns: Columns, size: int
+    sentences: Iterable[Sequence[str]], limit: int, listed: Sequence[str], columns: Columns, size: int
 ) -> tuple[list[str], Column]:
     """Words in order of their numbers, <unk> first; the corpus as numbers, <s> and </s> around sentences.
+
+    Args:
+        limit: how many words are kept, the most frequent ones; 0: all.
+        listed: the words that are kept instead, if any, whether the corpus has them or not.
 
     Raises:
         InputError: no sentence, or one that holds <s>, </s> or <unk> as a word.
@@ -80,8 +84,9 @@ def number_words(
     counts = tally(corpus, len(index), size)
     if special := [word for word in SPECIAL if counts[index[word]] > seen] + [UNKNOWN] * (UNKNOWN in index):
         raise InputError(f"the corpus holds {', '.join(sorted(special))} as a word: leave it out")
-    kept = sorted((word for word in index if word not in SPECIAL), key=lambda word: (-counts[index[word]], word))
-    words = [UNKNOWN, *sorted([*SPECIAL, *(kept[:limit] if limit else kept)])]
+    seen_words = sorted((word for word in index if word not in SPECIAL), key=lambda word: (-counts[index[word]], word))
+    kept = listed or (seen_words[:limit] if limit else seen_words)
+    words = [UNKNOWN, *sorted([*SPECIAL, *kept])]
     numbers = {word: number for number, word in enumerate(words)}
     renumber = np.array([numbers.get(word, 0) for word in index], np.int32)
     for part in pieces(len(corpus), size):

@@ -8,6 +8,9 @@ from the counts of counts; what a context gives up in all, gamma, goes to the di
 
 and the shortest, of single words, shares it evenly among all words, <unk> included. As lmplz does it.
 
+With the corpus's counts in all orders it is modified absolute discounting: worse at foretelling, but its short n-grams
+are as probable as they are frequent, which pruning asks.
+
 Everything that is as long as the corpus, or as the list of its n-grams, lies in temporary files (where TMPDIR says) and
 passes through memory in pieces; the result does not depend on their size.
 """
@@ -19,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.columns import Column, Columns, pieces
 from ds2.decoder.counting import Grams, count_ngrams, number_words
-from ds2.decoder.ngram import BEGIN, WORD_BITS, Level
+from ds2.decoder.external_sort import Column, Columns, pieces
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts where a corpus is too small to tell
@@ -36,6 +39,8 @@ class EstimateConfig:
     order: int = 3
     prune: tuple[int, ...] = ()  # n-grams of order k seen at most prune[k - 1] times are left out; the last one repeats
     vocabulary: int = 0  # most frequent words to keep, the others become <unk>; 0: all
+    words: tuple[str, ...] = ()  # if any: just these are kept, each with a probability, whether it is seen or not
+    continuation: bool = True  # shorter n-grams count what comes before them; False: how often they are seen
     memory: float = 1000.0  # MB for sorting; beside it stand the words, and at last the model itself
 
     def __post_init__(self) -> None:
@@ -43,6 +48,8 @@ class EstimateConfig:
             raise ValueError(f"order {self.order} must be at least 1")
         if self.vocabulary < 0:
             raise ValueError(f"vocabulary {self.vocabulary} must be 0 (all words) or more")
+        if len(set(self.words) - {BEGIN, END, UNKNOWN}) < len(self.words):
+            raise ValueError("words: each may stand there once, and none of <s>, </s>, <unk>")
         if not self.memory > 0:
             raise ValueError(f"memory {self.memory} must be above 0 MB")
         if any(threshold < 0 for threshold in self.prune) or list(self.prune) != sorted(self.prune):
@@ -67,7 +74,7 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
         InputError: no sentence, or one that holds <s>, </s> or <unk> as a word.
     """
     with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
-        words, corpus = number_words(sentences, config.vocabulary, columns, config.piece)
+        words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.piece)
         grams = list(count_ngrams(corpus, words, config.order, columns, config.piece))
         return words, _Estimator(config, columns, grams, words.index(BEGIN)).levels()
 
@@ -94,7 +101,9 @@ class _Estimator:
 
     def _adjusted(self, order: int) -> Column:
         """The highest order's counts; of others how many different words come before, but for those behind <s>."""
-        own, above = self.grams[order - 1], self.grams[order] if order < len(self.grams) else None
+        own, above = self.grams[order - 1], None
+        if order < len(self.grams) and self.config.continuation:
+            above = self.grams[order]
         adjusted = self.columns(np.int64)
         for part in pieces(len(own), self.size):
             count = own.counts[part]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 MAGIC = b"mmap lm http://kheafield.com/code format version"
 LN_10 = math.log(10.0)

@@ -4,11 +4,26 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
      \\--a--> (a)
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.ngram import without_references
+
 NO_WORD = -1
+TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
+TOKEN_MASK = (1 << TOKEN_BITS) - 1
+
+
+class Trie(NamedTuple):
+    """N nodes, of which the root is the first; children come after their parents."""
+
+    first: np.ndarray  # (N + 1,) where the arcs of each node begin
+    tokens: np.ndarray  # (N - 1,) of each arc
+    children: np.ndarray  # (N - 1,) node of each arc
+    words: np.ndarray  # (N,) the word that ends at each node; NO_WORD if none does
 
 
 class Lexicon:
@@ -19,31 +34,48 @@ class Lexicon:
 
         `boosts` are nats added to the score of each word when it is spoken: positive for hot words.
         """
-        spellings = [tuple(word) for word in words]
-        self.words = set(spellings)
+        spellings = list(words)
         self.space = space
         self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
         if len(self.boosts) != len(spellings):
             raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
-        self.arrays = _trie(spellings)
+        self.trie = _trie(spellings)
 
 
-def _trie(spellings: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """first (N + 1,) child of each node, token and child (N - 1,) of each arc, word (N,) that ends at a node."""
-    order = sorted(range(len(spellings)), key=lambda number: spellings[number])
-    nodes: list[dict[int, int]] = [{}]
-    word = [NO_WORD]
-    for number in order:
-        node = 0
-        for token in spellings[number]:
-            if token not in nodes[node]:
-                nodes[node][token] = len(nodes)
-                nodes.append({})
-                word.append(NO_WORD)
-            node = nodes[node][token]
-        if node:  # an empty word is none
-            word[node] = number
-    counts = [len(children) for children in nodes]
-    arcs = [arc for children in nodes for arc in sorted(children.items())]
-    tokens, children = (np.array([arc[column] for arc in arcs], np.int32) for column in (0, 1))
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), tokens, children, np.array(word, np.int32)
+def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
+    """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
+    ahead = np.where(trie.words != NO_WORD, gains[trie.words] if len(gains) else -np.inf, -np.inf)
+    _hand_up(trie.first, trie.children, ahead)
+    ahead[0] = 0.0
+    return ahead
+
+
+@without_references
+def _hand_up(first, children, ahead):  # type: ignore[no-untyped-def]
+    for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
+        for arc in range(first[node], first[node + 1]):
+            ahead[node] = max(ahead[node], ahead[children[arc]])
+
+
+def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
+    """The trie of all words. They are spelt side by side, one token per round, so nodes are in order of depth."""
+    lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
+    tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
+    starts = np.cumsum(lengths) - lengths
+    node = np.zeros(len(spellings), np.int64)  # that each word has reached
+    spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
+    while spelt.size:
+        keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
+        found, places = np.unique(keys, return_inverse=True)
+        node[spelt] = nodes + places
+        nodes += len(found)
+        arcs.append(found)
+        starts[spelt] += 1
+        lengths[spelt] -= 1
+        spelt = spelt[lengths[spelt] > 0]
+    keys = np.concatenate(arcs)
+    word = np.full(nodes, NO_WORD, np.int32)
+    word[node] = np.arange(len(spellings))
+    word[0] = NO_WORD  # an empty word is none
+    first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
+    return Trie(first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word)

@@ -12,48 +12,37 @@ Log-probabilities are natural logarithms, or, quantised, whole steps of them. Th
 into memory, not read.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ds2.errors import InputError
-from ds2.files import whole_file
+from ds2.decoder.arpa import is_arpa, read_arpa
+from ds2.decoder.jit import inlined, without_references
+from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 ROOT = 0
-WORD_BITS = 32  # of an arc's key: state << WORD_BITS | word
 FORMAT = "ds2-ngram-1"
 STEP = 1 / 1024  # nats, of a quantised log-probability: 16 bits reach to -32
 ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
 
-compiled = njit(nogil=True, cache=True)
-# For functions that make no arrays: counting references to those they are given, and handing them over on the stack,
-# took two thirds of a search's time.
-without_references = njit(nogil=True, cache=True, _nrt=False)  # type: ignore[call-overload]
-inlined = njit(nogil=True, cache=True, _nrt=False, forceinline=True)  # type: ignore[call-overload]
 
+class Automaton(NamedTuple):
+    """What the kernel `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
 
-@dataclass(frozen=True)
-class Level:
-    """All n-grams of one order, sorted by (prefix, word).
-
-    Attributes:
-        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
-        word: (K,) int64, the last word.
-        log_prob: (K,) of the last word behind the others.
-        backoff: (K,) log of the weight of shorter contexts behind this one; 0 in the highest order.
-    """
-
-    prefix: np.ndarray
-    word: np.ndarray
-    log_prob: np.ndarray
-    backoff: np.ndarray
+    first: np.ndarray  # (S + 1,) where the arcs of each state begin
+    words: np.ndarray  # (A,)
+    log_probs: np.ndarray  # (A,)
+    next: np.ndarray  # (A,) states
+    backoffs: np.ndarray  # (S,)
+    shorter: np.ndarray  # (S,) states
+    unit: float  # of log_probs and backoffs, in nats
 
 
 class NGram:
@@ -74,39 +63,56 @@ class NGram:
         self.order = order
 
     @classmethod
-    def from_levels(cls, words: Sequence[str], levels: Sequence[Level]) -> "NGram":
-        """Builds the automaton; single words must all be there, numbered as `words`."""
+    def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
+        """Builds the automaton; single words must all be there, numbered as `words`.
+
+        Args:
+            dtype: of log-probabilities and back-off weights.
+        """
         order = len(levels)
-        starts = np.cumsum([1] + [len(level.word) for level in levels])  # first state of each order from 1 on
-        states = int(starts[-2]) if order > 1 else 1
+        own = _own_states(levels)
+        states = 1 + sum(int((state > ROOT).sum()) for state in own)
         owners = [np.zeros(len(levels[0].word), np.int64)]
-        owners += [starts[k - 1] + levels[k].prefix for k in range(1, order)]
+        owners += [state[level.prefix] for state, level in zip(own, levels[1:], strict=False)]
         owner = np.concatenate(owners)
         word = np.concatenate([level.word for level in levels])
         keys = owner << WORD_BITS | word
         if not (np.diff(keys) > 0).all():
             raise ValueError("n-grams must be sorted by prefix and word, each once")
         first = np.searchsorted(owner, np.arange(states + 1))
-        backoffs = np.zeros(states, np.float32)
+        backoffs: np.ndarray = np.zeros(states, dtype)
         shorter = np.zeros(states, np.int64)
-        follow = np.zeros(len(word), np.int64)  # of the highest order: filled in last
+        follow = np.zeros(len(word), np.int64)
         arcs = 0
-        for k, level in enumerate(levels):
-            own = slice(arcs, arcs + len(level.word))
-            arcs += len(level.word)
-            suffix = (
-                _suffix_states(keys, follow, shorter, owner[own], level.word) if k else np.zeros(len(level.word), int)
-            )
-            if k + 1 < order:
-                here = slice(int(starts[k]), int(starts[k + 1]))
-                backoffs[here], shorter[here] = level.backoff, suffix
-                follow[own] = np.arange(here.start, here.stop)
-            else:
-                follow[own] = suffix
+        for k, (level, state) in enumerate(zip(levels, own, strict=True)):
+            here = slice(arcs, arcs + len(level.word))
+            arcs = here.stop
+            suffix = _suffix_states(keys, follow, shorter, owner[here], level.word) if k else np.zeros_like(state)
+            follow[here] = np.where(state > ROOT, state, suffix)
+            backoffs[state[state > ROOT]] = level.backoff[state > ROOT]
+            shorter[state[state > ROOT]] = suffix[state > ROOT]
         follow[word == words.index(END)] = ROOT if END in words else follow[word == -1]
-        log_probs = np.concatenate([level.log_prob for level in levels]).astype(np.float32)
+        log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
         arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
         return cls(words, arrays, order)
+
+    def levels(self) -> list[Level]:
+        """The n-grams of each order, as `from_levels` takes them."""
+        first, words, log_probs, follow, backoffs, _ = self.arrays
+        result: list[Level] = []
+        begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states of one length of context
+        while len(result) < self.order:
+            arcs = slice(first[begin], first[end])
+            owners = np.repeat(np.arange(end - begin), np.diff(first[begin : end + 1]))
+            own = follow[arcs] >= end  # a longer context, not a suffix
+            after = np.where(own, follow[arcs], ROOT)
+            given_up = np.where(own, self.unit * backoffs[after].astype(np.float64), 0.0)
+            log_prob = self.unit * log_probs[arcs].astype(np.float64)
+            result.append(Level(prefixes[owners], words[arcs].astype(np.int64), log_prob, given_up))
+            begin, end = end, max(end, int(after.max(initial=ROOT)) + 1)
+            prefixes = np.zeros(end - begin, np.int64)
+            prefixes[after[own] - begin] = np.flatnonzero(own)
+        return result
 
     @property
     def start(self) -> int:
@@ -115,9 +121,9 @@ class NGram:
         return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
 
     @property
-    def automaton(self) -> tuple[Any, ...]:
-        """What the kernel `advance` walks: the arrays, and their unit."""
-        return (*self.arrays, self.unit)
+    def automaton(self) -> Automaton:
+        first, words, log_probs, following, backoffs, shorter = self.arrays
+        return Automaton(first, words, log_probs, following, backoffs, shorter, self.unit)
 
     def quantized(self) -> "NGram":
         """The same model in two thirds of the room: log-probabilities rounded to `STEP`, none below -32 nats."""
@@ -160,7 +166,7 @@ class NGram:
 
         metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
         data = save(dict(zip(ARRAYS, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_bytes(data)
 
     @classmethod
@@ -170,8 +176,6 @@ class NGram:
         Raises:
             InputError: missing, damaged, or of another kind.
         """
-        from ds2.decoder.arpa import is_arpa, read_arpa
-
         if is_arpa(Path(path)):
             return cls.from_levels(*read_arpa(Path(path)))
         return cls._load_compiled(Path(path))
@@ -210,6 +214,20 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
     return np.asarray(part.view(TYPES[entry["dtype"]]))
 
 
+def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
+    """Of each order the state of each n-gram; ROOT for one behind which nothing is seen and nothing given up.
+
+    Behind such an n-gram the model is as behind its longest suffix, whose state then serves.
+    """
+    states, last = [], ROOT
+    for level, longer in itertools.pairwise(levels):
+        needed = level.backoff != 0
+        needed[longer.prefix] = True
+        states.append(np.where(needed, last + np.cumsum(needed), ROOT))
+        last += int(needed.sum())
+    return [*states, np.full(len(levels[-1].word), ROOT)]
+
+
 def _suffix_states(
     keys: np.ndarray, follow: np.ndarray, shorter: np.ndarray, owner: np.ndarray, word: np.ndarray
 ) -> np.ndarray:
@@ -242,12 +260,11 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 @without_references
 def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    first, words, log_probs, follow, backoffs, shorter, unit = automaton
     weight = 0.0
     while state != ROOT:
-        arc = find_arc(words, first[state], first[state + 1], word)
+        arc = find_arc(automaton.words, automaton.first[state], automaton.first[state + 1], word)
         if arc >= 0:
-            return unit * (weight + log_probs[arc]), follow[arc]
-        weight += backoffs[state]
-        state = shorter[state]
-    return unit * (weight + log_probs[word]), follow[word]
+            return automaton.unit * (weight + automaton.log_probs[arc]), automaton.next[arc]
+        weight += automaton.backoffs[state]
+        state = automaton.shorter[state]
+    return automaton.unit * (weight + automaton.log_probs[word]), automaton.next[word]

@@ -20,7 +20,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
@@ -82,7 +82,8 @@ class PronouncingDecoder:
 
     def _spelt(self, found: Hypothesis) -> Hypothesis:
         """The hypothesis in letters; a word that is not complete is left out."""
-        tokens, places = [], []
+        tokens: list[int] = []
+        places: list[tuple[int, int]] = []
         for first, last in _words(found.tokens):
             word = self.words.get(found.tokens[first:last], "")
             if word and tokens:

@@ -8,18 +8,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ds2.config import require
 from ds2.model.convolution import Convolution, ConvolutionConfig
 from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend, FrontendConfig
 from ds2.model.lookahead import RowConvolution
+from ds2.model.presets import PRESETS
 from ds2.model.random_walk import RandomWalk
 from ds2.model.recurrent import Cell, RecurrentLayer
+from ds2.utils.config import from_dict, require
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything that shapes the model but the number of outputs, which the tokens give."""
+    """The shape of the model; only the number of outputs is missing, since the tokens give it."""
 
     frontend: FrontendConfig = field(default_factory=FrontendConfig)
     convolutions: tuple[ConvolutionConfig, ...] = (
@@ -30,32 +31,30 @@ class ModelConfig:
     recurrent_layers: int = 5
     hidden: int = 800  # H: units of a recurrent layer
     bidirectional: bool = True
-    lookahead: int = 0  # tau: frames that a row convolution above the recurrent layers sees ahead; 0: there is none
-    fully_connected: int = 0  # units of a layer before the output; 0: there is none
-    random_walk: int = 0  # radius in frames within which posteriors diffuse; 0: they do not
-    phones: int = 0  # outputs of a second output layer, beside that of the tokens; 0: there is none
+    lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
+    fully_connected: int = 0  # units of a layer before the output; 0: no layer
+    random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
+    phones: int = 0  # outputs of a second output layer beside that of the tokens; 0: no layer
     batch_norm: bool = True
-    dropout: float = 0.0  # share of recurrent outputs dropped in training
+    dropout: float = 0.0  # probability of each recurrent output to be dropped in training
 
     def __post_init__(self) -> None:
         if not self.convolutions:
             raise ValueError("convolutions must hold at least one layer")
         require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
         require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk", "phones")
-        require(self, "at least 0 and below 1", lambda share: 0 <= share < 1, "dropout")
+        require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
 
     @classmethod
     def preset(cls, name: str) -> "ModelConfig":
         """A configuration by its name, see presets.py.
 
         Raises:
-            KeyError: there is none; its second argument lists the names.
+            KeyError: no preset has this name; its second argument lists the names.
         """
-        from ds2.model.presets import PRESETS
-
         if name not in PRESETS:
             raise KeyError(name, sorted(PRESETS))
-        return PRESETS[name]
+        return from_dict(cls, PRESETS[name], f"preset {name}")
 
     @property
     def stride(self) -> int:
@@ -69,7 +68,7 @@ class ModelConfig:
 
 
 class Output(NamedTuple):
-    """What the network says of a batch, before the softmax."""
+    """The output of the network for a batch, before the softmax."""
 
     logits: Tensor  # (B, T', V) unnormalised scores
     lengths: Tensor  # (B,) output frames
@@ -109,7 +108,7 @@ class AcousticModel(nn.Module):
         self.phone_output = nn.Linear(config.hidden, config.phones) if config.phones else None
 
     def network(self, features: Tensor, lengths: Tensor) -> Output:
-        """(B, F, T) features, 0 behind the (B,) lengths -> scores of the tokens."""
+        """(B, F, T) features, 0 beyond the (B,) lengths -> scores of the tokens."""
         x = features.unsqueeze(1)
         for convolution in self.convolutions:
             x, lengths = convolution(x, lengths)
@@ -125,7 +124,7 @@ class AcousticModel(nn.Module):
         return Output(logits, lengths, affinities, None if self.phone_output is None else self.phone_output(x))
 
     def head(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T', H) -> (B, T', V): what is done to each frame alone."""
+        """(B, T', H) -> (B, T', V): the layers that work on each frame alone."""
         return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
     def all_log_probs(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class ConvolutionConfig:
             raise ValueError(f"kernel {self.kernel} must be odd in frequency (or 0: all bins) and time")
         if self.channels < 1 or min(self.stride) < 1:
             raise ValueError(f"channels {self.channels} and stride {self.stride} must be at least 1")
-        if self.kernel[1] < self.stride[1]:  # frames between two places of the kernel would never be heard
+        if self.kernel[1] < self.stride[1]:  # frames between two places of the kernel would be lost
             raise ValueError(f"kernel {self.kernel} must be as long in time as stride {self.stride} at least")
         if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
             raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
@@ -51,8 +51,8 @@ class ConvolutionConfig:
 class Convolution(nn.Module):
     """One masked layer: (B, C, F, T) -> (B, C', ceil(F / stride), ceil(T / stride)).
 
-    Frames behind an utterance are zero on the way in and on the way out, exactly as the zeros of "same" padding, so
-    that an utterance gives the same result alone and in a batch.
+    Frames beyond an utterance are zero in the input and in the output, exactly as the zeros of "same" padding, so that
+    an utterance gives the same result alone and in a batch.
     """
 
     def __init__(self, inputs: int, bins: int, config: ConvolutionConfig, batch_norm: bool):
@@ -69,19 +69,19 @@ class Convolution(nn.Module):
         return (lengths + self.config.stride[1] - 1) // self.config.stride[1]
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, F, T) with zeros behind the (B,) lengths -> the same at the layer's output."""
+        """(B, C, F, T) with zeros beyond the (B,) lengths -> the same at the layer's output."""
         if self.config.lookahead is not None:
             x = nn.functional.pad(x, (self.config.before, self.config.after))
         return self.activate(self.kernel(x), self.frames(lengths))
 
     def step(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, F, T) whose frames bring their context in time along; (B,) how many the layer gives of each."""
+        """(B, C, F, T) frames with their context in time; (B,) how many output frames each stream gets."""
         padding = (self.config.kernel[0] // 2, 0)
         x = nn.functional.conv2d(x, self.kernel.weight, self.kernel.bias, self.kernel.stride, padding)
         return self.activate(x[..., : max(1, int(lengths.max()))], lengths)
 
     def activate(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """BN, clipped ReLU and zeros behind the lengths."""
+        """BN, clipped ReLU and zeros beyond the lengths."""
         valid = valid_mask(lengths, x.shape[3])
         mask = valid[:, None, None, :]
         if self.norm is None:

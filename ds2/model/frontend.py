@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
-SILENCE = 1e-5  # RMS below which samples are left as they are: 16-bit rounding alone has 9e-6
-CACHED = 1 << 19  # values: the frames of larger batches are taken an utterance at a time, which a core's cache holds
-PRIOR_SECONDS = 1.0  # adaptive normalisation: what the training set's power counts for against the stream's own
+SILENCE = 1e-5  # RMS below which samples are not normalised: 16-bit rounding alone has 9e-6
+CACHED = 1 << 19  # values: larger batches are processed one utterance at a time, which fits a core's cache
+PRIOR_SECONDS = 1.0  # adaptive normalisation: weight of the training set's power, as seconds of the stream
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class FrontendConfig:
     sample_rate: int = 16000  # Hz
     window: float = 0.020  # seconds
     hop: float = 0.010  # seconds
-    power: Literal["utterance", "adaptive"] = "utterance"  # whose power normalises; adaptive: of what was heard so far
+    power: Literal["utterance", "adaptive"] = "utterance"  # that normalises; adaptive: of the samples so far
 
     def __post_init__(self) -> None:
         if self.window_samples < 3 or self.hop_samples < 1:  # a Hann window begins and ends with 0
@@ -56,11 +56,11 @@ class Frontend(nn.Module):
         samples  ->  Hann window, 20 ms every 10 ms  ->  |FFT|^2 / window energy / power  ->  log  ->  (x - mean) / std
 
     White noise has the expected power 1 in every bin, whatever the rate or the window. No frame reaches beyond the
-    samples, so padding behind an utterance never changes its features.
+    samples, so padding after an utterance never changes its features.
 
-    The power is that of the whole utterance; or, in a model for live streams, the mean of the frames up to the present
-    one and of one second at the training set's power: known at once, the same live and offline, and ever closer to the
-    speaker's own.
+    The power is that of the whole utterance; or, in a model for live streams, the mean over the frames up to the
+    present one and one second at the training set's power: known at once, the same live and offline, and closer and
+    closer to the speaker's power.
 
     `mean` and `std` (F,) are statistics of the training set (`set_statistics`), not of the utterance: one spoken
     word keeps its colour, and a stream can be normalised before its end is known.
@@ -89,27 +89,27 @@ class Frontend(nn.Module):
         return self.log_frames(*self._framed(samples, sample_lengths)), self.frames(sample_lengths)
 
     def _framed(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) samples, 0 behind the (B,) lengths -> (B, T, window) frames, (B, T) or (B, 1) power of them."""
+        """(B, N) samples, 0 beyond the (B,) lengths -> (B, T, window) frames, (B, T) or (B, 1) power of them."""
         window, hop = self.config.window_samples, self.config.hop_samples
         frames = nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
         if self.config.power == "adaptive":
-            heard = torch.zeros(len(samples), dtype=torch.float64, device=samples.device)
-            power, _ = self.adaptive_power(frames, heard, torch.zeros_like(heard))
+            power_sum = torch.zeros(len(samples), dtype=torch.float64, device=samples.device)
+            power, _ = self.adaptive_power(frames, power_sum, torch.zeros_like(power_sum))
         else:
             power = (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
         return frames, power
 
-    def adaptive_power(self, frames: Tensor, heard: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean square of all frames of a stream up to each one, drawn towards the training set's.
+    def adaptive_power(self, frames: Tensor, power_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean square of all frames of a stream up to each one, mixed with the training set's.
 
         Args:
             frames: (B, T, window) samples.
-            heard: (B,) float64, sum of the mean squares of the frames before; count: (B,) how many those were.
+            power_sum: (B,) float64, sum of the mean squares of the frames before; count: (B,) their number.
 
         Returns:
             (B, T) power, (B, T) float64 sums up to each frame.
         """
-        sums = heard.unsqueeze(1) + frames.double().square().mean(2).cumsum(1)
+        sums = power_sum.unsqueeze(1) + frames.double().square().mean(2).cumsum(1)
         prior = PRIOR_SECONDS / self.config.hop_seconds
         number = count.unsqueeze(1) + torch.arange(1, frames.shape[1] + 1, device=frames.device)
         return ((prior * self.prior_power + sums) / (prior + number)).to(frames.dtype), sums
@@ -128,7 +128,7 @@ class Frontend(nn.Module):
         return torch.addcmul((-self.mean * scale).unsqueeze(1), features, scale.unsqueeze(1))
 
     def forward(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 behind each utterance, (B,) frames."""
+        """(B, N) float samples in [-1, 1], (B,) lengths -> (B, F, T) features, 0 beyond each utterance, (B,) frames."""
         lengths = self.frames(sample_lengths)
         if 2 * samples.numel() > CACHED and samples.device.type == "cpu":
             return self._one_by_one(samples, sample_lengths, lengths), lengths
@@ -137,7 +137,7 @@ class Frontend(nn.Module):
         return torch.where(valid, features, 0.0), lengths
 
     def _one_by_one(self, samples: Tensor, sample_lengths: Tensor, lengths: Tensor) -> Tensor:
-        """What `forward` makes of a batch: a pass over tens of megabytes costs more than all the arithmetic."""
+        """`forward`, an utterance at a time: a pass over tens of megabytes costs more than all the arithmetic."""
         frames = int(self.frames(torch.tensor(samples.shape[1])))
         features = samples.new_zeros(len(samples), frames, self.config.bins)
         for number, (count, length) in enumerate(zip(sample_lengths.tolist(), lengths.tolist(), strict=True)):
@@ -147,7 +147,7 @@ class Frontend(nn.Module):
         return features.transpose(1, 2)
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
-        """Standardises by the (F,) mean and deviation of the training set's log-power; a deviation of 1 at least.
+        """Standardises by the (F,) mean and deviation of the training set's log-power; deviations are at least 1.
 
         A bin that varies by less than a neper holds no speech: above 4 kHz in recordings that were upsampled from
         8 kHz it stays at the floor, and the noise that augmentation adds there must not become features of thousands.

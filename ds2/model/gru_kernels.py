@@ -1,17 +1,17 @@
-"""What a GRU's time step does beside its matrix product, forward and backward, in vector instructions.
+"""A GRU's time step without its matrix product, forward and backward, in vector instructions.
 
-torch takes a call for each operator, four and seven of them a step: at the few thousand values of a minibatch's states
-the calls cost more than the values. Arrays are flat: terms, gates and recurrent terms (.., B, 3H) of r, z, n; others
-(.., B, H). Each loop is short, so that the compiler can tell its arrays apart.
+torch needs four and seven operators a step: with the few thousand values of a minibatch's states the calls cost more
+than the arithmetic. Arrays are flat: terms, gates and recurrent terms (.., B, 3H) of r, z, n; others
+(.., B, H). Each loop is short, so that the compiler sees that its arrays do not overlap.
 """
 
 import numpy as np
-from numba import njit
 
-from ds2.exponential import REORDER, exponential
+from ds2.utils.fast_exp import REORDER, exponential
+from ds2.utils.jit import njit
 
-kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER, _nrt=False)  # type: ignore[call-overload]
-inlined = njit(cache=True, error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)  # type: ignore[call-overload]
+kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
 
 
 @inlined

@@ -5,9 +5,9 @@ import ctypes
 import torch
 from torch import Tensor
 
-from ds2.cuda import call, kernels_or_none
+from ds2.utils.cuda_library import call, kernels_or_none
 
-VECTOR = 8  # halves that a lane loads at once: the inner size is a multiple of it
+VECTOR = 8  # halves that a lane loads at once: the inner size must be a multiple of it
 MOST_STREAMS = 16  # rows of x that the kernel takes
 
 

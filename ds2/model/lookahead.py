@@ -13,10 +13,10 @@ class RowConvolution(nn.Module):
         self.weight = nn.Parameter(torch.zeros(units, tau + 1))
         nn.init.normal_(self.weight, std=0.1 / (tau + 1) ** 0.5)
         with torch.no_grad():
-            self.weight[:, 0] += 1.0  # starts from what the layer below says now
+            self.weight[:, 0] += 1.0  # starts as the identity
 
     def forward(self, h: Tensor) -> Tensor:
-        """(B, T, H) with zeros behind each utterance -> (B, T, H)."""
+        """(B, T, H) with zeros beyond each utterance -> (B, T, H)."""
         return self.step(nn.functional.pad(h, (0, 0, 0, self.tau)))
 
     def step(self, h: Tensor) -> Tensor:

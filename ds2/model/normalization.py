@@ -11,8 +11,8 @@ Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covari
 
 CLIP = 20.0  # clipped ReLU: min(max(x, 0), 20)
 EPSILON = 1e-5
-MOMENTUM = 0.1  # share of the newest minibatch in the running statistics
-STEPS = 200  # time steps that have statistics of their own in a BN-LSTM; later ones use those of the last
+MOMENTUM = 0.1  # weight of the newest minibatch in the running statistics
+STEPS = 200  # time steps with separate statistics in a BN-LSTM; later steps use those of the last one
 STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)
 
 
@@ -24,7 +24,7 @@ def clipped_relu(x: Tensor) -> Tensor:
 def move(running_mean: Tensor, running_variance: Tensor, mean: Tensor, variance: Tensor, count: Tensor) -> None:
     """Moves running averages towards a minibatch's; the `count` of its samples makes the variance unbiased.
 
-    A minibatch without samples is left out; and one with a value that is not finite, which would never leave them.
+    Skips a minibatch without samples, and one with a value that is not finite, which the averages would never lose.
     """
     unbiased = variance * count / (count - 1).clamp(min=1)
     good = (count > 0) & mean.isfinite().all() & unbiased.isfinite().all()
@@ -33,7 +33,7 @@ def move(running_mean: Tensor, running_variance: Tensor, mean: Tensor, variance:
 
 
 class MinibatchStatistics(nn.Module):
-    """A layer that takes statistics of the minibatch: of this process's part of it, or of all where `total` is set."""
+    """A layer with statistics of the minibatch: of this process's part, or of the whole where `total` is set."""
 
     total: Total | None = None
 
@@ -64,7 +64,7 @@ class ChannelBatchNorm(RunningStatistics):
     """BN and clipped ReLU of convolution outputs: statistics of each channel over utterances, bins and valid frames."""
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """(B, C, F, T), in training 0 behind each utterance, (B, T) boolean -> (B, C, F, T), 0 there as well."""
+        """(B, C, F, T), in training 0 beyond each utterance, (B, T) boolean -> (B, C, F, T), 0 there as well."""
         x = x.to(self.gamma.dtype)  # statistics in full precision under autocast
         mask = valid[:, None, None, :].to(x.dtype)
         if not self.training:
@@ -79,7 +79,7 @@ class ChannelBatchNorm(RunningStatistics):
 
 
 class _MaskedNorm(torch.autograd.Function):
-    """clamp(gamma (x - mean) / deviation + beta, 0, CLIP) of valid frames, in as few passes over memory as can be.
+    """clamp(gamma (x - mean) / deviation + beta, 0, CLIP) of valid frames, in as few passes over memory as possible.
 
     Convolution outputs are by far the largest tensors of the network: each pass over them costs as much as a layer.
     """
@@ -89,7 +89,7 @@ class _MaskedNorm(torch.autograd.Function):
         x: Tensor, mask: Tensor, own: Tensor, count: Tensor, gamma: Tensor, beta: Tensor, total: Total | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, C, F, T) masked, (B, 1, 1, T) of 0 and 1, () samples of a channel here and in all -> result, moments."""
-        variance, mean = _channel_moments(x)  # zeros included: taken out again
+        variance, mean = _channel_moments(x)  # zeros included; corrected below
         ratio = x.numel() / x.shape[1] / own.clamp(min=1)
         variance = (ratio * (variance - mean.square() * (ratio - 1))).clamp(min=0)
         mean = ratio * mean
@@ -159,7 +159,7 @@ class FoldedBatchNorm(RunningStatistics):
 
 
 class Unnormalized(nn.Module):
-    """In place of FoldedBatchNorm where a model goes without BN: W as it is, and a bias."""
+    """Replaces FoldedBatchNorm in a model without BN: the weight unchanged, and a bias."""
 
     def __init__(self, size: int):
         super().__init__()

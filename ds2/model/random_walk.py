@@ -1,4 +1,4 @@
-"""Convolutional random walk over frames (Bertasius et al. 2016, arXiv 1605.07681): posteriors flow between like frames.
+"""Convolutional random walk over frames (Bertasius et al. 2016, arXiv 1605.07681): similar frames share posteriors.
 
     low features (B, T, D) -> P x_t -> |P x_t - P x_{t+r}| in K units, |r| <= R -> 1x1 -> exp -> W (B, T, 2R + 1)
     A = W / row sums;   y' = A y
@@ -22,8 +22,8 @@ class RandomWalk(nn.Module):
         super().__init__()
         self.radius = radius
         self.project = nn.Linear(inputs, UNITS, bias=False)
-        self.distance = nn.Parameter(torch.full((UNITS,), -1.0 / UNITS))  # like frames attract
-        self.offset = nn.Parameter(torch.linspace(-radius, radius, 2 * radius + 1).abs() * -0.5)  # so do near ones
+        self.distance = nn.Parameter(torch.full((UNITS,), -1.0 / UNITS))  # similar frames attract
+        self.offset = nn.Parameter(torch.linspace(-radius, radius, 2 * radius + 1).abs() * -0.5)  # so do near frames
 
     def affinities(self, features: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, 2R + 1) weights of the frames t - R .. t + R, summing to 1 over the valid ones."""
@@ -45,7 +45,7 @@ def affinity_loss(affinities: Tensor, labels: Tensor, lengths: Tensor) -> Tensor
 
     Args:
         affinities: (B, T, 2R + 1).
-        labels: (B, T) whatever tells the segments apart: frames of one token, or of one pause, share a number.
+        labels: (B, T) numbers of segments: frames of one token, or of one pause, share a number.
         lengths: (B,) frames.
     """
     radius = affinities.shape[2] // 2

@@ -4,7 +4,7 @@
            \\                                            + --> (B, T, H)      the two are SUMMED
             \\----> Direction, last frame to first -----/
 
-The backward direction turns round the valid part of each utterance only; a forward-only layer has none.
+The backward direction reverses only the valid part of each utterance; a forward-only layer has none.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.model import recurrence
+from ds2.model import recurrent_autograd
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     CLIP,
@@ -29,7 +29,7 @@ from ds2.model.normalization import (
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
 GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
-BY_HAND = {"rnn": recurrence.rnn, "gru": recurrence.gru}
+BY_HAND = {"rnn": recurrent_autograd.rnn, "gru": recurrent_autograd.gru}
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
@@ -42,10 +42,10 @@ class Direction(nn.Module):
         lstm   i, f, o = sigmoid(BN(W x_t) + U h_{t-1} + c), g = tanh(the same);
                c_t = f * c_{t-1} + i * g;  h_t = o * tanh(c_t)
 
-    The BN is folded into W (normalization.FoldedBatchNorm), so it costs no pass over time of its own. Gates keep tanh,
-    as the fused kernels have it. torch's simple RNN has a ReLU without the clip: its result is taken where no state
-    exceeds the clip, which makes them equal; otherwise the loop of `recurrence.rnn` runs. That and `recurrence.gru` are
-    also what trains on a CPU.
+    The BN is folded into W (normalization.FoldedBatchNorm), so it costs no extra pass over time. Gates keep tanh, as
+    the fused kernels have it. torch's simple RNN has a ReLU without the clip: its result is taken where no state
+    exceeds the clip, which makes them equal; otherwise the loop of `recurrent_autograd.rnn` runs. That loop and
+    `recurrent_autograd.gru` also train on a CPU.
     """
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool):
@@ -65,7 +65,7 @@ class Direction(nn.Module):
         return (zeros, zeros) if self.cell == "lstm" else (zeros,)
 
     def forward(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
-        """(B, T, D), (B,), moments of x in training -> (B, T, H), of any value behind the lengths."""
+        """(B, T, D), (B,), moments of x in training -> (B, T, H), arbitrary beyond the lengths."""
         weight, bias = self.norm(self.input_weight, moments)
         start = [part.to(x.dtype) for part in self.start(x.shape[0])]
         if self.training and self.cell in BY_HAND and x.device.type == "cpu" and not torch.compiler.is_compiling():
@@ -79,7 +79,7 @@ class Direction(nn.Module):
         return output
 
     def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B, T, D) next frames of B streams, (B,) how many of each, at least 1 -> (B, T, H), state behind them."""
+        """(B, T, D) next frames of B streams, (B,) how many of each, at least 1 -> (B, T, H), the state after them."""
         weight, bias = self.norm(self.input_weight, None)
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         order, back = packed.sorted_indices, packed.unsorted_indices
@@ -109,7 +109,7 @@ class Direction(nn.Module):
 
 
 class BNLSTMDirection(nn.Module):
-    """One direction of a BN-LSTM (Cooijmans et al. 2016): statistics of every time step of their own.
+    """One direction of a BN-LSTM (Cooijmans et al. 2016): separate statistics for every time step.
 
         i, f, g, o = BN(U h_{t-1}; gamma_h) + BN(W x_t; gamma_x) + b
         c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g);  h_t = sigmoid(o) * tanh(BN(c_t; gamma_c, beta_c))
@@ -133,26 +133,26 @@ class BNLSTMDirection(nn.Module):
 
     def start(self, streams: int) -> State:
         zeros = self.bias.new_zeros(streams, self.recurrent_weight.shape[1])
-        return zeros, zeros, torch.zeros(streams, dtype=torch.long, device=zeros.device)  # the last: frames heard
+        return zeros, zeros, torch.zeros(streams, dtype=torch.long, device=zeros.device)  # the last: frames so far
 
     def forward(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
         """(B, T, D), (B,) -> (B, T, H)."""
-        h, c, heard = self.start(x.shape[0])
-        if self.training:  # a constant start, of silence, would have no variance
+        h, c, frames = self.start(x.shape[0])
+        if self.training:  # a constant first state would have no variance
             h = h + NOISE * torch.randn_like(h)
-        return self._run(x, lengths, (h, c, heard))[0]
+        return self._run(x, lengths, (h, c, frames))[0]
 
     def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         """As `Direction.step`."""
         return self._run(x, lengths, state)
 
     def _run(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        h, c, heard = state
+        h, c, frames = state
         valid = valid_mask(lengths, x.shape[1])
         terms = x @ self.input_weight.T
         states = []
         for t in range(x.shape[1]):
-            now, steps = valid[:, t], heard + t
+            now, steps = valid[:, t], frames + t
             recurrent = self.recurrent_norm(h @ self.recurrent_weight.T, now, steps)
             gates = recurrent + self.input_norm(terms[:, t], now, steps) + self.bias
             i, f, g, o = gates.chunk(4, dim=1)
@@ -160,7 +160,7 @@ class BNLSTMDirection(nn.Module):
             next_h = o.sigmoid() * (self.cell_norm(next_c, now, steps) + self.beta).tanh()
             h, c = torch.where(now.unsqueeze(1), next_h, h), torch.where(now.unsqueeze(1), next_c, c)
             states.append(next_h)
-        return torch.stack(states, 1), (h, c, heard + lengths)
+        return torch.stack(states, 1), (h, c, frames + lengths)
 
 
 def initialize(input_weight: Tensor, recurrent_weight: Tensor, gates: int) -> None:
@@ -170,7 +170,7 @@ def initialize(input_weight: Tensor, recurrent_weight: Tensor, gates: int) -> No
 
 
 def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, D): turns the first `lengths` frames of each utterance round; the padding stays behind them."""
+    """(B, T, D): reverses the first `lengths` frames of each utterance; the padding stays after them."""
     positions = torch.arange(x.shape[1], device=x.device)
     mirrored = lengths.unsqueeze(1) - 1 - positions
     positions = torch.where(mirrored >= 0, mirrored, positions)
@@ -192,7 +192,7 @@ class RecurrentLayer(MinibatchStatistics):
         self.needs_moments = batch_norm and cell != "bn-lstm"
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, D), (B,) -> (B, T, H), zero behind each utterance."""
+        """(B, T, D), (B,) -> (B, T, H), zero beyond each utterance."""
         valid = valid_mask(lengths, x.shape[1])
         moments = input_moments(x, valid, self.total) if self.training and self.needs_moments else None
         result = self.forwards(x, lengths, moments)

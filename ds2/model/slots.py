@@ -1,14 +1,14 @@
-"""A forward-only model in deployment form: many live streams, each in a slot of tensors that are made once.
+"""A forward-only model for deployment: many live streams, each in a slot of tensors that are allocated once.
 
-A chunk is a fixed number of front-end frames, so a batch is a rectangle whatever the streams' ages, and a step is the
-same operations on the same shapes each time. Every layer runs a fixed number of frames behind the sound it needs:
+A chunk is a fixed number of front-end frames, so a batch is rectangular however old its streams are, and every
+step is the same operations on the same shapes. Every layer lags a fixed number of frames behind its input:
 
     frames     p ............ p + q          position p of the stream, q frames in the chunk
-    layer    p/s - d ...... p/s - d + q/s    s: strides so far, d: its delay; frames before 0 and behind the end are 0
+    layer    p/s - d ...... p/s - d + q/s    s: strides so far, d: its delay; frames before 0 and after the end are 0
 
-which gives the log-probabilities that the model gives offline, `delay` output frames late. After the end of a stream
-silence is fed until all have come out. Batch normalisation is folded into the weights. What the slots hold is written
-when the whole step has succeeded, so that a step that failed can be taken again with fewer streams.
+which gives the log-probabilities that the model gives offline, `delay` output frames late. After the end of a
+stream silence is fed until all of them are out. Batch normalisation is folded into the weights. A step writes the
+slots' state after all layers have succeeded, so that a step that failed can be repeated with fewer streams.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from ds2.model.normalization import ChannelBatchNorm, clipped_relu
 from ds2.model.recurrent import Direction
 from ds2.model.streaming import StreamingModel
 
-UNENDED = 1 << 40  # frames: the length of a stream whose end is not known
+UNENDED = 1 << 40  # frames: the length of a stream whose end is not known yet
 
 
 @dataclass
@@ -67,7 +67,7 @@ class _Batch:
         return (index >= 0) & (index < ((self.lengths + stride - 1) // stride).unsqueeze(1))
 
     def kept(self, store: Tensor) -> Tensor:
-        """What a store holds of the slots, 0 where a stream begins: chosen, not multiplied, for it may be NaN."""
+        """The rows of a store for the slots, 0 where a stream begins: by `where`, since the store may hold NaN."""
         return torch.where(self.afresh.view(-1, *[1] * (store.dim() - 1)), 0.0, store.index_select(0, self.slots))
 
     def keep(self, store: Tensor, rows: Tensor) -> None:
@@ -96,7 +96,7 @@ class SlotModel:
         window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
         self.hop, self.overlap = hop, window - hop  # samples; the overlap is with the chunk before
         self.device = model.output.weight.device
-        self.heard = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
+        self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
             self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
@@ -119,11 +119,11 @@ class SlotModel:
             slots: (B,) distinct.
             positions: (B,) front-end frames of the stream before this chunk; at 0 the slot starts afresh.
             lengths: (B,) front-end frames of the whole stream, UNENDED while that is not known.
-            samples: (B, `samples(q)`); zeros behind the end.
+            samples: (B, `samples(q)`); zeros after the end.
 
         Returns:
             (B, q / stride, V) log_probs of the output frames from `positions / stride - delay` on; those before 0
-            and behind the end mean nothing.
+            and after the end mean nothing.
         """
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
@@ -143,11 +143,11 @@ class SlotModel:
         return log_probs
 
     def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
-        """(B, F, q), 0 behind the end."""
+        """(B, F, q), 0 after the end."""
         frontend = self.model.frontend
         frames = samples.unfold(1, self.config.frontend.window_samples, self.hop)
-        power, sums = frontend.adaptive_power(frames, batch.kept(self.heard), batch.positions.double())
-        batch.keep(self.heard, sums[:, -1])
+        power, sums = frontend.adaptive_power(frames, batch.kept(self.power_sum), batch.positions.double())
+        batch.keep(self.power_sum, sums[:, -1])
         features = frontend.standardised(frontend.log_frames(frames, power))
         return features * batch.valid(frames.shape[1], 1, 0).unsqueeze(1)
 

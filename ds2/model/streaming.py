@@ -1,12 +1,12 @@
 """A forward-only model, chunk by chunk: the same weights and the same log-probabilities as offline.
 
-    samples ..|chunk|            each layer keeps of the past what it will need again:
-       frontend   : the samples of the windows begun, the energy heard
+    samples ..|chunk|            each layer keeps the part of the past that it needs again:
+       frontend   : the samples of unfinished windows, the sum of powers
        convolution: the frames under its kernel
        recurrent  : its state
        lookahead  : the frames whose future is not known yet
 
-A batch holds streams of any age; each may bring any number of samples, and gets the frames that these make certain.
+A batch holds streams of any age; each may bring any number of samples, and gets the frames that became certain.
 """
 
 import functools
@@ -26,7 +26,7 @@ class Stream:
     """Where one stream stands. `StreamingModel.begin` makes it, `step` moves it on."""
 
     samples: Tensor  # (N,) not yet used up by a frame
-    heard: Tensor  # () float64, sum of the mean squares of all frames
+    power_sum: Tensor  # () float64, of the mean squares of all frames
     frames: int  # of the front end so far
     outputs: int  # frames of log-probabilities so far
     waiting: list[Tensor]  # of each convolution (C, F, T): frames of its input that it needs again
@@ -39,8 +39,10 @@ class StreamingModel:
     """Steps a batch of streams through an acoustic model."""
 
     def __init__(self, model: AcousticModel):
-        """Raises:
-        ValueError: the model must hear the end of an utterance before its beginning is certain.
+        """Uses the weights of `model`, in eval mode.
+
+        Raises:
+            ValueError: the output for the beginning of an utterance depends on its end.
         """
         config = model.config
         if config.bidirectional:
@@ -55,15 +57,15 @@ class StreamingModel:
         self.recurrent = [cast(RecurrentLayer, layer).forwards for layer in model.recurrent]
 
     def begin(self) -> Stream:
-        """A stream of which nothing has been heard."""
+        """A stream without samples yet."""
         weight = self.model.output.weight
         bins, channels, waiting = self.config.frontend.bins, 1, []
         for convolution in self.config.convolutions:
             waiting.append(weight.new_zeros(channels, bins, convolution.before))
             channels, bins = convolution.channels, convolution.bins(bins)
         states = [tuple(part[0] for part in direction.start(1)) for direction in self.recurrent]
-        heard = torch.zeros((), dtype=torch.float64, device=weight.device)
-        return Stream(weight.new_zeros(0), heard, 0, 0, waiting, states, weight.new_zeros(0, self.config.hidden))
+        power_sum = torch.zeros((), dtype=torch.float64, device=weight.device)
+        return Stream(weight.new_zeros(0), power_sum, 0, 0, waiting, states, weight.new_zeros(0, self.config.hidden))
 
     @torch.no_grad()
     def step(self, streams: list[Stream], chunks: list[Tensor], last: list[bool]) -> list[Tensor]:
@@ -72,10 +74,10 @@ class StreamingModel:
         Args:
             streams: changed in place.
             chunks: (N,) samples for each stream, of any number, 0 included.
-            last: whether the stream ends behind its chunk.
+            last: whether the stream ends after its chunk.
 
         Returns:
-            (T', V) log_probs for each stream, of the frames that are now certain; all that are left after the last.
+            (T', V) log_probs for each stream, of the frames that are now certain; after the last chunk all that remain.
         """
         for stream, ends in zip(streams, last, strict=True):
             if stream.ended:
@@ -100,8 +102,8 @@ class StreamingModel:
             return samples.new_zeros(1, self.config.frontend.bins, 0)
         frames = samples.unfold(0, window, hop).unsqueeze(0)
         number = torch.tensor([float(stream.frames)], dtype=torch.float64, device=samples.device)
-        power, sums = frontend.adaptive_power(frames, stream.heard.unsqueeze(0), number)
-        stream.heard, stream.frames = sums[0, -1], stream.frames + count
+        power, sums = frontend.adaptive_power(frames, stream.power_sum.unsqueeze(0), number)
+        stream.power_sum, stream.frames = sums[0, -1], stream.frames + count
         return frontend.standardised(frontend.log_frames(frames, power))
 
     @functools.cached_property
@@ -166,7 +168,7 @@ class StreamingModel:
 
 
 def _padded(x: Tensor, dimension: int, size: int) -> Tensor:
-    """Zeros behind `x` along a dimension, up to a size."""
+    """`x` with zeros after it along a dimension, up to a size."""
     missing = size - x.shape[dimension]
     shape = list(x.shape)
     shape[dimension] = missing

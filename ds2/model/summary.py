@@ -1,4 +1,4 @@
-"""What a model costs and hears, layer by layer, from its configuration alone."""
+"""Shape, parameters, operations and context of each layer of a model, from its configuration alone."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Layer:
     """One line of the table."""
 
     name: str
-    shape: str  # of what it gives for each frame
+    shape: str  # of its output for each frame
     parameters: int
     operations: float  # multiplications and additions for one second of audio
     context: str  # seconds of audio before and after the present frame that reach its output, counted from the samples
@@ -43,29 +43,29 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
         operations = rate * 2 * taps * channels * bins
         layers.append(Layer(name, shape, parameters[name], operations, _context(before, after)))
     size = channels * bins
-    heard = "all" if config.bidirectional else f"all before, {after:.3f} after"
+    context = "all" if config.bidirectional else f"all before, {after:.3f} after"
     for number in range(config.recurrent_layers):
         products = GATES[config.cell] * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
         name, size = f"recurrent.{number}", config.hidden
-        layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, heard))
+        layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, context))
     if config.lookahead:
         after += config.lookahead * hop
-        heard = "all" if config.bidirectional else f"all before, {after:.3f} after"
+        context = "all" if config.bidirectional else f"all before, {after:.3f} after"
         operations = rate * 2 * size * (config.lookahead + 1)
-        layers.append(Layer("lookahead", f"{size}", parameters["lookahead"], operations, heard))
+        layers.append(Layer("lookahead", f"{size}", parameters["lookahead"], operations, context))
     if config.fully_connected:
         operations = rate * 2 * size * config.fully_connected
         size = config.fully_connected
-        layers.append(Layer("fully_connected", f"{size}", parameters["fully_connected"], operations, heard))
-    layers.append(Layer("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, heard))
+        layers.append(Layer("fully_connected", f"{size}", parameters["fully_connected"], operations, context))
+    layers.append(Layer("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, context))
     if config.random_walk:
         operations = rate * 2 * outputs * (2 * config.random_walk + 1)
-        layers.append(Layer("random_walk", f"{outputs}", parameters["random_walk"], operations, heard))
+        layers.append(Layer("random_walk", f"{outputs}", parameters["random_walk"], operations, context))
     return layers
 
 
 def latency(config: ModelConfig) -> float | None:
-    """Seconds from a sound to the samples that its output frame waits for; None: it waits for the utterance's end."""
+    """Seconds of audio after a sound that its output frame needs; None: it needs the whole utterance."""
     if config.bidirectional or config.frontend.power != "adaptive":
         return None
     frames, stride = 0, 1

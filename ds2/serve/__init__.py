@@ -1,4 +1,6 @@
 """The live server: `ds2 serve`.
 
-socket (server.py, vosk.py, openai.py) -> pool.py -> | process: worker.py = dispatch.py + stream.py + the model |
+socket -> server.py -> application.py -> vosk.py, openai.py -> pool.py, process.py, handle.py -> pipe
+                                                                                                   |
+                                                model process: worker.py = dispatch.py + stream.py + model
 """

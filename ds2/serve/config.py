@@ -1,5 +1,8 @@
-"""What `ds2 serve` can be told, by a TOML file, by environment variables (DS2_SERVE_PORT=80, sections by two
-underscores: DS2_SERVE_LIMITS__STREAMS=50) and by flags, the later ones going before."""
+"""The configuration of `ds2 serve`.
+
+It comes from a TOML file, from environment variables (DS2_SERVE_PORT=80; a section and its key are joined by two
+underscores: DS2_SERVE_LIMITS__STREAMS=50) and from the command line; a later source overrides an earlier one.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,47 +10,55 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import locate
-from ds2.config import from_dict, load_config, override
-from ds2.decoder_options import BUNDLES_CHOICE, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import LiveConfig, Precision
+from ds2.utils.config import formerly, from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"
-MAY_BE_NOTHING = {"partial_every", "timeout", "drain"}  # keys; all other numbers of a section are above 0
+MAY_BE_ZERO = {"partial_interval_seconds", "drain_seconds"}  # all other numbers of a section are above 0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may ask for; beyond it is refused, never queued."""
+    """What a client may ask for; the server refuses more at once and never queues it."""
 
-    streams: int = 200  # at once, uploads included
-    backlog: float = 30.0  # seconds of sound that may wait of one stream; a Vosk client is held back long before
-    idle: float = 60.0  # seconds without sound after which a stream ends
-    duration: float = 4 * 3600.0  # seconds of sound of a live stream
-    message: int = 1 << 20  # bytes of a WebSocket message
-    upload: int = 25 << 20  # bytes of a file
-    upload_duration: float = 3600.0  # seconds of sound in a file
-    rate: int = 600  # new streams and uploads in a minute from one client (its key or else its address)
-    wait: float = 2.0  # seconds that chunks wait for the model above which no new stream is let in
-    answer: float = 30.0  # seconds that a model process has to answer; it is killed and started again where it does not
-    drain: float = 30.0  # seconds that live streams get for their final results after SIGTERM
+    streams: int = 200  # open at the same time, uploads included
+    streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address
+    backlog_seconds: float = formerly("backlog", 30.0)  # sound of one stream that may wait for the model
+    idle_seconds: float = formerly("idle", 60.0)  # a stream without sound for so long ends
+    stream_seconds: float = formerly("duration", 4 * 3600.0)  # sound of a live stream
+    message_bytes: int = formerly("message", 1 << 20)  # of a WebSocket message
+    upload_bytes: int = formerly("upload", 25 << 20)  # of an uploaded file
+    upload_audio_seconds: float = formerly("upload_duration", 3600.0)  # sound in an uploaded file
+    upload_timeout_seconds: float = 300.0  # for a whole upload to arrive
+    decoded_bytes: int = 384 << 20  # sound of all uploads in memory; each takes at most 6 MB of it
+    streams_per_minute: int = formerly("rate", 600)  # new streams and uploads of one client: its key, else its address
+    wrong_keys_per_minute: int = 20  # of one address; then all its keys are refused for some seconds
+    request_timeout_seconds: float = 10.0  # for the header of a request
+    max_queue_seconds: float = formerly("wait", 2.0)  # no new stream while chunks wait longer than this for the model
+    worker_timeout_seconds: float = formerly("answer", 30.0)  # a model process silent for so long is replaced
+    load_timeout_seconds: float = 300.0  # a model process that is not ready after so long is killed
+    drain_seconds: float = formerly("drain", 30.0)  # after SIGTERM, for the final results of live streams
 
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """The whole server."""
+    """The configuration of the whole server."""
 
     model: Path | None = None  # bundle; None: the streaming digits model of the package
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
-    port: int = 2700  # Vosk's
+    port: int = 2700  # the port of Vosk's server
     device: str = "auto"  # auto, cpu, cuda; a comma between several
     precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, float32 on a CPU
     workers: int = 1  # model processes on each device
-    keys: tuple[str, ...] = ()  # API keys; none: everybody may enter
+    api_keys: tuple[str, ...] = formerly("keys", ())  # without any, everybody may connect
+    hosts: tuple[str, ...] = ()  # names of this server besides localhost and addresses; "*": any name
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
+    trusted_proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
     certificate: Path | None = None  # TLS: PEM files
     certificate_key: Path | None = None
-    decoder: DecoderOptions = BUNDLES_CHOICE  # language model, weights, beam, hot words
+    decoder: DecoderOptions = DEFAULT_OPTIONS  # language model, weights, beam, hot words
     live: LiveConfig = field(default_factory=LiveConfig)
     dispatch: DispatchConfig = field(default_factory=DispatchConfig)
     limits: Limits = field(default_factory=Limits)
@@ -55,15 +66,14 @@ class ServeConfig:
     def __post_init__(self) -> None:
         for section in ("live", "dispatch", "limits"):
             for name, value in vars(getattr(self, section)).items():
-                enough = isinstance(value, str) or value > 0 or (value == 0 and name in MAY_BE_NOTHING)
-                if not enough:
+                if value < 0 or (value == 0 and name not in MAY_BE_ZERO):
                     raise ValueError(f"{section}.{name} must be above 0, got {value:g}")
         if self.workers < 1 or not 0 <= self.port < 65536:
             raise ValueError(f"workers {self.workers} must be at least 1 and port {self.port} 0 to 65535")
         if (self.certificate is None) != (self.certificate_key is None):
-            raise ValueError("certificate and certificate_key come together")
+            raise ValueError("certificate and certificate_key need each other")
         if self.decoder.rescore is not None or self.decoder.beam == 0:
-            raise ValueError("decoder: live speech is searched with a beam, and not rescored")
+            raise ValueError("decoder: live streams need a beam search and cannot be rescored")
 
 
 def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: Mapping[str, str]) -> ServeConfig:
@@ -85,11 +95,11 @@ def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: 
     values: dict[str, Any] = {}
     for setting in overrides:
         override(values, setting)
-    return _located(from_dict(ServeConfig, values, "ds2 serve"), Path())
+    return _located(from_dict(ServeConfig, values, "ds2 serve", warns=True), Path())
 
 
 def _located(config: ServeConfig, folder: Path) -> ServeConfig:
-    """With the path of the model, where it was named as one of the package."""
+    """The configuration with the path of its model, if `model` is the name of a model of the package."""
     model = config.model
     if model is None or model.parent != folder or model.suffix or model.exists():
         return config

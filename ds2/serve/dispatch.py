@@ -1,32 +1,34 @@
 """Batch Dispatch (Deep Speech 2, section 7.1): chunks of many streams become batches of the model.
 
-    add   stream a: [chunk][chunk]          take: at most one chunk of each stream, those that have waited longest
-          stream b: [chunk]          ---->        first, all of one shape; a stream served goes behind the others
+    add   stream a: [chunk][chunk]          take: at most one chunk of each stream, the longest waiting
+          stream b: [chunk]          ---->        first, all of one shape; a served stream goes to the end
           stream c: [chunk][chunk]
 
-The core knows no sockets, no threads and no clock: the caller says what time it is.
+This module has no sockets, no threads and no clock: the caller passes the time.
 """
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from ds2.utils.config import formerly
 
 Payload = TypeVar("Payload")
 
 
 class Policy(Protocol):
-    """When to run a batch, and how large."""
+    """When to run a batch, and how large. The server has one policy; benchmarks/wait_to_fill.py has its competitor."""
 
     def size(self, ready: int, oldest: float, now: float) -> int:
-        """How many of the `ready` chunks (1 or more) to run now, 0 to wait; `oldest`: when the first of them came."""
+        """How many of the `ready` chunks (at least 1) to run now, 0 to wait; `oldest`: when the first of them came."""
 
     def wake(self, oldest: float) -> float:
-        """When `size` would stop waiting, though nothing more came (seconds, on the caller's clock)."""
+        """When `size` stops waiting even if no more chunks come (seconds on the caller's clock)."""
 
 
 @dataclass(frozen=True)
 class Eager:
-    """The paper's: whatever is ready, at once, up to `most`; it never waits for a batch to fill."""
+    """The policy of the paper: run all chunks that are ready, up to `most`, and never wait for a batch to fill."""
 
     most: int = 64
 
@@ -38,47 +40,18 @@ class Eager:
 
 
 @dataclass(frozen=True)
-class OneByOne:
-    """No batches: each chunk by itself."""
-
-    def size(self, ready: int, oldest: float, now: float) -> int:
-        return 1
-
-    def wake(self, oldest: float) -> float:
-        return oldest
-
-
-@dataclass(frozen=True)
-class WaitToFill:
-    """Waits until `most` chunks are ready or the first has waited for `timeout` seconds."""
-
-    most: int = 64
-    timeout: float = 0.05
-
-    def size(self, ready: int, oldest: float, now: float) -> int:
-        return min(ready, self.most) if ready >= self.most or now >= self.wake(oldest) else 0
-
-    def wake(self, oldest: float) -> float:
-        return oldest + self.timeout
-
-
-@dataclass(frozen=True)
 class DispatchConfig:
     """How chunks become batches."""
 
-    policy: Literal["eager", "one-by-one", "wait-to-fill"] = "eager"  # the others are there to be compared with
-    batch: int = 64  # streams in one step at most
-    timeout: float = 0.05  # seconds; wait-to-fill
-    bound: int = 1000  # chunks that may wait of one stream
+    batch_streams: int = formerly("batch", 64)  # at most, in one step
+    queue_chunks: int = formerly("bound", 1000)  # of one stream that may wait
 
     def make(self) -> Policy:
-        if self.policy == "eager":
-            return Eager(self.batch)
-        return OneByOne() if self.policy == "one-by-one" else WaitToFill(self.batch, self.timeout)
+        return Eager(self.batch_streams)
 
 
 class Full(Exception):
-    """A stream has more chunks waiting than it may."""
+    """As many chunks of a stream wait as are allowed."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +65,10 @@ class Work(Generic[Payload]):
 
 
 class Dispatcher(Generic[Payload]):
-    """The chunks that wait."""
+    """The queue of waiting chunks."""
 
     def __init__(self, policy: Policy, bound: int = 1000):
-        """`bound`: chunks that may wait of one stream."""
+        """`bound`: how many chunks of one stream may wait."""
         self.policy = policy
         self.bound = bound
         self.waiting: OrderedDict[int, deque[Work[Payload]]] = OrderedDict()  # next in turn first
@@ -104,8 +77,10 @@ class Dispatcher(Generic[Payload]):
         return sum(map(len, self.waiting.values()))
 
     def add(self, work: Work[Payload]) -> None:
-        """Raises:
-        Full: the stream's bound is reached; the chunk is not taken.
+        """Adds a chunk to the queue of its stream.
+
+        Raises:
+            Full: the queue of this stream is full; the chunk is not added.
         """
         queue = self.waiting.setdefault(work.stream, deque())
         if len(queue) >= self.bound:
@@ -113,11 +88,11 @@ class Dispatcher(Generic[Payload]):
         queue.append(work)
 
     def drop(self, stream: int) -> None:
-        """Forgets all chunks of a stream."""
+        """Removes all chunks of a stream."""
         self.waiting.pop(stream, None)
 
     def take(self, now: float) -> list[Work[Payload]]:
-        """The batch to run now; empty: none yet."""
+        """The batch to run now; empty where there is none yet."""
         ready = self._ready()
         size = self.policy.size(len(ready), ready[0].arrived, now) if ready else 0
         for work in (batch := ready[:size]):
@@ -128,11 +103,11 @@ class Dispatcher(Generic[Payload]):
         return batch
 
     def wake(self) -> float | None:
-        """When to ask again though nothing came (seconds); None: nothing waits."""
+        """When to call `take` again even if no chunk comes (seconds); None if no chunk waits."""
         ready = self._ready()
         return self.policy.wake(ready[0].arrived) if ready else None
 
     def _ready(self) -> list[Work[Payload]]:
-        """The first chunk of each stream, in turn, of the shape of the very first."""
+        """The first chunk of each stream, in turn, if it has the shape of the very first."""
         heads = [queue[0] for queue in self.waiting.values()]
         return [work for work in heads if work.shape == heads[0].shape]

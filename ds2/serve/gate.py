@@ -1,25 +1,28 @@
-"""Who may come in, and how many: keys, origins, rates, places. What is refused is refused at once, with the reason."""
+"""Admission: hosts, keys, origins, rates and places. A client that is refused learns the reason at once."""
 
 import contextlib
 import hmac
+import ipaddress
 import math
 import time
-from collections import OrderedDict
-from urllib.parse import unquote, urlsplit
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.requests import HTTPConnection
 
 from ds2.serve.config import ServeConfig
 from ds2.serve.metrics import Metrics
 
-CLIENTS = 10_000  # whose rates are remembered
-# A browser cannot set a header on a WebSocket: the key comes as a subprotocol, percent-encoded.
+CLIENTS = 10_000  # whose rates are kept
+IPV6_PREFIX = 64  # bits of an address that belong to one client
+# A browser cannot set a header on a WebSocket: it sends the key as a subprotocol, percent-encoded.
 KEY_PROTOCOL = "ds2.key."
 
 
 class Refused(Exception):
-    """A client that is not let in: HTTP status, one word for the metrics, the reason, seconds to wait, the field of the
-    request that is wrong."""
+    """A refused request: HTTP status, one word for the metrics, the reason, seconds until a retry makes sense, and the
+    field of the request that is wrong."""
 
     def __init__(self, status: int, kind: str, message: str, retry_after: int | None = None, field: str | None = None):
         super().__init__(message)
@@ -27,76 +30,156 @@ class Refused(Exception):
         self.status, self.kind, self.message, self.retry_after = status, kind, message, retry_after
 
 
+class Rate:
+    """A token bucket for each client: `most` events at once, and as many per minute."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client: tokens, and when that was counted
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds until an empty bucket has a token."""
+        return math.ceil(60 / self.most)
+
+    def tokens(self, client: str) -> float:
+        tokens, then = self.buckets.get(client, (float(self.most), 0.0))
+        return min(self.most, tokens + (time.monotonic() - then) * self.most / 60)
+
+    def take(self, client: str) -> bool:
+        """Takes a token, if there is one."""
+        tokens = self.tokens(client)
+        self.buckets[client] = (tokens - (tokens >= 1), time.monotonic())
+        self.buckets.move_to_end(client)
+        if len(self.buckets) > CLIENTS:
+            self.buckets.popitem(last=False)
+        return tokens >= 1
+
+
 class Gate:
-    """Counts who is in; `with gate.enter(connection, kind)` is one stream or upload."""
+    """Decides about requests, and counts the clients that are inside."""
 
     def __init__(self, config: ServeConfig, metrics: Metrics):
         self.config, self.metrics = config, metrics
         self.inside = 0
         self.draining = False
-        self.tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client: how many it may open, as of when
+        self.places: Counter[str] = Counter()  # of each client
+        self.streams = Rate(config.limits.streams_per_minute)
+        self.wrong_keys = Rate(config.limits.wrong_keys_per_minute)
+
+    @contextlib.contextmanager
+    def place(self, connection: HTTPConnection, kind: str) -> Iterator[None]:
+        """Holds the place of one stream or upload; raises Refused as `check` does."""
+        self.check(connection)
+        client = self._client(connection)
+        self.metrics.opened.labels(kind).inc()
+        self._count(client, 1)
+        try:
+            yield
+        finally:
+            self._count(client, -1)
 
     def check(self, connection: HTTPConnection) -> None:
-        """Raises:
-        Refused: no key, a page of another host, too many in a minute, no place, or the server is going down.
+        """Checks whether the client may open a stream or send an upload.
+
+        Raises:
+            Refused: no valid key, a page of another host, too many streams, or the server is shutting down.
         """
         self.check_key(connection)
         self._check_origin(connection)
         if self.draining:
             raise Refused(503, "draining", "the server is shutting down", 10)
-        self._check_rate(connection)
-        if self.inside >= self.config.limits.streams:
+        limits, client = self.config.limits, self._client(connection)
+        if not self.streams.take(client):
+            reason = f"more than {limits.streams_per_minute} streams in a minute"
+            raise Refused(429, "rate", reason, self.streams.retry_after)
+        if self.inside >= limits.streams:
             raise Refused(503, "streams", f"{self.inside} streams are open, as many as are allowed", 5)
+        if self.places[client] >= limits.streams_per_client:
+            raise Refused(429, "client", f"{self.places[client]} of your streams are open, as many as are allowed", 5)
 
-    def enter(self, kind: str) -> "Gate":
-        self.metrics.opened.labels(kind).inc()
-        return self
+    def check_request(self, connection: HTTPConnection) -> None:
+        """Checks what is the same for every route.
 
-    def __enter__(self) -> None:
-        self.inside += 1
-        self.metrics.streams.set(self.inside)
-
-    def __exit__(self, *_: object) -> None:
-        self.inside -= 1
-        self.metrics.streams.set(self.inside)
+        Raises:
+            Refused: a host name that is not allowed, or a body whose length is ambiguous.
+        """
+        host = connection.headers.get("host")
+        if host is not None and not self._is_allowed(host):
+            reason = "this host name is not allowed; the configuration key hosts lists those that are"
+            raise Refused(403, "host", reason)
+        if {"content-length", "transfer-encoding"} <= set(connection.headers.keys()):
+            raise Refused(400, "request", "a request has either Content-Length or Transfer-Encoding")
 
     def check_key(self, connection: HTTPConnection) -> None:
-        if self.config.keys and not any(_same(_key(connection), key) for key in self.config.keys):
-            raise Refused(401, "key", "a valid API key is needed: Authorization: Bearer KEY")
+        """Raises Refused unless the client has a valid key, or none is needed."""
+        if not self.config.api_keys:
+            return
+        key, address = _key(connection), _address(connection)
+        if self.wrong_keys.tokens(address) < 1:
+            raise Refused(429, "key", "too many wrong keys from your address", self.wrong_keys.retry_after)
+        if not any(_same(key, valid) for valid in self.config.api_keys):
+            if key:
+                self.wrong_keys.take(address)
+            raise Refused(401, "key", "a valid API key is required: Authorization: Bearer KEY")
+
+    def _count(self, client: str, change: int) -> None:
+        self.inside += change
+        self.places[client] += change
+        if self.places[client] == 0:
+            del self.places[client]
+        self.metrics.streams.set(self.inside)
+
+    def _client(self, connection: HTTPConnection) -> str:
+        """The client's key; where none is checked, its address."""
+        return _key(connection).decode("latin-1") if self.config.api_keys else _address(connection)
+
+    def _is_allowed(self, host: str) -> bool:
+        """A page whose name was bound to our address (DNS rebinding) has its own name here, never an address."""
+        allowed = {"localhost", self.config.host, *self.config.hosts}
+        with contextlib.suppress(ValueError):  # "[", which is not an address
+            name = urlsplit(f"//{host}").hostname or ""
+            if "*" in allowed or name in allowed or name.endswith(".localhost"):
+                return True
+            ipaddress.ip_address(name)
+            return True
+        return False
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        """A page on another host must not use the visitor's browser to come in; clients that are no browsers send no
-        Origin."""
+        """A page on another host must not use its visitor's browser to connect. Only browsers send an Origin."""
         origin = connection.headers.get("origin")
         if origin is None or origin in self.config.origins:
             return
-        with contextlib.suppress(ValueError):  # "http://[", which is no address
+        with contextlib.suppress(ValueError):  # "http://[" is not an address
             if urlsplit(origin).netloc == connection.headers.get("host"):
                 return
-        raise Refused(403, "origin", "pages of another origin are not allowed here; see `origins`")
-
-    def _check_rate(self, connection: HTTPConnection) -> None:
-        most, now = self.config.limits.rate, time.monotonic()
-        host = connection.client.host if connection.client else ""
-        client = _key(connection) if self.config.keys else host  # a key that nobody checks is any name
-        tokens, then = self.tokens.pop(client, (float(most), now))
-        tokens = min(most, tokens + (now - then) * most / 60)
-        allowed = tokens >= 1
-        self.tokens[client] = (tokens - allowed, now)
-        if len(self.tokens) > CLIENTS:
-            self.tokens.popitem(last=False)
-        if not allowed:
-            raise Refused(429, "rate", f"more than {most} streams in a minute", math.ceil(60 / most))
+        reason = "pages of this origin may not connect; the configuration key origins lists those that may"
+        raise Refused(403, "origin", reason)
 
 
-def _key(connection: HTTPConnection) -> str:
+def _address(connection: HTTPConnection) -> str:
+    """The client's address; of version 6 the network, because one client has all addresses in it."""
+    host = connection.client.host if connection.client else ""
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        if address.version == 6 and address.ipv4_mapped is None:
+            return str(ipaddress.ip_network((int(address), IPV6_PREFIX), strict=False))
+    return host
+
+
+def _key(connection: HTTPConnection) -> bytes:
+    """The key in the bytes that the client sent; empty if there is none."""
     scheme, _, key = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        return key.strip()
+        return key.strip().encode("latin-1")  # as which Starlette has decoded the header
     offered = (name.strip() for name in connection.headers.get("sec-websocket-protocol", "").split(","))
-    return next((unquote(name.removeprefix(KEY_PROTOCOL)) for name in offered if name.startswith(KEY_PROTOCOL)), "")
+    keys = (unquote_to_bytes(name.removeprefix(KEY_PROTOCOL)) for name in offered if name.startswith(KEY_PROTOCOL))
+    return next(keys, b"")
 
 
-def _same(given: str, key: str) -> bool:
-    """Takes the same time wherever they differ."""
-    return hmac.compare_digest(given.encode(), key.encode())
+def _same(given: bytes, key: str) -> bool:
+    """Compares in constant time; clients send a key in UTF-8 or, as old HTTP libraries do, in Latin-1."""
+    forms = [key.encode()]
+    with contextlib.suppress(UnicodeEncodeError):
+        forms.append(key.encode("latin-1"))
+    return sum(hmac.compare_digest(given, form) for form in forms) > 0

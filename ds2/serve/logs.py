@@ -1,4 +1,4 @@
-"""The log of each process: JSON lines on stderr, written by a thread, so that a slow reader holds up nobody."""
+"""The log of each process: JSON lines on stderr, written by a thread, so that a slow reader does not block it."""
 
 import atexit
 import contextlib
@@ -10,13 +10,13 @@ import threading
 import time
 from logging.handlers import QueueHandler
 
-WAITING = 10_000  # lines; more are left out
-LAST_SECONDS = 1.0  # that a process waits at its end for the lines to be read
+WAITING = 10_000  # lines; more are dropped
+LAST_SECONDS = 1.0  # for the remaining lines at the end of a process
 STDERR = 2
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: when, how bad, what, and the facts of it. What was said is never among them."""
+    """One JSON object per line: time, level, event and its facts, which never include the text of a transcript."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
@@ -26,8 +26,8 @@ class JsonLines(logging.Formatter):
         return json.dumps({**line, **getattr(record, "facts", {})}, ensure_ascii=False)
 
 
-class Leaving(QueueHandler):
-    """Hands records on as they are; where too many wait, it leaves them out."""
+class DroppingHandler(QueueHandler):
+    """Passes records on unchanged, and drops them while too many wait."""
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         return record
@@ -38,20 +38,20 @@ class Leaving(QueueHandler):
 
 
 def log_to_stderr() -> None:
-    """The server's own events, and what uvicorn warns of."""
+    """Logs the events of the server, and the warnings of uvicorn and other libraries."""
     waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
     writer = threading.Thread(target=_write, args=(waiting,), daemon=True)
     writer.start()
     atexit.register(_finish, waiting, writer)
-    logging.basicConfig(level=logging.WARNING, handlers=[Leaving(waiting)], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[DroppingHandler(waiting)], force=True)
     logging.getLogger("ds2.serve").setLevel(logging.INFO)
 
 
 def _write(waiting: "queue.Queue[logging.LogRecord | None]") -> None:
-    """A thread. It may stand still for ever, and so holds no lock of a file or a handler that others wait for."""
+    """A thread. It can block for ever, so it holds no lock of a file or handler that other threads need."""
     lines = JsonLines()
     while (record := waiting.get()) is not None:
-        with contextlib.suppress(Exception):  # no line may end the log
+        with contextlib.suppress(Exception):  # a bad line must not end the log
             os.write(STDERR, f"{lines.format(record)}\n".encode())
 
 

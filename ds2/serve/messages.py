@@ -1,12 +1,13 @@
-"""What the server and its model processes tell each other; light to import, for the server needs no torch."""
+"""The messages between the server and its model processes; light to import, because the server needs no torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.decoder_options import DecoderOptions
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
-from ds2.transcript import Transcript
+from ds2.utils.config import formerly
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]
@@ -16,12 +17,12 @@ SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """What a client says of its stream."""
+    """The format of a client's stream."""
 
     sample_rate: float = 8000.0  # Hz
     encoding: Encoding = "pcm16"
     endpoints: bool = True  # a pause ends an utterance
-    stable: bool = False  # partial results say how much of them is certain
+    stable: bool = False  # partial results say how many of their characters are final
 
     def __post_init__(self) -> None:
         if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
@@ -32,27 +33,27 @@ class StreamConfig:
 
 @dataclass(frozen=True)
 class LiveConfig:
-    """How streams are cut and when results come."""
+    """How streams are cut into chunks, and when results come."""
 
     chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
-    long_chunk_frames: int = 48  # of one taken where that much waits: at an end, or of an upload
-    partial_every: float = 0.1  # seconds between two partial results at least
-    pause: float = 0.6  # seconds without a label that end an utterance
-    long_utterance: float = 20.0  # seconds after which a shorter pause does
-    short_pause: float = 0.15  # seconds
+    long_chunk_frames: int = 48  # of a chunk where that much sound waits: at an end, or of an upload
+    partial_interval_seconds: float = formerly("partial_every", 0.1)  # the least time between two partial results
+    pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end an utterance
+    long_utterance_seconds: float = formerly("long_utterance", 20.0)  # after these a shorter pause is enough
+    short_pause_seconds: float = formerly("short_pause", 0.15)
 
 
 @dataclass(frozen=True)
 class Partial:
-    """What seems to be said so far in this utterance."""
+    """The text of an unfinished utterance."""
 
     text: str
-    stable: int = 0  # characters that no sound to come can change
+    stable: int = 0  # leading characters that later sound cannot change
 
 
 @dataclass(frozen=True)
 class Final:
-    """What was said in one utterance."""
+    """The result of one utterance."""
 
     transcript: Transcript
     alternatives: tuple[tuple[Transcript, float], ...]  # of different texts, best first, with log-probability
@@ -61,14 +62,14 @@ class Final:
 
 @dataclass(frozen=True)
 class SpanEnd:
-    """All of a span's results have come: it was ended by the client, by a reset or for good (`last`)."""
+    """The client ended a span, by a reset or for good (`last`), and all of its results have come."""
 
     last: bool
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The stream is over; nothing more comes."""
+    """The stream has failed; no more results come."""
 
     reason: str
 
@@ -78,7 +79,7 @@ Event = Partial | Final | SpanEnd | Failed
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a model process needs to know."""
+    """The configuration of a model process."""
 
     model: Path
     device: str
@@ -103,7 +104,7 @@ class Sound:
 
 @dataclass(frozen=True)
 class End:
-    """The stream's sound ends here, for good or (not `last`) up to a final result."""
+    """The sound of the stream ends, for good or (not `last`) until the final result."""
 
     stream: int
     last: bool = True
@@ -111,7 +112,7 @@ class End:
 
 @dataclass(frozen=True)
 class Close:
-    """Nobody waits for this stream any more."""
+    """The client of this stream has left."""
 
     stream: int
 
@@ -121,22 +122,22 @@ Command = Open | Sound | End | Close
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a stream."""
+    """New events of a stream."""
 
     stream: int
-    seconds: float  # that the model has heard since the last one: of its sound, and of silence added behind it
+    seconds: float  # of sound that the model has processed since the last one, padding at the end included
     events: list[Event]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A batch that was run."""
+    """One step of the model: a batch of chunks."""
 
     size: int
     frames: int  # of the front end, of each stream
-    seconds: float  # that it took, decoding included
-    waited: float  # seconds that its first chunk had waited
-    queue: int  # chunks that wait behind it
+    seconds: float  # its duration, decoding included
+    waited: float  # seconds that its oldest chunk had waited
+    queue: int  # chunks that still wait
 
 
 @dataclass(frozen=True)

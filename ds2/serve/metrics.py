@@ -1,4 +1,4 @@
-"""What the server tells Prometheus."""
+"""Metrics for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -10,7 +10,7 @@ FRAME_SECONDS = 0.01
 
 
 class Metrics:
-    """Counters of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -25,9 +25,11 @@ class Metrics:
         self.upload_latency = histogram("upload_seconds", "From the end of an upload to its transcript")
         self.batch_size = histogram("batch_size", "Streams in a step of the model", SIZES)
         self.step_seconds = histogram("step_seconds", "Time of a step, decoding included")
-        self.waited = histogram("wait_seconds", "Time that the first chunk of a batch had waited")
-        self.sound = counter("sound_seconds_total", "Sound that the model has heard")
-        self.busy = counter("busy_seconds_total", "Time in steps of the model: over sound, the real-time factor")
+        self.waited = histogram("wait_seconds", "Time that the oldest chunk of a batch had waited")
+        self.sound = counter("sound_seconds_total", "Sound that the model has processed")
+        self.busy = counter(
+            "busy_seconds_total", "Time in steps of the model; divided by the sound it is the real-time factor"
+        )
         self.opened = counter("streams_opened_total", "Streams opened", ("kind",))
         self.rejected = counter("rejections_total", "Streams and uploads refused", ("reason",))
         self.failures = counter("failures_total", "Streams that failed")
@@ -43,5 +45,5 @@ class Metrics:
         self.sound.inc(step.size * step.frames * FRAME_SECONDS)
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -1,116 +1,136 @@
-"""OpenAI's `POST /v1/audio/transcriptions`: a file in, its transcript out, whole or as server-sent events."""
+"""OpenAI's `POST /v1/audio/transcriptions`: takes a file, returns its transcript, whole or as server-sent events."""
 
 import asyncio
-import json
+import contextlib
+import errno
+import itertools
 import time
-from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-import numpy as np
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.types import Message
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
 
-from ds2.errors import InputError
-from ds2.formats import to_srt, to_vtt
 from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
+from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
-from ds2.serve.pool import Busy, Handle, Pool
-from ds2.serve.uploads import TooLong, decode_upload
-from ds2.transcript import Transcript
+from ds2.serve.openai_messages import Asked, error_event, iter_events, parse, respond
+from ds2.serve.pool import Busy, Pool
+from ds2.serve.uploads import DECODED_BYTES, iter_upload
+from ds2.utils.errors import InputError, TooLong
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
-GRANULARITIES = {"word", "segment"}
-PIECE = 5.0  # seconds of sound given to the model at a time, so that no upload holds back the live streams
-AHEAD = 10.0  # seconds that may wait
+AHEAD_SECONDS = 10.0  # of sound that may wait for the model
+OTHER_BYTES = 100_000  # of a request: fields besides the file, multipart headers
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a request wants."""
-
-    file: UploadFile
-    format: str
-    granularities: frozenset[str]
-    stream: bool
-    language: str
+class ModelFailed(Exception):
+    """The model process failed on an upload."""
 
 
 class Transcriptions:
-    """Answers requests for one pool."""
+    """Answers uploads with the models of a pool.
+
+    A file stays on disk; it is decoded, resampled and recognised in blocks, only while its client waits.
+    """
 
     def __init__(self, pool: Pool, limits: Limits, sample_rate: int):
         self.pool, self.limits, self.sample_rate = pool, limits, sample_rate
+        self.decoding = 0  # uploads
 
-    async def answer(self, request: Request) -> Response:
-        """Raises:
-        Refused: anything that is wrong with the request, or with the server.
+    async def answer(self, request: Request, send: Send) -> int:
+        """Sends the response to an upload; returns its status.
+
+        Raises:
+            Refused: the request is wrong, or the server cannot take it.
         """
-        async with self._limited(request).form(max_files=1, max_fields=50) as form:
+        form = await self._form(request)
+        try:
             asked = parse(form)
-            data = await asked.file.read()
-            name = asked.file.filename or "upload"
-        began = time.monotonic()
-        try:
-            samples = await asyncio.to_thread(decode_upload, data, name, self.sample_rate, self.limits.upload_duration)
-            handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
-        except TooLong as error:
-            raise Refused(413, "duration", str(error), field="file") from error
-        except InputError as error:
-            raise Refused(400, "file", str(error), field="file") from error
-        except Busy as error:
-            raise Refused(503, "busy", str(error), 5) from error
-        duration = len(samples) / self.sample_rate
-        finals = self._transcribe(handle, samples, began)
-        if asked.stream:
-            return StreamingResponse(_events(finals, duration), media_type="text/event-stream")
-        try:
-            return respond(asked, await _while_there(request, _all(finals)), duration)
-        except InputError as error:
-            raise Refused(500, "failed", str(error)) from error
-
-    async def _transcribe(self, handle: Handle, samples: np.ndarray, began: float) -> AsyncIterator[Final]:
-        """Feeds the model (N,) float32 samples as fast as it goes, and gives utterances as they end."""
-        size = round(PIECE * self.sample_rate)
-        pieces = (samples[start : start + size].tobytes() for start in range(0, len(samples), size))
-        try:
-            while not handle.ends:
-                while handle.backlog < AHEAD and not handle.ending:
-                    piece = next(pieces, None)
-                    if piece is None:
-                        handle.end()
-                    else:
-                        handle.feed(piece)
-                await handle.changed.wait()
-                handle.changed.clear()
-                if handle.failed is not None:
-                    raise InputError(handle.failed)
-                while handle.finals:
-                    yield handle.finals.popleft()
-            handle.process.metrics.upload_latency.observe(time.monotonic() - began)
+            with self._budget():
+                return await self._respond(request, asked, send)
         finally:
-            handle.close()
+            await form.close()
+
+    async def _form(self, request: Request) -> FormData:
+        """The fields of the request; a large file goes to the temporary folder."""
+        try:
+            return await self._limited(request).form(max_files=1, max_fields=50)
+        except OSError as error:
+            status = 507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503
+            raise Refused(status, "storage", f"the upload cannot be stored ({error.strerror})", 60) from error
+
+    @contextlib.contextmanager
+    def _budget(self) -> Iterator[None]:
+        """Keeps the decoded sound of all uploads within its limit."""
+        if (self.decoding + 1) * DECODED_BYTES > max(DECODED_BYTES, self.limits.decoded_bytes):
+            raise Refused(503, "busy", f"{self.decoding} uploads are being recognised, as many as are allowed", 5)
+        self.decoding += 1
+        try:
+            yield
+        finally:
+            self.decoding -= 1
+
+    async def _respond(self, request: Request, asked: Asked, send: Send) -> int:
+        longest, began = self.limits.upload_audio_seconds, time.monotonic()
+        pieces = iter_upload(asked.file.file, asked.file.filename or "", self.sample_rate, longest)
+        handle = None
+        try:
+            first = await _in_thread(next, pieces, b"")  # a bad file takes no stream of the model
+            handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
+            finals = self._transcribe(handle, itertools.chain([first], pieces), began)
+            if asked.stream:
+                response: Response = StreamingResponse(_events(finals, handle), media_type="text/event-stream")
+            else:
+                response = respond(asked, await _while_connected(request, _all(finals)), handle.fed)
+            await response(request.scope, request.receive, send)
+            return response.status_code
+        except (InputError, Busy, ModelFailed) as error:
+            raise _refusal(error) from error
+        finally:
+            if handle is not None:
+                handle.close()
+            pieces.close()
+
+    async def _transcribe(self, handle: Handle, pieces: Iterator[bytes], began: float) -> AsyncIterator[Final]:
+        """Feeds the pieces to the model as fast as it takes them, and yields utterances as they end."""
+        while not handle.ends:
+            while handle.backlog < AHEAD_SECONDS and not handle.ending:
+                piece = await _in_thread(next, pieces, b"")
+                if piece:
+                    handle.feed(piece)
+                else:
+                    handle.end()
+            await handle.change()
+            if handle.failed is not None:
+                raise ModelFailed(handle.failed)
+            while handle.finals:
+                yield handle.finals.popleft()
+        handle.process.metrics.upload_latency.observe(time.monotonic() - began)
 
     def _limited(self, request: Request) -> Request:
-        """The request, cut off where it grows beyond what is allowed, or stops coming."""
-        most = self.limits.upload + 100_000  # the other fields and the multipart headers
-        refusal = Refused(413, "size", f"a file may have {self.limits.upload} bytes", field="file")
+        """The request, whose body raises Refused when it is too large, stops coming or takes too long."""
+        most, limits = self.limits.upload_bytes + OTHER_BYTES, self.limits
+        refusal = Refused(413, "size", f"a file may have {limits.upload_bytes} bytes", field="file")
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
             raise refusal
-        seen = 0
+        seen, until = 0, time.monotonic() + limits.upload_timeout_seconds
 
         async def receive() -> Message:
             nonlocal seen
+            rest = until - time.monotonic()
             try:
-                message = await asyncio.wait_for(request.receive(), self.limits.idle)
+                message = await asyncio.wait_for(request.receive(), min(limits.idle_seconds, rest))
             except TimeoutError as error:
-                raise Refused(408, "idle", f"nothing came for {self.limits.idle:g} s") from error
+                reason = f"nothing came for {limits.idle_seconds:g} s"
+                if rest <= limits.idle_seconds:
+                    reason = f"the upload took more than {limits.upload_timeout_seconds:g} s"
+                raise Refused(408, "idle", reason) from error
             seen += len(message.get("body", b""))
             if seen > most:
                 raise refusal
@@ -119,83 +139,38 @@ class Transcriptions:
         return Request(request.scope, receive)
 
 
-def parse(form: FormData) -> Asked:
-    """Raises:
-    Refused: a field is missing or wrong.
-    """
-    file = form.get("file")
-    if not isinstance(file, UploadFile):
-        raise Refused(400, "request", "the recording is missing; send multipart/form-data", field="file")
-    format = str(form.get("response_format", "json"))
-    if format not in FORMATS:
-        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}", field="response_format")
-    wanted = [*form.getlist("timestamp_granularities[]"), *form.getlist("timestamp_granularities")]
-    granularities = frozenset(map(str, wanted))
-    if granularities - GRANULARITIES:
-        raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
-    stream = str(form.get("stream", "false")).lower() in ("true", "1")
-    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
+def _refusal(error: Exception) -> Refused:
+    """The refusal of an upload that cannot be transcribed."""
+    if isinstance(error, TooLong):
+        return Refused(413, "duration", str(error), field="file")
+    if isinstance(error, InputError):
+        return Refused(400, "file", str(error), field="file")
+    if isinstance(error, Busy):
+        return Refused(503, "busy", str(error), 5)
+    return Refused(500, "failed", str(error))
 
 
-def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
-    """The transcript in the format that was asked for."""
-    text = " ".join(final.transcript.text for final in finals)
-    words = tuple(word for final in finals for word in final.transcript.words)
-    whole = Transcript(text, words, duration)
-    if asked.format == "json":
-        return JSONResponse({"text": text, "usage": _usage(duration)})
-    if asked.format == "verbose_json":
-        return JSONResponse(_verbose(asked, finals, whole))
-    kind, written = {
-        "text": ("plain", text + "\n"),
-        "srt": ("plain", to_srt(whole, "")),
-        "vtt": ("vtt", to_vtt(whole, "")),
-    }[asked.format]
-    return PlainTextResponse(written, media_type=f"text/{kind}")
-
-
-def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "task": "transcribe",
-        "language": asked.language,
-        "duration": round(whole.duration, 3),
-        "text": whole.text,
-        "segments": [_segment(number, final) for number, final in enumerate(finals)],
-        "usage": _usage(whole.duration),
-    }
-    if "word" in asked.granularities:
-        answer["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in whole.words]
-        if "segment" not in asked.granularities:
-            del answer["segments"]
-    return answer
-
-
-def _segment(number: int, final: Final) -> dict[str, Any]:
-    """`tokens`, `temperature`, `compression_ratio` and `no_speech_prob` belong to another kind of model."""
-    (_, score), words = final.alternatives[0], final.transcript.words
-    return {
-        "id": number,
-        "seek": 0,
-        "start": words[0].start,
-        "end": words[-1].end,
-        "text": final.transcript.text,
-        "tokens": [],
-        "temperature": 0.0,
-        "avg_logprob": score / max(1, len(final.transcript.text)),
-        "compression_ratio": 1.0,
-        "no_speech_prob": 0.0,
-    }
+async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Runs a function in a thread. If the caller is cancelled, it still waits for the thread, which uses the file."""
+    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():  # a cancelled scope of anyio cancels again and again
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        raise
 
 
 async def _all(finals: AsyncIterator[Final]) -> list[Final]:
     return [final async for final in finals]
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """What comes of the work, which is given up where the client goes away meanwhile.
+async def _while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of the work, which is cancelled if the client disconnects.
 
     Raises:
-        ClientDisconnect: it did.
+        ClientDisconnect: the client disconnected.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
     try:
@@ -204,37 +179,20 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, Result]) -> R
             raise ClientDisconnect
         return await working
     finally:
-        working.cancel()
-        leaving.cancel()
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _events(finals: AsyncIterator[Final], duration: float) -> AsyncIterator[str]:
-    text = ""
+async def _events(finals: AsyncIterator[Final], handle: Handle) -> AsyncIterator[str]:
     try:
-        async for final in finals:
-            delta = (" " if text else "") + final.transcript.text
-            text += delta
-            yield _event({"type": "transcript.text.delta", "delta": delta})
-        yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration)})
-    except InputError as error:
-        yield _event({"type": "error", **problem(500, str(error))})
-
-
-def _event(facts: dict[str, Any]) -> str:
-    return f"data: {json.dumps(facts, ensure_ascii=False)}\n\n"
-
-
-def _usage(duration: float) -> dict[str, Any]:
-    return {"type": "duration", "seconds": -(-duration // 1)}
-
-
-def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
-    """OpenAI's form of an error; `field` of the request is what is wrong."""
-    kinds = {401: "authentication_error", 429: "rate_limit_error"}
-    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": message, "type": kind, "param": field, "code": None}}
+        async for event in iter_events(finals, lambda: handle.fed):
+            yield event
+    except (InputError, ModelFailed) as error:
+        refusal = _refusal(error)
+        yield error_event(refusal.status, refusal.message, refusal.field)
 
 
 def refusal_of(error: HTTPException | ClientDisconnect) -> Refused:
-    """A request that could not even be parsed."""
+    """The refusal of a request that cannot be parsed."""
     return Refused(400, "request", str(getattr(error, "detail", "the client went away")))

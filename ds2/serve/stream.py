@@ -3,8 +3,8 @@
     bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
                                                                                               -> beam -> Partial, Final
 
-A span is one stream of the model and ends with its last frames; within it pauses end utterances, of which each has a
-beam of its own. All times are seconds from the start of the stream.
+A span is one stream of the model and ends with its last frames. Within a span, pauses end utterances; each utterance
+has its own beam. All times are seconds from the start of the stream.
 """
 
 import functools
@@ -16,36 +16,41 @@ import soxr
 from torch import Tensor
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.errors import InputError
 from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, LiveConfig, Partial, SpanEnd, StreamConfig
 from ds2.text import Tokenizer
-from ds2.transcript import Transcript, make_transcript
+from ds2.utils.errors import InputError
 
-SPEECH = 0.5  # a frame whose blank is less probable holds a label
-NOTHING_NEW = 0.98  # frames whose blank is always more probable change no partial result
+SPEECH = 0.5  # a frame with a less probable blank holds a label
+NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What all streams of a worker share."""
+    """The model, search and configuration that all streams of a worker share."""
 
     model: SlotModel
     beam: BeamDecoder
     tokenizer: Tokenizer
     config: LiveConfig
-    rivals: int = 0  # how many hypotheses beside the best make its words' confidence; the others are alternatives only
+    competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
 
-    def __post_init__(self) -> None:
-        stride = self.model.stride
-        sizes = {
-            name: -(-getattr(self.config, name) // stride) * stride for name in ("chunk_frames", "long_chunk_frames")
-        }
-        object.__setattr__(self, "config", replace(self.config, **sizes))
+    @functools.cached_property
+    def chunk_frames(self) -> int:
+        return self._whole_strides(self.config.chunk_frames)
+
+    @functools.cached_property
+    def long_chunk_frames(self) -> int:
+        return self._whole_strides(self.config.long_chunk_frames)
+
+    def _whole_strides(self, frames: int) -> int:
+        """The number of frames, rounded up to a multiple of the model's stride."""
+        return -(-frames // self.model.stride) * self.model.stride
 
     @functools.cached_property
     def frame_seconds(self) -> float:
-        """Of an output frame."""
+        """Duration of an output frame."""
         return self.model.config.frame_seconds
 
 
@@ -55,7 +60,7 @@ class Chunk:
 
     samples: np.ndarray
     position: int  # front-end frames before it
-    length: int  # frames of the whole span, UNENDED while not known
+    length: int  # frames of the whole span; UNENDED until it is known
 
 
 class Span:
@@ -75,13 +80,13 @@ class Span:
 
     @property
     def frames(self) -> int:
-        """Front-end frames after which all log_probs have come out; some lie behind the end."""
+        """Front-end frames after which the model has returned all log_probs; some lie beyond the end."""
         model = self.setup.model
         return (model.outputs(self.length) + model.delay) * model.stride if self.length else 0
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Whether all log_probs of the span have come."""
         return self.ended and self.advanced >= self.frames
 
     def feed(self, samples: np.ndarray) -> None:
@@ -94,15 +99,15 @@ class Span:
         self.length = max(1, (self.received - window) // self.setup.model.hop + 1) if self.received else 0
 
     def chunks(self) -> list[Chunk]:
-        """Those that are ready; after the end all that are left."""
+        """The chunks that are ready; after the end, all remaining ones."""
         return list(iter(self._chunk, None))
 
     def _chunk(self) -> Chunk | None:
-        model, config = self.setup.model, self.setup.config
+        model = self.setup.model
         needed = self.frames - self.position if self.ended else 0
-        frames = config.chunk_frames
-        if needed > frames or len(self.waiting) >= model.samples(config.long_chunk_frames):
-            frames = config.long_chunk_frames
+        frames = self.setup.chunk_frames
+        if needed > frames or len(self.waiting) >= model.samples(self.setup.long_chunk_frames):
+            frames = self.setup.long_chunk_frames
         size = model.samples(frames)
         if self.ended:
             if needed <= 0:
@@ -116,7 +121,7 @@ class Span:
         return chunk
 
     def advance(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
-        """Takes the log_probs of the next chunk, gives those that lie within the span."""
+        """Takes the log_probs (k, V) of the next chunk and returns the rows that lie within the span."""
         model = self.setup.model
         self.advanced += (len(chunk.samples) - model.overlap) // model.hop
         first = chunk.position // model.stride - model.delay
@@ -126,23 +131,23 @@ class Span:
 class LiveStream:
     """A stream from its first byte to its last result."""
 
-    labels: tuple[int, int] | None  # the frames of the span with the utterance's first label and its last
+    labels: tuple[int, int] | None  # frames of the utterance's first and last label, in the span
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
         self.rate = setup.model.config.frontend.sample_rate
-        self.cut = b""  # a sample whose bytes have not all come
+        self.cut = b""  # the first bytes of an incomplete sample
         self.spans = deque([Span(setup, 0.0)])
         self.resampler = self._resampler()
         self._begin_utterance(0)
-        self.frames = 0  # output frames of the present span that were decoded
+        self.frames = 0  # decoded output frames of the current span
         self.shown, self.shown_at = "", float("-inf")
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """Takes sound, gives the chunks that are ready.
+        """Takes sound and returns the chunks that are ready.
 
         Raises:
-            InputError: samples that are not finite.
+            InputError: a sample is not finite.
         """
         data = self.cut + data
         whole = len(data) // SAMPLE_BYTES[self.config.encoding] * SAMPLE_BYTES[self.config.encoding]
@@ -151,7 +156,7 @@ class LiveStream:
         return self.spans[-1].chunks()
 
     def end(self, last: bool = True) -> list[Chunk]:
-        """The client is done, or, if this is not the `last` span, wants the final result of what it said so far."""
+        """Ends the span and returns its remaining chunks; unless it is the `last`, a new span begins."""
         self._add(np.zeros(0, np.float32), True)
         self.cut = b""
         span = self.spans[-1]
@@ -163,23 +168,23 @@ class LiveStream:
         return chunks
 
     def ends(self) -> list[Event]:
-        """The ends of spans to which nothing more is to come, as of those in which there was nothing to hear."""
+        """The ends of spans that are done already, for example because they had no sound."""
         events: list[Event] = []
         while self.spans and self.spans[0].done:
             events += self._end_span()
         return events
 
     def advance(self, chunk: Chunk, log_probs: Tensor, now: float) -> list[Event]:
-        """Takes the model's (k, V) log_probs of a chunk, in the order of the chunks."""
+        """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
         if len(rows):
             self.setup.beam.step([self.search], [rows])
             self.frames += len(rows)
-            events += self._heard(rows, now)
+            events += self._decoded(rows, now)
         return events + self.ends()
 
-    def _heard(self, rows: Tensor, now: float) -> list[Event]:
+    def _decoded(self, rows: Tensor, now: float) -> list[Event]:
         blank = np.exp(rows[:, 0].numpy())
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
@@ -187,7 +192,9 @@ class LiveStream:
             self.labels = first if self.labels is None else self.labels[0], last
         if self._pause_ends():
             return self._finish_utterance()
-        if now - self.shown_at >= self.setup.config.partial_every and (self.behind or blank.min() < NOTHING_NEW):
+        if now - self.shown_at >= self.setup.config.partial_interval_seconds and (
+            self.behind or blank.min() < NOTHING_NEW
+        ):
             return self._partial(now)
         self.behind |= bool(blank.min() < NOTHING_NEW)
         return []
@@ -196,8 +203,9 @@ class LiveStream:
         if not self.config.endpoints or self.labels is None:
             return False
         config, second = self.setup.config, 1 / self.setup.frame_seconds
-        first, last = self.labels  # silence before the first makes no utterance long
-        pause = config.short_pause if self.frames - first > config.long_utterance * second else config.pause
+        first, last = self.labels
+        is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
+        pause = config.short_pause_seconds if is_long else config.pause_seconds
         return self.frames - 1 - last >= pause * second
 
     def _partial(self, now: float) -> list[Event]:
@@ -214,15 +222,15 @@ class LiveStream:
         return [Partial(text, stable)]
 
     def _finish_utterance(self) -> list[Event]:
-        """The final result of what was said since the last one; nothing, if nothing was."""
+        """The final result of the utterance, or no event if it has no words."""
         seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
         found: dict[str, tuple[Transcript, float]] = {}  # by text: some hypotheses differ in a space at an end
         hypotheses = self.setup.beam.finish(self.search)
         for number, hypothesis in enumerate(hypotheses):
-            rivals = hypotheses[1 : 1 + self.setup.rivals] if number == 0 else ()
-            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, rivals)
+            competitors = hypotheses[1 : 1 + self.setup.competitors] if number == 0 else ()
+            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, competitors)
             found.setdefault(transcript.text, (_later(transcript, start), hypothesis.score))
         self._begin_utterance(self.frames)
         ranked = tuple(found.values())
@@ -233,7 +241,7 @@ class LiveStream:
         self.search = self.setup.beam.begin()
         self.utterance_start = frame  # of the span
         self.labels = None
-        self.behind, self.shown = False, ""  # whether frames came that no partial result shows yet
+        self.behind, self.shown = False, ""  # whether there are frames that no partial result shows yet
 
     def _end_span(self) -> list[Event]:
         events = self._finish_utterance()
@@ -254,10 +262,10 @@ class LiveStream:
 
 
 def decode(data: bytes, encoding: Encoding) -> np.ndarray:
-    """Bytes of whole samples, little-endian -> float32 samples, full scale 1.
+    """Bytes of whole little-endian samples -> (N,) float32 samples, full scale 1.0.
 
     Raises:
-        InputError: float32 samples that are not finite.
+        InputError: a float32 sample is not finite.
     """
     if encoding == "pcm16":
         return np.frombuffer(data, "<i2").astype(np.float32) / 32768
@@ -265,7 +273,7 @@ def decode(data: bytes, encoding: Encoding) -> np.ndarray:
         return MULAW[np.frombuffer(data, np.uint8)]
     samples = np.frombuffer(data, "<f4").astype(np.float32)
     if not np.isfinite(samples).all():
-        raise InputError("float32 samples that are NaN or infinite; send finite ones, full scale 1.0")
+        raise InputError("a float32 sample is NaN or infinite; send finite samples, full scale 1.0")
     return samples
 
 

@@ -1,6 +1,6 @@
-"""A model process: commands of many streams in, their results out; between them the dispatcher and the model.
+"""A model process: takes commands of many streams, runs the model in batches, returns results.
 
-Whatever goes wrong in a step reaches the streams that cause it, and no others.
+An error in a step fails only the streams that cause it.
 """
 
 import logging
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.errors import InputError
-from ds2.model.graphs import GraphedStep
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.recognizer import Recognizer
+from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
     Close,
@@ -35,25 +35,26 @@ from ds2.serve.messages import (
     WorkerConfig,
 )
 from ds2.serve.stream import Chunk, LiveStream, Setup
+from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
-WORDLESS_BEAM_WIDTH = 16  # of a bundle without words, which is decoded greedily elsewhere
-ALTERNATIVES = 10  # hypotheses of an utterance; clients are given those of different texts
+WORDLESS_BEAM_WIDTH = 16  # for a bundle without words, which is decoded greedily elsewhere
+ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
 
 
 class Worker:
-    """The loop of a model process, and what it holds."""
+    """The loop of a model process, and its state."""
 
     def __init__(self, setup: Setup, config: DispatchConfig):
         self.setup = setup
-        self.dispatcher: Dispatcher[Chunk] = Dispatcher(config.make(), config.bound)
+        self.dispatcher: Dispatcher[Chunk] = Dispatcher(config.make(), config.queue_chunks)
         self.streams: dict[int, LiveStream] = {}
         self.slots: dict[int, int] = {}
         self.free = list(range(setup.model.slots))
         self.step = GraphedStep(setup.model) if setup.model.device.type == "cuda" else setup.model.step
 
     def run(self, connection: "Connection[Any, Any]") -> None:
-        """Serves until the other end hangs up."""
+        """Serves until the server closes the connection."""
         while True:
             wake = self.dispatcher.wake()
             timeout = None if wake is None else max(0.0, wake - time.monotonic())
@@ -63,17 +64,17 @@ class Worker:
                     results += self.obey(command, time.monotonic())
                 timeout = 0.0
             batch = self.dispatcher.take(time.monotonic())
-            if results or not batch:  # commands are always answered: the other end then knows that nothing hangs
+            if results or not batch:  # every command is answered, so that the server sees that the process is alive
                 connection.send(Report(results))
             if batch:
                 connection.send(self.work(batch, time.monotonic()))
 
     def obey(self, command: Command, now: float) -> list[Result]:
-        """Takes a command; results that need no step come at once."""
+        """Takes a command; returns the results that need no step."""
         number = command.stream
         if isinstance(command, Open):
             return self._open(command)
-        if number not in self.streams:  # it has failed, and the other end does not know yet
+        if number not in self.streams:  # it has failed, and the server does not know yet
             return []
         if isinstance(command, Close):
             self._forget(number)
@@ -89,7 +90,7 @@ class Worker:
         except InputError as error:
             return [self._fail(number, str(error))]
         except Full as error:
-            return [self._fail(number, f"sound came faster than it could be recognised: {error}")]
+            return [self._fail(number, f"sound came faster than it can be recognised: {error}")]
         if not stream.spans:
             self._forget(number)
         return [Result(number, 0.0, events)] if events else []
@@ -105,15 +106,17 @@ class Worker:
         try:
             log_probs = self._step(batch)
         except Exception:
-            if len(batch) > 1:  # which stream was it?
-                log.exception("a step of %d streams failed; they are taken one by one", len(batch))
+            if len(batch) > 1:  # to find the stream that caused it
+                log.exception("a step of %d streams failed; it is repeated stream by stream", len(batch))
                 return [result for work in batch for result in self._run([work], now)]
             log.exception("a step failed")
             return [self._fail(batch[0].stream, "the model failed on this stream")]
         finite = log_probs.isfinite().all(2).all(1).tolist()
         rows = zip(batch, log_probs, finite, strict=True)
         return [
-            self._decode(work, found, now) if good else self._fail(work.stream, "the model gave no finite result")
+            self._decode(work, found, now)
+            if good
+            else self._fail(work.stream, "the model returned values that are not finite")
             for work, found, good in rows
         ]
 
@@ -141,7 +144,7 @@ class Worker:
 
     def _open(self, command: Open) -> list[Result]:
         if not self.free:
-            return [Result(command.stream, 0.0, [Failed("all streams of this worker are taken")])]
+            return [Result(command.stream, 0.0, [Failed("all places of this model process are taken")])]
         self.slots[command.stream] = self.free.pop()
         self.streams[command.stream] = LiveStream(self.setup, command.config)
         return []
@@ -157,39 +160,41 @@ class Worker:
 
 
 def load(config: WorkerConfig) -> Setup:
-    """The model of a worker, ready to run.
+    """Loads the model of a worker.
 
     Raises:
         InputError: the bundle cannot be read, or cannot stream.
     """
     recognizer = Recognizer.load(config.model, config.device, config.decoder)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
+    if isinstance(beam, PronouncingDecoder):
+        raise InputError(f"{config.model}: its search by phones needs whole recordings; it cannot stream")
     try:
         model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer))
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
-    rivals = beam.config.best - 1  # as offline
-    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, rivals)
+    competitors = beam.config.nbest - 1  # as offline
+    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, competitors)
 
 
 def _with_alternatives(beam: BeamDecoder) -> BeamDecoder:
-    """The same search, with as many hypotheses as a client may want to see."""
+    """The same search with enough hypotheses for the clients that ask for alternatives."""
     config, lexicon, lm, lm_words = beam.problem
-    best = max(config.best, ALTERNATIVES)
-    return BeamDecoder(replace(config, best=best), lexicon, lm, lm_words)
+    config = replace(config, nbest=max(config.nbest, ALTERNATIVES))
+    return BeamDecoder(config, lexicon, lm, lm_words)
 
 
 def _precision(name: str, recognizer: Recognizer) -> torch.dtype:
-    """float16 on a GPU; on a CPU it is slower (benchmarks/serve_precision.py)."""
+    """auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py)."""
     if name == "auto":
         name = "float16" if recognizer.model.output.weight.is_cuda else "float32"
     return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[name]
 
 
 def warm_up(setup: Setup, most: int) -> None:
-    """Runs a step of each shape at several batch sizes, and the search: the first of anything is slow."""
+    """Runs steps of each shape at several batch sizes, and the search: the first run of each is slow."""
     worker = Worker(setup, DispatchConfig())
-    for frames in (setup.config.chunk_frames, setup.config.long_chunk_frames):
+    for frames in (setup.chunk_frames, setup.long_chunk_frames):
         size = 1
         while size <= min(most, setup.model.slots):
             numbers = torch.arange(size, device=setup.model.device)
@@ -204,18 +209,18 @@ def warm_up(setup: Setup, most: int) -> None:
 
 
 def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
-    """The process: loads, says that it is ready, serves."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it, after the streams
+    """Loads the model, reports that it is ready, serves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends this process, after its streams
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
     try:
         try:
             setup = load(config)
-            warm_up(setup, config.dispatch.batch)
+            warm_up(setup, config.dispatch.batch_streams)
         except InputError as error:
             connection.send(error)
             return
         connection.send(Ready(setup.model.config.frontend.sample_rate))
         Worker(setup, config.dispatch).run(connection)
-    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server has ended
         return

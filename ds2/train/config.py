@@ -4,28 +4,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ds2.config import require
 from ds2.data.augment import AugmentConfig
+from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
-from ds2.data.sampling import SamplingConfig
 from ds2.model.acoustic import ModelConfig
 from ds2.text import Units
+from ds2.utils.config import formerly, replaces, require
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which utterances."""
+    """The training set, the dev set and the text units."""
 
     train: tuple[Path, ...]  # manifests
-    dev: Path  # manifest; decides which epoch's model is kept
+    dev: Path  # manifest; the epoch with the lowest dev WER is kept
     workers: int = 1  # processes that read and augment, for each process that trains
-    units: Units = "characters"  # or "bigrams": half as many tokens, and so fewer frames are enough
-    fraction: float = 1.0  # of the training set's hours that is used: how much more data would help, see power_law
-    lexicon: Path | None = None  # pronunciations, as CMUdict's: what the second output layer, model.phones, learns
-    closed_vocabulary: bool = False  # only words of the training set can be said: the decoder knows no others
+    units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
+    fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law
+    lexicon: Path | None = None  # pronunciations as in CMUdict; the second output layer, model.phones, learns them
+    closed_vocabulary: bool = False  # the decoder knows only the words of the training set
 
     def __post_init__(self) -> None:
-        require(self, "above 0 and at most 1", lambda share: 0 < share <= 1, "fraction")
+        require(self, "above 0 and at most 1", lambda fraction: 0 < fraction <= 1, "fraction")
         require(self, "0 or more", lambda count: count >= 0, "workers")
         if not self.train:
             raise ValueError("train must not be empty")
@@ -33,43 +33,44 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """`sgd`: Nesterov SGD, the rate divided by `annealing` after each epoch (Deep Speech 2, section 3.3 and 4).
+    """The optimiser, its schedule, and what protects it.
 
-    `adamw`: AdamW, the rate up linearly over `warmup` of all steps, down to 0 as a cosine over the rest (one cycle).
+    `sgd`: Nesterov SGD, the rate divided by `annealing` after each epoch (Deep Speech 2, sections 3.3 and 4).
+    `adamw`: AdamW, the rate rises linearly over `warmup` of all updates and falls to 0 as a cosine (one cycle).
     """
 
     name: Literal["sgd", "adamw"] = "sgd"
-    learning_rate: float = 3e-4  # the largest
+    learning_rate: float = 3e-4  # the highest of the schedule
     momentum: float = 0.99  # sgd
-    annealing: float = 1.2  # sgd
-    warmup: float = 0.1  # adamw: share of all steps
-    weight_decay: float = 0.0
-    clip_norm: float = 400.0  # the gradient is rescaled to this norm when it exceeds it
-    surge: float = 0.0  # an update is left out whose gradient is this many times the mean norm so far; 0: none is
-    label_smoothing: float = 0.0  # share of the loss that draws each frame's posteriors to the uniform ones
+    annealing: float = 1.2  # sgd: factor for each epoch
+    warmup: float = 0.1  # adamw: fraction of all updates
+    weight_decay: float = 0.0  # factor, for each unit of the learning rate
+    clip_norm: float = 400.0  # largest norm of the gradient; a longer gradient is scaled down to it
+    gradient_spike: float = formerly("surge", 0.0)  # times the mean norm: above it an update is skipped; 0: never
+    label_smoothing: float = 0.0  # weight, 0 to 1, of the divergence from uniform posteriors within the loss
     phone_weight: float = 0.5  # of the CTC loss of the phones, beside that of the tokens
-    average_decay: float = 0.0  # of the moving average of the weights that is validated and kept; 0: the weights are
+    ema_decay: float = formerly("average_decay", 0.0)  # for each update; the averaged weights are kept; 0: no average
 
     def __post_init__(self) -> None:
         require(self, "above 0", lambda value: value > 0, "learning_rate", "annealing", "clip_norm")
-        require(self, "above 0 and below 1", lambda share: 0 < share < 1, "momentum")
-        require(self, "from 0 to 1", lambda share: 0 <= share <= 1, "warmup", "label_smoothing")
-        require(self, "at least 0 and below 1", lambda share: 0 <= share < 1, "average_decay")
-        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "surge", "phone_weight")
+        require(self, "above 0 and below 1", lambda factor: 0 < factor < 1, "momentum")
+        require(self, "from 0 to 1", lambda fraction: 0 <= fraction <= 1, "warmup", "label_smoothing")
+        require(self, "at least 0 and below 1", lambda factor: 0 <= factor < 1, "ema_decay")
+        require(self, "0 or more", lambda value: value >= 0, "weight_decay", "gradient_spike", "phone_weight")
 
 
 @dataclass(frozen=True)
 class ParallelConfig:
-    """How the processes that torchrun starts share a run; one process alone has no use for it.
+    """How the processes (ranks) that torchrun starts share a run; a single process ignores it.
 
-    `synchronous`: every update is made of the whole minibatch. `mixed`: synchronous in groups of `group` ranks, whose
-    weights are averaged every `average_every` updates. `asynchronous`: each rank updates the weights of a parameter
-    server as it comes, from weights that are at most `staleness` of its updates ahead of the slowest rank's.
+    `synchronous`: every update uses the whole minibatch. `mixed`: synchronous in groups of `group` ranks, whose
+    weights are averaged every `average_every` updates. `asynchronous`: each rank sends its gradients to a parameter
+    server when they are ready; no rank is more than `staleness` updates ahead of the slowest.
     """
 
     strategy: Literal["synchronous", "mixed", "asynchronous"] = "synchronous"
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
-    group: int = 1  # mixed: ranks, those of a node for instance
+    group: int = 1  # mixed: ranks in a group, for instance those of one machine
     average_every: int = 8  # mixed: updates
     staleness: int = 4  # asynchronous: updates
     compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: on GPUs only
@@ -84,17 +85,17 @@ class ComputeConfig:
     """How the arithmetic is done."""
 
     precision: Literal["float32", "bfloat16", "float16"] = "float32"  # the halves: autocast; float16 scales the loss
-    compile: bool = False  # the network through torch.compile: slow to start
-    recompute: bool = False  # activations of convolutions and recurrent layers again in the backward pass: less memory
+    compile: bool = False  # torch.compile of the network: slow to start
+    recompute: bool = False  # recompute activations in the backward pass: less memory, more time
 
 
 @dataclass(frozen=True)
 class StartConfig:
-    """What training from a bundle may change; used with `start_from`."""
+    """What may differ from the bundle that training starts from; used with `start_from`."""
 
-    new_alphabet: bool = False  # the corpus's tokens; outputs of tokens that the bundle knows are carried over
-    freeze: tuple[str, ...] = ()  # parts that stay as they are: "convolutions", "recurrent.0", ...
-    freeze_epochs: int = 0  # for how long; 0: to the end
+    new_alphabet: bool = False  # use the training set's tokens; outputs of tokens that the bundle knows are kept
+    freeze: tuple[str, ...] = ()  # parts that are not trained: "convolutions", "recurrent.0", ...
+    freeze_epochs: int = 0  # epochs for which they are not; 0: all
 
     def __post_init__(self) -> None:
         require(self, "0 or more", lambda epochs: epochs >= 0, "freeze_epochs")
@@ -112,18 +113,19 @@ class TrainConfig:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     start: StartConfig = field(default_factory=StartConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    start_from: Path | None = None  # bundle whose weights, tokens and feature statistics training starts from
+    start_from: Path | None = None  # bundle that gives weights, tokens and feature statistics to start from
     epochs: int = 20
     batch_size: int = 32  # utterances of an update, over all ranks
-    accumulate: int = 1  # pieces that a rank takes its part of a minibatch in: less memory
+    accumulate: int = 1  # pieces that a rank divides its part of a minibatch into: less memory
     sortagrad: bool = True  # first epoch by increasing duration
-    growing: int = 0  # epochs until all utterances are heard, the shortest quarter first; 0: all from the beginning
-    patience: int = 0  # epochs without a better dev WER after which training ends; 0: it goes on
+    curriculum_epochs: int = formerly(
+        "growing", 0
+    )  # from the shortest quarter to all utterances; 0: all from the start
+    patience: int = 0  # epochs without a better dev WER after which training ends; 0: it never ends early
     seed: int = 1
-    checkpoint_every: int = 200  # minibatches
-    observe: int = 4  # dev utterances that the network is watched on after each epoch, for `ds2 report`; 0: it is not
-    profile: int = 0  # minibatches of the last epoch whose time line is written, timeline.rank*.json
-    checkpoint_minutes: float = 0.0  # a checkpoint at least that often as well; 0: none by the clock
+    observe: int = 4  # dev utterances that `ds2 report` shows after each epoch; 0: none
+    profile: int = 0  # minibatches of the last epoch that are profiled into timeline.rank*.json
+    checkpoint_minutes: float = replaces("checkpoint_every", 5.0)  # between checkpoints; 0: at the end of epochs alone
 
     def __post_init__(self) -> None:
         if self.sampling.weights and len(self.sampling.weights) != len(self.data.train):
@@ -134,11 +136,11 @@ class TrainConfig:
             raise ValueError("data.lexicon and model.phones come together")
         if self.model.phones not in (0, len(PHONE_TOKENS)):
             raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")
-        require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "checkpoint_every", "accumulate")
-        counts = ("growing", "patience", "seed", "observe", "profile", "checkpoint_minutes")
+        require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "accumulate")
+        counts = ("curriculum_epochs", "patience", "seed", "observe", "profile", "checkpoint_minutes")
         require(self, "0 or more", lambda count: count >= 0, *counts)
         if self.parallel.strategy == "asynchronous":
             if self.compute.precision == "float16":
-                raise ValueError("compute.precision = float16 does not go with parallel.strategy = asynchronous")
-            if self.optimizer.average_decay:
-                raise ValueError("optimizer.average_decay does not go with parallel.strategy = asynchronous")
+                raise ValueError("compute.precision = float16 cannot be used with parallel.strategy = asynchronous")
+            if self.optimizer.ema_decay:
+                raise ValueError("optimizer.ema_decay cannot be used with parallel.strategy = asynchronous")

@@ -1,4 +1,4 @@
-"""What is minimised: the loss of each utterance of a batch, from its samples on."""
+"""The training objective: the loss of each utterance of a batch, from its samples."""
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,13 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 
 class Objective(nn.Module):
-    """CTC of the augmented features; with a random walk its affinities too, with label smoothing its share.
+    """CTC of the augmented features, the loss of the random walk's affinities, and label smoothing, where configured.
 
-    With a pronouncing lexicon, CTC of the phones as well (multi-task learning, Caruana 1997; of phones beside
-    characters, Sanabria and Metze 2018), of utterances whose words are all in it.
+    With a pronouncing lexicon the CTC loss of the phones is added (multi-task learning, Caruana 1997; phones beside
+    characters, Sanabria and Metze 2018), for utterances whose words are all in the lexicon.
 
-    A process whose part of a minibatch is empty takes part all the same, with a loss of 0 and gradients of 0: the
-    others wait for it in the statistics of batch normalisation and in the exchange of gradients.
+    A rank whose part of a minibatch is empty still takes part, with a loss of 0 and gradients of 0: the others wait for
+    it in batch normalisation and in the exchange of gradients.
     """
 
     def __init__(self, model: AcousticModel, config: TrainConfig):
@@ -42,7 +42,7 @@ class Objective(nn.Module):
     def forward(self, batch: Batch, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """(B,) nats, (B,) output frames; the masks over the features are a function of `key`.
 
-        Utterances with more labels than their frames can hold cost 0.
+        The loss of an utterance with more labels than its frames can hold is 0.
         """
         device = self.model.output.weight.device
         if not batch.utterances:
@@ -83,10 +83,10 @@ class Objective(nn.Module):
 
 
 def to_uniform(logits: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, V), (B,) -> (B,) nats: divergence of each frame's posteriors from the uniform ones, summed over frames.
+    """(B, T, V), (B,) -> (B,) nats: divergence of each frame's posteriors from uniform ones, summed over frames.
 
     The label smoothing of Kim et al. 2018, "Improved training for online end-to-end speech recognition systems": CTC
-    has no label at a frame that could be smoothed, so the peaks themselves are drawn back.
+    has no label for each frame that could be smoothed, so the posteriors themselves are pulled towards uniform ones.
     """
     log_probs = logits.float().log_softmax(2)
     divergence = (log_probs.exp() * log_probs).sum(2) + torch.tensor(float(logits.shape[2])).log()

@@ -1,8 +1,5 @@
-"""What a person sees of a training run: metrics.jsonl, a picture of the curves, TensorBoard where installed; and what
-the network does inside with a few utterances of the dev set, after every epoch."""
+"""What happens inside the network while it reads a few dev utterances: recorded after every epoch, for `ds2 report`."""
 
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,89 +10,27 @@ from torch import Tensor, nn
 from ds2.ctc import ctc_loss
 from ds2.data.dataset import Batch
 from ds2.decoder import greedy
-from ds2.errors import InputError
-from ds2.files import make_folder, numbered_lines, whole_file
 from ds2.model.acoustic import AcousticModel
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import RunningStatistics
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import save_checkpoint
+from ds2.utils.files import make_folder
 
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
-SAMPLE = 200_000  # values that percentiles are taken of, evenly spaced
-
-FIGURES = {"epoch", "loss", "dev_loss", "wer", "cer", "learning_rate", "seconds", "utterances_per_second"}
-
-Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped
-
-
-def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
-    """One JSON line an epoch, all of them, whole: a resumed run leaves no epoch out and none twice."""
-    with whole_file(path) as partial:
-        partial.write_text("".join(json.dumps(epoch) + "\n" for epoch in history), encoding="utf-8")
-
-
-def read_metrics(path: Path) -> list[Epoch]:
-    """The epochs of a metrics.jsonl; a last line that was cut, as by a copy of a run that goes on, is left out.
-
-    Raises:
-        InputError: another line holds no epoch.
-    """
-    lines = list(numbered_lines(path))
-    history = []
-    for number, line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-            if number == lines[-1][0]:
-                break
-        if not (isinstance(record, dict) and record.keys() >= FIGURES):
-            raise InputError(f"{path}:{number}: no epoch's figures; take the line out")
-        history.append(record)
-    return history
-
-
-def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
-    """Loss and WER against epochs, one colour a run, as a PNG. Without matplotlib there is no picture."""
-    try:
-        import matplotlib
-    except ImportError:
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (loss_axes, wer_axes) = pyplot.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
-    for number, (name, history) in enumerate(runs.items()):
-        colour = f"C{number}"
-        epochs = [epoch["epoch"] for epoch in history]
-        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, label=f"{name} train".strip())
-        loss_axes.plot(
-            epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", label=f"{name} dev".strip()
-        )
-        wer_axes.plot(
-            epochs, [100 * epoch["wer"] for epoch in history], colour, marker="o", label=f"{name} dev".strip()
-        )
-    loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
-    wer_axes.set(xlabel="epoch", ylabel="dev WER, %", yscale="log")
-    for axes in (loss_axes, wer_axes):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
-    with whole_file(path) as partial:
-        figure.savefig(partial, format="png", dpi=120)
-    pyplot.close(figure)
+SAMPLE = 200_000  # values at most, evenly spaced, that percentiles are computed from
 
 
 @dataclass
 class Observation:
-    """One epoch's look inside; percentiles are lists of the values at `PERCENTILES`.
+    """The record of one epoch; percentiles are lists of the values at `PERCENTILES`.
 
     Attributes:
         weights, gradients: of every matrix of the model; the gradients of the loss of the observed utterances.
         activations: outputs of the layers, padding left out.
         means, variances: running statistics of batch normalisation.
         gradients_over_time: of each layer's output, of the first utterance: (T',) norms over its units.
-        filters: (C, F, T) of the first convolution; maps: (C, F', T') what it makes of the first utterance.
+        filters: (C, F, T) of the first convolution; maps: (C, F', T') its output for the first utterance.
         texts: of each utterance (reference, greedy hypothesis); posteriors: (T', V) of each.
     """
 
@@ -117,7 +52,7 @@ class Observation:
 
 
 def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int) -> Observation:
-    """Looks at the model while it reads the batch as in deployment; leaves no trace in it, nor in random states."""
+    """Records the model in eval mode on a batch; changes neither the model nor random states."""
     device = model.output.weight.device
     model.eval()
     layers = {
@@ -138,7 +73,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
     try:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN has no backward pass in eval mode
             features, _ = model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
-            features.requires_grad_()  # so that there are gradients over time above frozen layers, too
+            features.requires_grad_()  # gradients over time above frozen layers as well
             logits, lengths, *_ = model.network(features, model.frontend.frames(batch.sample_lengths.to(device)))
             targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
             loss = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True).mean()
@@ -165,7 +100,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
 
 
 def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tensor | None, lengths: Tensor) -> None:
-    """A convolution's (B, C, F, T) or a recurrent layer's (B, T, H)."""
+    """Records the output of a convolution, (B, C, F, T), or of another layer, (B, T, H), and its gradient."""
     by_frame = output.flatten(1, 2).transpose(1, 2) if output.dim() == 4 else output
     frames = (lengths * by_frame.shape[1] + int(lengths.max()) - 1) // int(lengths.max())  # before the last stride
     found.activations[name] = percentiles(by_frame[valid_mask(frames, by_frame.shape[1])])
@@ -177,34 +112,7 @@ def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tens
 
 
 def percentiles(values: Tensor) -> list[float]:
+    """The values at PERCENTILES, from at most SAMPLE elements of a tensor."""
     flat = values.detach().flatten().float()
     flat = flat[:: -(-len(flat) // SAMPLE) or 1]
     return torch.quantile(flat, torch.tensor(PERCENTILES, device=flat.device) / 100).tolist()
-
-
-def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
-    """The bands as scalars and the weights as histograms, into the TensorBoard log, where TensorBoard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return
-    with SummaryWriter(str(folder)) as writer:
-        for kind in ("weights", "gradients", "activations", "means", "variances"):
-            for name, values in getattr(found, kind).items():
-                for percent, value in zip(PERCENTILES, values, strict=True):
-                    writer.add_scalar(f"{kind}/{name}/p{percent}", value, found.epoch)
-        for name, weight in model.named_parameters():
-            if weight.isfinite().all():
-                writer.add_histogram(name, weight.detach().cpu(), found.epoch)
-
-
-def write_tensorboard(folder: Path, epoch: Epoch) -> None:
-    """Adds one epoch's figures to the TensorBoard log in `folder`, where TensorBoard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return
-    with SummaryWriter(str(folder), purge_step=epoch["step"]) as writer:
-        for name, value in epoch.items():
-            if isinstance(value, float):
-                writer.add_scalar(name, value, epoch["step"])

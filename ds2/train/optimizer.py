@@ -1,4 +1,4 @@
-"""Optimisers and their schedules, each a function of the step: nothing to save but the optimiser's own state."""
+"""Optimisers and their schedules. A schedule is a function of the step: only the optimiser's state is saved."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Activation checkpointing: memory for time, on the layers that hold most of it."""
+"""Activation checkpointing: less memory for more time, on the layers that need most memory."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from ds2.model.acoustic import AcousticModel
 
 
 def recompute_activations(model: AcousticModel) -> None:
-    """Convolutions and recurrent layers forget what is inside them and compute it again in the backward pass."""
+    """Makes convolutions and recurrent layers drop their activations and compute them again in the backward pass."""
     for layer in (*model.convolutions, *model.recurrent):
         layer.forward = functools.partial(_forward, layer, layer.forward)
 
@@ -27,7 +27,7 @@ def _forward(layer: nn.Module, forward: Callable[..., Any], *inputs: Any) -> Any
 
 @contextlib.contextmanager
 def _keeping_statistics(layer: nn.Module) -> Iterator[None]:
-    """The second pass must not move the running statistics a second time."""
+    """Restores the running statistics: the second pass must not update them again."""
     before = {name: buffer.clone() for name, buffer in layer.named_buffers()}
     try:
         yield

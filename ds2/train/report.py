@@ -1,4 +1,4 @@
-"""`ds2 report`: what became of a training run, as one HTML file that needs nothing else."""
+"""`ds2 report`: a training run as one HTML file, without other files or a network."""
 
 import html
 import platform
@@ -11,21 +11,22 @@ import torch
 
 import ds2
 from ds2.bundle import Bundle
-from ds2.config import from_dict
 from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.manifest import Utterance, read_manifest, summary
 from ds2.decoder import greedy
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.metrics import align, word_errors
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
-from ds2.train import charts
+from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.observe import read_metrics
+from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
+from ds2.train.metrics import read_metrics
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
-WORST = 15  # utterances listed
-AT_A_TIME = 16  # utterances decoded
+WORST = 15  # utterances in the list of errors
+AT_A_TIME = 16  # utterances decoded in a batch
 PAGE = Path(__file__).with_name("report.html")
 
 
@@ -37,16 +38,17 @@ def write_report(run: Path, output: Path) -> None:
     """
     history = read_metrics(run / "metrics.jsonl") if (run / "metrics.jsonl").exists() else []
     if not history:
-        raise InputError(f"{run}: no metrics.jsonl with figures, no epoch of a training has ended there")
-    saved = load_checkpoint(run / "checkpoint.pt")
-    config = saved["fingerprint"]
+        raise InputError(f"{run}: no metrics.jsonl with figures; wait for the first epoch of a training to end")
+    saved = load_checkpoint(run / "checkpoint.pt", "fingerprint", "random")
+    counts = {name: saved["fingerprint"].get(name) for name in COUNTS}
+    config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | counts
     bundle = Bundle.load(run / "best.safetensors")
-    looks = [load_checkpoint(path) for path in sorted((run / "observed").glob("epoch_*.pt"))]
+    observed = [load_checkpoint(path) for path in sorted((run / "observed").glob("epoch_*.pt"))]
     sections = [
-        ("curves", "Curves", charts.curves(history)),
-        ("listening", "What it hears", "".join(_listening(looks, bundle))),
+        ("curves", "Curves", plots.curves(history)),
+        ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
         ("errors", "Worst errors", "".join(_errors(config, bundle))),
-        ("inside", "Inside", "".join(_inside(looks))),
+        ("layers", "Layers", "".join(_layers(observed))),
         ("data", "Data", "".join(_data(config))),
         ("config", "Configuration", _configuration(config)),
         ("environment", "Environment", _pairs(_environment(saved))),
@@ -63,7 +65,7 @@ def write_report(run: Path, output: Path) -> None:
     }
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
-    with whole_file(output) as partial:
+    with atomic_write(output) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
@@ -83,51 +85,51 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
         yield f'<div class="tile"><b>{value}</b><span>{label}</span></div>'
 
 
-def _listening(looks: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]:
-    """The posteriors of every observed utterance, one picture an epoch, moved through by a slider."""
-    if not looks:
+def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]:
+    """The posteriors of every observed utterance, one chart for each epoch, chosen by a slider."""
+    if not observed:
         return
     model = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
-    few = looks if len(looks) <= 12 else [looks[round(i * (len(looks) - 1) / 11)] for i in range(12)]
-    yield "<p>Probability of each token, frame by frame; the blank in grey. Move the slider through training.</p>"
+    few = observed if len(observed) <= 12 else [observed[round(i * (len(observed) - 1) / 11)] for i in range(12)]
+    yield "<p>Probability of each token at each frame; the blank is grey. The slider chooses the epoch.</p>"
     yield f'<div class="stages"><input type="range" min="0" max="{len(few) - 1}" value="{len(few) - 1}" '
     yield 'aria-label="epoch"><output></output>'
     for look in few:
         yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
-            yield f"<p class=heard>{_marked(reference, hypothesis)}</p>"
-            yield charts.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
+            yield f"<p class=hypothesis>{_marked(reference, hypothesis)}</p>"
+            yield plots.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
         yield "</div>"
     yield "</div>"
 
 
 def _marked(reference: str, hypothesis: str) -> str:
-    """The words of the hypothesis: wrong ones with what was said, missing ones struck."""
+    """The words of the hypothesis as HTML: wrong words inserted, those of the reference deleted."""
     words = []
     for edit in align(reference.split(), hypothesis.split()):
-        said, heard = html.escape(edit.reference or ""), html.escape(edit.hypothesis or "")
+        right, found = html.escape(edit.reference or ""), html.escape(edit.hypothesis or "")
         words.append(
             {
-                "equal": heard,
-                "substitute": f"<ins>{heard}</ins> <del>{said}</del>",
-                "insert": f"<ins>{heard}</ins>",
-                "delete": f"<del>{said}</del>",
+                "equal": found,
+                "substitute": f"<ins>{found}</ins> <del>{right}</del>",
+                "insert": f"<ins>{found}</ins>",
+                "delete": f"<del>{right}</del>",
             }[edit.kind]
         )
     return " ".join(words)
 
 
 def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
-    """The dev utterances that the best model gets most wrong; says so where the dev set is not to be had."""
+    """The dev utterances with the most errors of the best model, or why the dev set cannot be read."""
     try:
-        heard = list(_decode(bundle, read_manifest(config["data"]["dev"])))
+        decoded = list(_decode(bundle, read_manifest(config["data"]["dev"])))
     except InputError as error:
         yield f"<p>{html.escape(str(error))}</p>"
         return
-    counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in heard]
+    counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in decoded]
     wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
-    yield f"<p>{len(heard) - len(wrong)} of {len(heard)} dev utterances without an error. In red what was heard, "
-    yield "struck through what was said.</p><table><tr><th>errors<th>utterance<th>file</tr>"
+    yield f"<p>{len(decoded) - len(wrong)} of {len(decoded)} dev utterances are without errors. Wrong words are red, "
+    yield "words of the reference are struck through.</p><table><tr><th>errors<th>utterance<th>file</tr>"
     for errors, utterance, text in wrong[:WORST]:
         yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked(utterance.text, text)}"
         yield f"<td class=file>{html.escape(utterance.audio_path.name)}</tr>"
@@ -150,10 +152,10 @@ def _decode(bundle: Bundle, utterances: list[Utterance]) -> Iterator[tuple[Utter
             yield from zip(batch.utterances, texts, strict=True)
 
 
-def _inside(looks: Sequence[dict[str, Any]]) -> Iterator[str]:
-    if not looks:
+def _layers(observed: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not observed:
         return
-    epochs, first, last = [look["epoch"] for look in looks], looks[0], looks[-1]
+    epochs, first, last = [look["epoch"] for look in observed], observed[0], observed[-1]
     titles = {
         "weights": "Weights",
         "gradients": "Gradients of the observed utterances' loss",
@@ -161,19 +163,19 @@ def _inside(looks: Sequence[dict[str, Any]]) -> Iterator[str]:
         "means": "Batch normalisation: running means",
         "variances": "Batch normalisation: running variances",
     }
-    yield "<p>Bands hold 98, 80 and 50 % of the values; the line is their median. Across: epochs.</p>"
+    yield "<p>Bands hold 98, 80 and 50 % of the values; the line is their median; the horizontal axis is epochs.</p>"
     for kind, title in titles.items():
         if last[kind]:
-            series = {name: [look[kind][name] for look in looks] for name in last[kind]}
+            series = {name: [look[kind][name] for look in observed] for name in last[kind]}
             opened = " open" if kind == "activations" else ""
-            yield f"<details{opened}><summary>{title}</summary>{charts.bands(epochs, series)}</details>"
+            yield f"<details{opened}><summary>{title}</summary>{plots.bands(epochs, series)}</details>"
     yield "<details open><summary>Norm of the gradient over the frames of one utterance</summary>"
     labels = (f"epoch {first['epoch']}", f"epoch {last['epoch']}")
-    yield charts.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
-    yield "<details open><summary>Filters of the first convolution: frequency upwards, time across</summary>"
-    yield charts.tiles(last["filters"], 16, symmetric=True) + "</details>"
-    yield "<details open><summary>What they make of an utterance</summary>"
-    yield charts.tiles(last["maps"][:32], 4, symmetric=False) + "</details>"
+    yield plots.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
+    yield "<details open><summary>Filters of the first convolution: frequency upwards, time to the right</summary>"
+    yield plots.tiles(last["filters"], 16, symmetric=True) + "</details>"
+    yield "<details open><summary>Their output for one utterance</summary>"
+    yield plots.tiles(last["maps"][:32], 4, symmetric=False) + "</details>"
 
 
 def _data(config: dict[str, Any]) -> Iterator[str]:
@@ -197,7 +199,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
                 "characters": "".join(facts.characters).replace(" ", "␣"),
             }
         )
-        yield charts.histogram([utterance.duration for utterance in utterances], "seconds") + "</div>"
+        yield plots.histogram([utterance.duration for utterance in utterances], "seconds") + "</div>"
 
 
 def _configuration(config: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
-"""What a search found: the table of its trials, the best configuration, which keys mattered."""
+"""Results of a search: the table of its trials, the best configuration, and which keys mattered."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +8,21 @@ import optuna
 import tomli_w
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from ds2.config import load_config, to_dict
-from ds2.errors import InputError
-from ds2.files import whole_file
 from ds2.train.config import TrainConfig
+from ds2.train.plots import draw_importance
 from ds2.train.study import settings
+from ds2.utils.config import load_config, to_dict
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write
 
-FEWEST = 4  # finished trials that importance can be told from
+FEWEST = 4  # finished trials needed to estimate importance
 
 
 def results(study: optuna.Study, folder: Path) -> str:
-    """Markdown: the trials, the best first, and whether the search was worth it.
+    """Markdown: the trials, the best first, and whether any did better than the configuration as it is.
 
     Raises:
-        InputError: not one trial could be trained.
+        InputError: no trial was trained to its end.
     """
     trials = sorted(study.trials, key=lambda trial: (best_wer(trial), trial.number))
     finished = [trial for trial in trials if trial.state == optuna.trial.TrialState.COMPLETE]
@@ -39,19 +39,19 @@ def results(study: optuna.Study, folder: Path) -> str:
 
 
 def write_results(study: optuna.Study, config: Path, folder: Path) -> str:
-    """results.md, whose text is returned, best.toml, importance.png where there is something to draw."""
+    """Writes results.md, whose text it returns, best.toml, and importance.png where there are enough trials."""
     text = results(study, folder)
-    with whole_file(folder / "results.md") as partial:
+    with atomic_write(folder / "results.md") as partial:
         partial.write_text(text + "\n", encoding="utf-8")
     best = load_config(TrainConfig, config.absolute(), settings(study.best_trial.params))
-    with whole_file(folder / "best.toml") as partial:
+    with atomic_write(folder / "best.toml") as partial:
         partial.write_text(tomli_w.dumps(without_none(to_dict(best))), encoding="utf-8")
     _draw_importance(study, folder)
     return text
 
 
 def _draw_importance(study: optuna.Study, folder: Path) -> None:
-    """How much of the differences each key explains (PED-ANOVA, Watanabe et al. 2023), beside all trials."""
+    """Draws how much each key explains (PED-ANOVA, Watanabe et al. 2023), and all trials."""
     searched = [trial for trial in study.trials if trial.number > 0 and trial.value is not None]
     if len(searched) < FEWEST:
         return
@@ -62,7 +62,7 @@ def _draw_importance(study: optuna.Study, folder: Path) -> None:
 
 
 def best_wer(trial: optuna.trial.FrozenTrial) -> float:
-    """Infinite for a trial without epochs: the last of all, where NaN has no place in an order."""
+    """The lowest dev WER of any epoch; infinite without one, so that such trials come last."""
     return min(trial.intermediate_values.values(), default=math.inf)
 
 
@@ -75,7 +75,7 @@ def verdict(best: optuna.trial.FrozenTrial, default: optuna.trial.FrozenTrial | 
 
 
 def without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """TOML has no null: keys at None are left to their default."""
+    """Without the keys whose value is None, which TOML cannot write: they keep their default."""
     return {
         key: without_none(value)
         if isinstance(value, dict)
@@ -85,30 +85,3 @@ def without_none(values: dict[str, Any]) -> dict[str, Any]:
         for key, value in values.items()
         if value is not None
     }
-
-
-def draw_importance(path: Path, importance: dict[str, float], trials: Sequence[optuna.trial.FrozenTrial]) -> None:
-    """A bar for each key; beside it dev WER against its values, a dot for each trial."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, rows = pyplot.subplots(
-        1, 1 + len(importance), figsize=(4 * (1 + len(importance)), 3.5), layout="constrained"
-    )
-    rows[0].barh(list(importance), list(importance.values()), color="#2171b5")
-    rows[0].invert_yaxis()
-    rows[0].set(title="importance", xlim=(0, 1))
-    for axes, key in zip(rows[1:], importance, strict=True):
-        values = [trial.params[key] for trial in trials]
-        numeric = all(type(value) in (int, float) for value in values)
-        axes.plot(values if numeric else [str(value) for value in values], [100 * (t.value or 0) for t in trials], "o")
-        axes.set(xlabel=key, ylabel="dev WER, %")
-        if numeric and 0 < 10 * min(values) <= max(values):
-            axes.set_xscale("log")
-            axes.tick_params(axis="x", which="minor", labelbottom=False)  # they would write over each other
-        axes.grid(alpha=0.3)
-    with whole_file(path) as partial:
-        figure.savefig(partial, format="png", dpi=110)
-    pyplot.close(figure)

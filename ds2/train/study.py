@@ -1,10 +1,10 @@
-"""What `ds2 tune` searches: a study's TOML file.
+"""A study: the TOML file that tells `ds2 tune` what to search.
 
-config = "train.toml"           # what every trial starts from
+config = "train.toml"           # the configuration that trials change
 method = "tpe"                  # or "random", or "grid": the Cartesian product of all choices
-trials = 20                     # in all, pruned ones among them; a grid has as many as it has cells
+trials = 20                     # in all, pruned ones included; a grid has as many as cells
 devices = ["cpu", "cpu"]        # one trial at a time on each; "cuda:0", ... on GPUs
-[space]                         # any key of the configuration, dotted
+[space]                         # any keys of the configuration
 "optimizer.learning_rate" = {low = 1e-4, high = 1e-2, log = true}
 "model.hidden" = {choices = [64, 96, 128]}
 """
@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from ds2.config import load_config, require
 from ds2.train.config import TrainConfig
+from ds2.utils.config import load_config, require
 
 Choice = str | int | float | bool
 
@@ -29,11 +29,11 @@ class Study:
     """A study's TOML file."""
 
     config: Path  # a train.toml
-    space: dict[str, Any]  # of each key {choices = [...]}, or {low, high, log} of integers or decimals
+    space: dict[str, Any]  # key -> {choices = [...]}, or {low, high, log} of integers or floats
     method: Literal["tpe", "random", "grid"] = "tpe"
-    trials: int = 20  # in all; of a grid as many as it has cells
+    trials: int = 20  # in all; ignored by a grid
     devices: tuple[str, ...] = ("cpu",)  # one trial at a time on each
-    epochs_before_pruning: int = 1  # that every trial may train
+    epochs_before_pruning: int = 1  # epochs that no trial is pruned in
     seed: int = 1
     storage: str = ""  # URL of a database; empty: study.db in the output folder
 
@@ -48,23 +48,23 @@ class Study:
 
     @functools.cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """What each key of the space is drawn from."""
+        """The distribution of each key."""
         return {key: distribution(key, spec) for key, spec in self.space.items()}
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """Of a grid: the Cartesian product of all choices."""
+        """The cells of a grid: the Cartesian product of all choices."""
         choices = [kind.choices for kind in self.distributions.values() if isinstance(kind, CategoricalDistribution)]
         return [dict(zip(self.space, cell, strict=True)) for cell in itertools.product(*choices)]
 
     @property
     def total(self) -> int:
-        """Trials, that of the configuration as it is included."""
+        """Number of trials, including the unchanged configuration."""
         return 1 + len(self.cells) if self.method == "grid" else self.trials
 
 
 def read_study(path: Path) -> Study:
-    """Reads and checks a study, the base configuration and both ends of every key that is varied included.
+    """Reads and checks a study, the base configuration, and both ends of every range.
 
     Raises:
         InputError: naming the file and the key.
@@ -79,10 +79,10 @@ def read_study(path: Path) -> Study:
 
 
 def distribution(key: str, spec: Any) -> BaseDistribution:
-    """What the values of a key are drawn from.
+    """The distribution of the values of a key.
 
     Raises:
-        ValueError: `spec` says nothing of the kind.
+        ValueError: `spec` is not of these forms.
     """
     try:
         if set(spec) == {"choices"} and isinstance(spec["choices"], list):
@@ -94,11 +94,11 @@ def distribution(key: str, spec: Any) -> BaseDistribution:
 
 
 def _plain(choice: Any) -> Choice:
-    """Lists and tables, which a database cannot hold, as their text in JSON, which `--set` reads as TOML."""
+    """Lists and tables as JSON text, which a database can hold and which configuration overrides read as TOML."""
     return choice if isinstance(choice, Choice) else json.dumps(choice)
 
 
 def settings(parameters: dict[str, Any]) -> list[str]:
-    """As `--set` takes them."""
+    """The parameters as overrides, `section.key=value`."""
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in parameters.items()}
     return [f"{key}={text}" for key, text in texts.items()]

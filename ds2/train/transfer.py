@@ -1,30 +1,30 @@
-"""Training from a bundle of another alphabet, sample rate or width, and with parts that stay as they are.
+"""Training from a bundle with another alphabet, sample rate or width, and with frozen parts.
 
-A wider model is the narrower one at first: units that there were hear nothing of the new ones, nor does the output
-(as in Net2WiderNet, Chen et al. 2016, with new units in place of copies).
+A wider model begins as the narrower one: the old units do not read the new ones, nor does the output (as in
+Net2WiderNet, Chen et al. 2016, with new units in place of copies).
 
-The front end's bins are 50 Hz wide at any rate: those of a lower rate are the first ones of a higher. Layers that look
-at all bins are cut off or, towards a higher rate, start with zeros for what the bundle never heard.
+The front end's bins are 50 Hz wide at any rate: those of a lower rate are the first ones of a higher. Layers that read
+all bins are cut off or, for a higher rate, start with zeros for the new bins.
 """
 
 import torch
 from torch import Tensor, nn
 
 from ds2.bundle import Bundle
-from ds2.config import from_dict
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
 
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
-    """The bundle's weights into a model that differs from its own in alphabet, sample rate or width, or not at all.
+    """Loads the bundle's weights into the model; alphabet, sample rate and width may differ.
 
     A second output layer that the bundle lacks starts as the new model has it.
 
     Raises:
-        InputError: the models differ in anything else.
+        InputError: the models differ in something else.
     """
     weights = dict(start.weights)
     theirs = from_dict(ModelConfig, start.metadata["config"], str(config.start_from))
@@ -47,12 +47,12 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
 
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:
-    """Whether the bundle's feature statistics, which its weights have learnt with, hold in the new model."""
+    """Whether the bundle's feature statistics can be used in the new model."""
     return from_dict(ModelConfig, start.metadata["config"], str(config.start_from)).frontend == config.model.frontend
 
 
 def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: ModelConfig, ours: ModelConfig) -> None:
-    """Cuts or pads, in `weights`, what depends on the number of bins."""
+    """Cuts or pads the tensors of `weights` that depend on the number of bins."""
     weights["frontend.mean"], weights["frontend.std"] = state["frontend.mean"], state["frontend.std"]
     for number, convolution in enumerate(theirs.convolutions):
         name = f"convolutions.{number}.kernel.weight"
@@ -68,7 +68,7 @@ def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: Model
 
 
 def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: list[str], tokenizer: Tokenizer) -> None:
-    """The output layer's rows of the tokens that both alphabets have; those of the others as the new model has them."""
+    """Puts into `weights` an output layer with the bundle's rows of known tokens; other rows are the new model's."""
     index = {token: number for number, token in enumerate(tokens)}
     for name in ("output.weight", "output.bias"):
         rows = state[name].clone()
@@ -95,7 +95,7 @@ def widen(weights: dict[str, Tensor], state: dict[str, Tensor], hidden: int) -> 
 
 
 def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:
-    """Cut off behind `size`, or padded with zeros up to it."""
+    """The tensor cut off at `size`, or padded with zeros up to it."""
     if tensor.shape[dimension] >= size:
         return tensor.narrow(dimension, 0, size).contiguous()
     shape = list(tensor.shape)
@@ -104,10 +104,10 @@ def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:
 
 
 def freeze(model: AcousticModel, config: StartConfig, epoch: int) -> None:
-    """Parts named in the configuration neither learn nor take statistics, until their time is over.
+    """Freezes the parts named in `config.freeze`, statistics included, and releases them after `config.freeze_epochs`.
 
     Raises:
-        InputError: the model has no such part.
+        InputError: the model has no part of that name.
     """
     frozen = epoch < config.freeze_epochs or not config.freeze_epochs
     for name in config.freeze:

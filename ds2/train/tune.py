@@ -1,8 +1,8 @@
-"""Search for a better configuration: trials side by side, one on each free device, the rest wait.
+"""Hyperparameter search: trials in parallel, one on each device, the others wait.
 
-Trial 0 is the configuration as it is. Every trial is a process of its own, `ds2 train` into trial_NNN, whose dev WER is
-reported after each epoch; the median rule ends those that do worse than half of the earlier ones at the same epoch.
-All is kept in a database: a study that was killed goes on, and so does the training of each trial it was at.
+Trial 0 is the unchanged configuration. Every trial is a separate process, `ds2 train` into trial_NNN, whose dev WER is
+reported after each epoch; the median rule ends a trial that is worse than half of the earlier ones at the same epoch.
+A database holds everything: a study that was killed continues, and so do the trainings that it was running.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from typing import Any
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
-from ds2.train.observe import read_metrics
+from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
@@ -49,13 +49,13 @@ class Tuner:
         self.stopping = False
 
     def _sampler(self, seed: int) -> optuna.samplers.BaseSampler:
-        """Of another seed each time a search goes on: one seed would draw its first trials again."""
+        """A sampler; each resumption has another seed, since the same one would draw the first trials again."""
         if self.plan.method == "tpe":
             return optuna.samplers.TPESampler(seed=seed)
         return optuna.samplers.RandomSampler(seed=seed)
 
     def _plan_trials(self) -> None:
-        """A new study begins with the configuration as it is, which the others are compared with; a grid with all."""
+        """Queues the unchanged configuration, the baseline of a new study; for a grid all its cells as well."""
         if self.study.trials:
             return
         self.study.enqueue_trial({})
@@ -64,7 +64,7 @@ class Tuner:
                 self.study.enqueue_trial(cell)
 
     def run(self) -> None:
-        """Until the study has its trials. An interruption ends the trials; the next run goes on with them."""
+        """Runs until the study has all its trials. An interruption ends the trials; the next run continues them."""
         self._plan_trials()
         waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
         for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
@@ -88,7 +88,7 @@ class Tuner:
                 process.terminate()  # SIGTERM: the trial writes its checkpoint
 
     def _work(self, device: str, waiting: "queue.SimpleQueue[optuna.Trial]") -> None:
-        """One device: the trials that were interrupted first, then new ones."""
+        """The work of one device: interrupted trials first, then new ones."""
         while not self.stopping:
             with self.lock:
                 trial = waiting.get() if not waiting.empty() else self._ask()
@@ -104,10 +104,10 @@ class Tuner:
         return self.study.ask() if first else self.study.ask(self.plan.distributions)
 
     def _train(self, trial: optuna.Trial, device: str) -> None:
-        """To its end, or until it is pruned; a training that fails counts as a failed trial."""
+        """Trains a trial to its end, or until it is pruned; a training that fails is a failed trial."""
         folder = self.folder / f"trial_{trial.number:03}"
         make_folder(folder)
-        command = [sys.executable, "-m", "ds2.cli", "train", str(self.plan.config), "--output", str(folder)]
+        command = [sys.executable, "-m", "ds2", "train", str(self.plan.config), "--output", str(folder)]
         options = [f"--set={setting}" for setting in settings(trial.params)]
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         if device.startswith("cuda:"):
@@ -124,12 +124,12 @@ class Tuner:
         pruned = self._watch(trial, folder, process)
         self.processes.discard(process)
         if self.stopping and process.returncode != 0:
-            return  # it stays a running trial, for the next run
+            return  # the trial stays in state running, so that the next run continues it
         self._tell(trial, folder, pruned, process.returncode)
         self.progress.step()
 
     def _watch(self, trial: optuna.Trial, folder: Path, process: "subprocess.Popen[bytes]") -> bool:
-        """Reports each epoch; whether the trial was ended for being worse than the median."""
+        """Reports each epoch; returns whether the trial was pruned."""
         reported = len(self.study.trials[trial.number].intermediate_values)
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -157,16 +157,16 @@ class Tuner:
 
 
 def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
-    """The study of a database, made where it has none.
+    """Opens the study in a database, or creates it.
 
     Raises:
-        InputError: there is no database that can be opened.
+        InputError: the database cannot be opened.
     """
     try:
         return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
     except (SQLAlchemyError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(f"storage = {storage!r}: no database that can be opened ({reason})") from error
+        raise InputError(f"storage = {storage!r}: the database cannot be opened ({reason})") from error
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
@@ -175,6 +175,6 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def _die_with_parent() -> None:
-    """Runs in the new process: a search that is killed leaves no training behind that the next one would meet."""
+    """Runs in the new process: it dies with the search, so that the next search finds no training still running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""One update of the weights from the gradients that lie beside them."""
+"""One update of the weights from their gradients."""
 
 from typing import Any
 
@@ -6,20 +6,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import TrainConfig
 from ds2.train.optimizer import learning_rate, make_optimizer
+from ds2.utils.errors import InputError
 
-LEFT_OUT_LIMIT = 20  # updates left out in a row: the run has diverged
-NORM_MEMORY = 0.98  # of the running mean of gradient norms that a surge is measured by
+SKIPPED_LIMIT = 20  # updates skipped in a row: the run has diverged
+NORM_MEMORY = 0.98  # decay, for each update, of the mean gradient norm that a spike is compared with
 
 
 class Updater:
-    """Clips the gradient, sets the rate, moves the weights and their moving average; leaves bad gradients out.
+    """Clips the gradient, sets the learning rate, updates the weights and their moving average; skips bad gradients.
 
-    A gradient is bad that is not finite, or whose norm is a surge (`optimizer.surge`). One update more or less is
-    nothing to a run; `LEFT_OUT_LIMIT` bad ones in a row are its end.
+    A gradient is bad if it is not finite or its norm is a spike (`optimizer.gradient_spike`). A run does not suffer
+    from one update less; `SKIPPED_LIMIT` bad gradients in a row end it.
     """
 
     def __init__(self, model: AcousticModel, config: TrainConfig, updates: int):
@@ -31,18 +31,18 @@ class Updater:
         self.scaler = torch.amp.GradScaler(
             model.output.weight.device.type, enabled=config.compute.precision == "float16"
         )
-        decay = config.optimizer.average_decay
+        decay = config.optimizer.ema_decay
         self.average = (
             AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True) if decay else None
         )
-        self.fixed_rate: float | None = None  # in place of the schedule's
-        self.step = 0  # updates done or left out
-        self.left_out = 0  # in a row
+        self.fixed_rate: float | None = None  # replaces the schedule
+        self.step = 0  # updates done or skipped
+        self.skipped = 0  # in a row
         self.mean_norm = 0.0  # of gradients, since the first
         self.norm = 0.0  # of the last gradient
 
     @property
-    def judged(self) -> AcousticModel:
+    def validated(self) -> AcousticModel:
         """The model that is validated and kept."""
         return self.model if self.average is None else self.average.module  # type: ignore[return-value]
 
@@ -52,7 +52,7 @@ class Updater:
         return float(self.optimizer.param_groups[0]["lr"])
 
     def update(self, epoch: int) -> bool:
-        """Whether the gradient was good.
+        """Updates the weights by the gradients of the model; False where they were bad and the update was skipped.
 
         Raises:
             InputError: training diverged.
@@ -62,18 +62,19 @@ class Updater:
         self.norm = float(norm)
         self.step += 1
         finite = bool(norm.isfinite())
-        surges = self.config.surge > 0 and self.mean_norm > 0 and self.norm > self.config.surge * self.mean_norm
+        limit = self.config.gradient_spike * self.mean_norm
+        good = finite and not 0 < limit < self.norm
         if finite:
             self.mean_norm = NORM_MEMORY * (self.mean_norm or self.norm) + (1 - NORM_MEMORY) * self.norm
-        if finite and not surges:
-            self._move(epoch)
+        if good:
+            self._update_weights(epoch)
         else:
-            self._leave_out()
+            self._skip()
         self.scaler.update()
-        return finite and not surges
+        return good
 
-    def _move(self, epoch: int) -> None:
-        self.left_out = 0
+    def _update_weights(self, epoch: int) -> None:
+        self.skipped = 0
         rate = self.fixed_rate or learning_rate(self.config, self.step - 1, self.updates, epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -81,12 +82,13 @@ class Updater:
         if self.average is not None:
             self.average.update_parameters(self.model)
 
-    def _leave_out(self) -> None:
-        self.left_out += 1
-        if self.left_out >= LEFT_OUT_LIMIT:
+    def _skip(self) -> None:
+        self.skipped += 1
+        if self.skipped >= SKIPPED_LIMIT:
             raise InputError(
-                f"training diverged: {LEFT_OUT_LIMIT} updates in a row without a finite gradient, or with one that "
-                "surges; lower optimizer.learning_rate or optimizer.clip_norm and start in another folder"
+                f"training diverged: {SKIPPED_LIMIT} gradients in a row were not finite or above "
+                "optimizer.gradient_spike; lower optimizer.learning_rate or optimizer.clip_norm and start in another "
+                "folder"
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -94,7 +96,9 @@ class Updater:
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
-            **{name: getattr(self, name) for name in ("step", "left_out", "mean_norm")},
+            "step": self.step,
+            "left_out": self.skipped,  # its name in version 0.1
+            "mean_norm": self.mean_norm,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -102,12 +106,11 @@ class Updater:
         self.scaler.load_state_dict(saved["scaler"])
         if self.average is not None:
             self.average.load_state_dict(saved["average"])
-        for name in ("step", "left_out", "mean_norm"):
-            setattr(self, name, saved[name])
+        self.step, self.skipped, self.mean_norm = saved["step"], saved["left_out"], saved["mean_norm"]
 
 
 def gradients(model: nn.Module) -> list[Tensor]:
-    """Of all parameters; zeros for those that have none."""
+    """The gradients of all parameters; zeros for those that have none."""
     return [
         torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in model.parameters()
     ]

@@ -1,4 +1,4 @@
-"""How good a model is on held-out utterances, between epochs."""
+"""Validation on the dev set, after every epoch."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
 from ds2.text import Tokenizer
-from ds2.train.ranks import Ranks
+from ds2.train.distributed.ranks import Ranks
 
 
 @torch.no_grad()
 def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch], ranks: Ranks) -> dict[str, float]:
     """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read.
 
-    Each rank brings batches of its own; all get the figures of all.
+    Each rank passes its own batches; every rank returns the figures over all of them.
     """
     model.eval()
     device = model.output.weight.device

@@ -1,16 +1,18 @@
-"""The paper's choices of architecture, one at a time: trains all variants, or draws the table and the picture.
+"""The paper's choices of architecture, one at a time: the commands of all runs, or their table and figure.
 
     python recipes/ablations/ablations.py commands RUNS    # one line of arguments of `ds2 train` for each run
-    python recipes/ablations/ablations.py table RUNS PICTURE
+    python recipes/ablations/ablations.py table RUNS FIGURE
 
-Every variant has the parameters of the base, within 2 %: `hidden` makes up for what the change costs. The base trains
-for six epochs; the others for as many as fit into the same time.
+Every variant has as many parameters as the base, within 2 %, by a different `hidden`. The base trains for six epochs,
+the others for as many as fit into the same time.
 """
 
 import json
 import statistics
 import sys
 from pathlib import Path
+
+from ds2.utils.plots import save_png, subplots
 
 SEEDS = (1, 2, 3)
 FORWARD = "model.bidirectional=false"
@@ -43,7 +45,7 @@ def print_commands(runs: str) -> None:
             print(f"--output {runs}/{folder(name, seed)}", *(f"--set {setting}" for setting in settings))
 
 
-def print_table(runs: Path, picture: Path) -> None:
+def print_table(runs: Path, path: Path) -> None:
     print("| variant | epochs | seconds | dev loss | dev WER, mean ± deviation |\n|---|---|---|---|---|")
     rates = {}
     for name, (epochs, _) in VARIANTS.items():
@@ -54,14 +56,12 @@ def print_table(runs: Path, picture: Path) -> None:
         mean = statistics.mean(rates[name])
         deviation = f"± {statistics.stdev(rates[name]):.2%}" if len(records) > 1 else "(one seed)"
         print(f"| {name} | {epochs} | {seconds:.0f} | {loss:.2f} | {mean:.2%} {deviation} |")
-    draw(rates, picture)
+    draw(rates, path)
 
 
-def draw(rates: dict[str, list[float]], picture: Path) -> None:
+def draw(rates: dict[str, list[float]], path: Path) -> None:
     """A bar for the mean of each variant, a dot for each seed."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    figure, axes = subplots(size=(9, 4.5))
     for place, values in enumerate(rates.values()):
         percent = [100 * value for value in values]
         axes.barh(place, statistics.mean(percent), color="tab:gray" if place == 0 else "tab:blue", alpha=0.5)
@@ -71,7 +71,7 @@ def draw(rates: dict[str, list[float]], picture: Path) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("dev WER, %, greedy")
     axes.grid(axis="x", alpha=0.3)
-    figure.savefig(picture, dpi=110)
+    save_png(figure, path, dpi=110)
 
 
 def read_history(run: Path) -> list[dict]:

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
+from ds2.data.prepare import Row, measured, parse_arguments, run, write_splits
 from ds2.data.split import split
-from ds2.errors import InputError
-from ds2.files import read_text
+from ds2.utils.errors import InputError
+from ds2.utils.files import read_text
 
 # The copy that NVIDIA keeps; CMU's own page is http://www.speech.cs.cmu.edu/databases/an4/
 URL = "https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz"

@@ -20,5 +20,5 @@ for snr in 20 15 10 5 0; do
     mix $snr --noise "$noise" --snr $snr $snr --layers 1 2
     report "$snr dB" "$data/$snr/manifest.jsonl"
 done
-mix line --share 0 --line-share 1 ${rooms:+--rooms "$rooms"} --set reverberation_share=1.0
+mix line --noise-probability 0 --channel-probability 1 ${rooms:+--impulse-responses "$rooms"} --set reverberation_probability=1.0
 report "room and line" "$data/line/manifest.jsonl"

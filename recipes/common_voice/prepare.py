@@ -10,8 +10,8 @@ the language is the locale that the tables name.
 from itertools import chain
 from pathlib import Path
 
-from ds2.data.corpus import measured, parse_arguments, run, write_splits
 from ds2.data.layouts import common_voice
+from ds2.data.prepare import measured, parse_arguments, run, write_splits
 
 SPLITS = ("train", "dev", "test")  # the release's own: no speaker is in two of them
 MANDARIN = "zh-CN"  # zh-TW and zh-HK write numbers otherwise

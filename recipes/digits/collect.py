@@ -4,7 +4,7 @@
 
 FSDD and SO762_TRAIN are folders with a manifest.jsonl (audio_filepath, duration, text, speaker; `take` for FSDD), NOISE
 is a folder of recordings of background noise. espeak-ng and flite must be on PATH. Test recordings of FSDD stay
-lossless; the rest is Opus. Each source becomes one file per speaker, and `pieces.jsonl` says where each piece lies.
+lossless; the rest is Opus. Each source becomes one file per speaker, and `pieces.jsonl` gives the place of each piece.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""The table and the picture of compare.sh: python recipes/digits/compare.py RUNS PICTURE"""
+"""The table and the figure of compare.sh: python recipes/digits/compare.py RUNS FIGURE"""
 
 import json
 import statistics
 import sys
 from pathlib import Path
 
-from ds2.train.observe import draw_curves
+from ds2.train.plots import draw_curves
 
 SETTINGS = {
     "SortaGrad, BN": "sortagrad=true,norm=true",
@@ -17,7 +17,7 @@ FIGURES = ("loss", "dev_loss", "wer")
 
 
 def mean_of_seeds(runs: Path, setting: str) -> list[dict]:
-    """Epoch by epoch: the mean of each figure over the seeds, and the deviation of the WER."""
+    """Epoch by epoch: the mean of each value over the seeds, and the deviation of the WER."""
     seeds = [
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in sorted(runs.glob(f"{setting},seed=*/metrics.jsonl"))
@@ -31,9 +31,9 @@ def mean_of_seeds(runs: Path, setting: str) -> list[dict]:
 
 
 def main() -> None:
-    runs, picture = map(Path, sys.argv[1:])
+    runs, figure = map(Path, sys.argv[1:])
     histories = {name: mean_of_seeds(runs, setting) for name, setting in SETTINGS.items()}
-    draw_curves(picture, histories)
+    draw_curves(figure, histories)
     print("| epoch | " + " | ".join(histories) + " |")
     print("|---" * (len(histories) + 1) + "|")
     for row in zip(*histories.values(), strict=True):

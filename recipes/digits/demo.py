@@ -1,13 +1,13 @@
-"""Transcribes real recordings of digit strings beside what was said, with the word error rate.
+"""Transcribes real recordings of digit strings and compares them with their references, with the word error rate.
 
-The strings are the half of speechocean762's that training never saw: children and adults, not native speakers.
+The strings are those of speechocean762 that are not in the training set: children and adults, not native speakers.
 """
 
 from prepare import AUDIO, read_rows, stranger_speakers
 
 import ds2
 from ds2.metrics import ErrorCounts, word_errors
-from ds2.recognizer import Segment
+from ds2.recognition.recognizer import Segment
 
 SHOWN = 12
 
@@ -18,7 +18,7 @@ def main() -> None:
     rows = [row for row in rows if row["source"] == "speechocean762" and row["speaker"] in strangers]
     results = ds2.load().transcribe_files(Segment(AUDIO / row["audio_filepath"]) for row in rows)
     total = ErrorCounts()
-    print(f"{'recording':28} {'said':28} heard")
+    print(f"{'recording':28} {'reference':28} hypothesis")
     for number, (row, (segment, transcript)) in enumerate(zip(rows, results, strict=True)):
         total += word_errors(row["text"], transcript.text)
         if number % (len(rows) // SHOWN) == 0:

@@ -10,15 +10,15 @@ import argparse
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.config import load_config, to_dict
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import TrainConfig
+from ds2.utils.config import load_config, to_dict
 
 
 def mean_square(config: TrainConfig, every: int = 20) -> float:
-    """The power of every so-many-th recording of the training set."""
+    """The mean square of the samples of every `every`-th recording of the training set."""
     energy, samples = 0.0, 0
     for path in config.data.train:
         for utterance in read_manifest(path)[::every]:
@@ -29,7 +29,7 @@ def mean_square(config: TrainConfig, every: int = 20) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path, help="of the streaming training")
+    parser.add_argument("config", type=Path, help="configuration of the streaming training")
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
     config = load_config(TrainConfig, arguments.config)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Leave-one-speaker-out: for each FSDD speaker a model that never heard that speaker, tested on all of the speaker's
+# Leave one speaker out: for each FSDD speaker a model trained without that speaker and tested on all of the speaker's
 # recordings. Two trainings at a time.
 #     recipes/digits/leave_one_out.sh [folder of the python and ds2 to use, by default those on PATH]
 set -euo pipefail
@@ -12,7 +12,7 @@ one() {
     run=recipes/digits/runs/without_$1
     [ -e "$data/strangers.jsonl" ] || python recipes/digits/prepare.py --output "$data" --hold-out "$1" > /dev/null
     ds2 train recipes/digits/train.toml --output "$run" --set data.workers=0 --set epochs=3 \
-        --set "data.train=['data/without_$1/train.jsonl']" --set "data.dev='data/without_$1/dev.jsonl'" > "$run.log"
+        --set "data.train=['data/without_$1/train.jsonl']" --set "data.dev='data/without_$1/dev.jsonl'" > "$run.log" 2>&1
     echo "$1: $(ds2 eval "$data/test.jsonl" --model "$run/best.safetensors" | head -n 1)"
 }
 export -f one

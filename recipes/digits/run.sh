@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prepares, trains two models side by side, averages and measures; killed and started again, it goes on where it was.
+# Prepares the data, trains two models in parallel, averages and measures them; a run that was killed continues when the
+# same command is run again.
 #     recipes/digits/run.sh [folder of the python and ds2 to use, by default those on PATH]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -8,9 +8,9 @@ Words of manifests (.jsonl), and those that a language model (.arpa, .arpa.gz) k
 import sys
 from pathlib import Path
 
-from ds2.data.corpus import run
 from ds2.data.letter_to_sound import LetterToSound
 from ds2.data.manifest import read_manifest
+from ds2.data.prepare import run
 from ds2.data.pronunciation import TOKENS, read_pronunciations
 from ds2.decoder.ngram import NGram
 

@@ -23,14 +23,14 @@ from pathlib import Path
 import soundfile
 
 from ds2.data.audio import read_audio
-from ds2.data.corpus import Row, csv_rows, manifest_rows, measured, run, table, write_splits
 from ds2.data.download import unpack_once
 from ds2.data.layouts import common_voice, librispeech
 from ds2.data.manifest import Utterance
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, run, table, write_splits
 from ds2.data.split import split
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 RATE = 16000  # Hz
 LONGEST = 18.0  # seconds

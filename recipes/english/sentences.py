@@ -8,10 +8,10 @@ Manifests (.jsonl) are of the speech to be recognised and count three times, a t
 import sys
 from pathlib import Path
 
-from ds2.data.corpus import run
 from ds2.data.manifest import read_manifest
-from ds2.files import numbered_lines
+from ds2.data.prepare import run
 from ds2.text import normalize
+from ds2.utils.files import numbered_lines
 
 MANIFEST_WEIGHT = 3
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from ds2.data.audio import read_audio
 from ds2.data.compose import ComposeConfig, Piece, compose, write_strings
-from ds2.data.corpus import Row, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
 from ds2.data.manifest import Utterance
-from ds2.progress import Progress
+from ds2.data.prepare import Row, manifest_rows, measured, parse_arguments, run, write_splits
+from ds2.utils.progress import Progress
 
 ARCHIVES = {"words": Archive("https://github.com/hugolpz/audio-cmn/archive/refs/heads/master.zip")}
 SPEAKER = "cmn-caen-tan"

@@ -4,13 +4,13 @@
     python recipes/kerstin/prepare.py --download FOLDER --output FOLDER
 
 FOLDER holds the voice as https://github.com/rhasspy/dataset-voice-kerstin has it (metadata.csv and a folder of audio),
-or a copy with a manifest.jsonl of its audio. Sentences with digits are left out: nobody says how they are read.
+or a copy with a manifest.jsonl of its audio. Sentences with digits are skipped: how they are read is unknown.
 """
 
 from pathlib import Path
 
-from ds2.data.corpus import csv_rows, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
+from ds2.data.prepare import csv_rows, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.data.split import split
 
 NAME = "dataset-voice-kerstin-master"

@@ -8,9 +8,9 @@ FOLDER holds LibriSpeech/ with any of its parts; each becomes a manifest, and al
 
 from pathlib import Path
 
-from ds2.data.corpus import measured, parse_arguments, run, write_splits
 from ds2.data.download import Archive
 from ds2.data.layouts import librispeech
+from ds2.data.prepare import measured, parse_arguments, run, write_splits
 
 URL = "https://www.openslr.org/resources/12"
 SHA256 = {

@@ -2,8 +2,8 @@
 
     python recipes/longform/measure.py data/longform [--model runs/english/best.safetensors]
 
-At a join the last word of one utterance must end, and the first word of the next begin: the error is by how much either
-reaches across the utterance's own beginning or end.
+At a join the last word of one utterance must end and the first word of the next begin: the error is how far either
+word reaches into the other utterance.
 """
 
 import argparse
@@ -12,13 +12,13 @@ import json
 import statistics
 from pathlib import Path
 
-from ds2.align import align
-from ds2.corpus.score import words
-from ds2.data.corpus import run
-from ds2.errors import InputError
-from ds2.files import numbered_lines, read_text
-from ds2.recognizer import Recognizer
+from ds2.curation.score import words
+from ds2.data.prepare import run
+from ds2.recognition.align import align
+from ds2.recognition.recognizer import Recognizer
 from ds2.text import normalize
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines, read_text
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def join_errors(recognizer: Recognizer, audio: Path, rows: list[dict]) -> list[float]:
-    """Seconds by which each utterance's words reach beyond it."""
+    """Seconds by which the words of each utterance lie outside of it."""
     found = align(recognizer, audio, read_text(audio.with_suffix(".txt"))).transcript.words
     errors, first = [], 0
     for row in rows:

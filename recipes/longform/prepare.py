@@ -5,7 +5,7 @@
 Readings are NAME.mp3 (or any other format) beside NAME.txt, as LibriVox and Project Gutenberg give them; they are
 copied into OUTPUT/readings. The utterances of each manifest are joined, one speaker at a time, into
 OUTPUT/joined/NUMBER_SPEAKER.flac of about --minutes, with pauses, in weak noise; the .txt beside it has a line for
-each, and joins.jsonl says where each line begins and ends.
+each, and joins.jsonl gives the times at which each line begins and ends.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.corpus.recording import find_pairs
-from ds2.data.corpus import run
+from ds2.curation.recording import find_pairs
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
-from ds2.files import make_folder, read_text, whole_file
-from ds2.progress import Progress
+from ds2.data.prepare import run
+from ds2.utils.files import atomic_write, make_folder, read_text
+from ds2.utils.progress import Progress
 
 PAUSE = (0.3, 1.5)  # seconds between utterances
 RATE = 16000  # Hz
@@ -49,7 +49,7 @@ def main() -> None:
     for number, (speaker, utterances) in enumerate(found):
         joins += join(arguments.output / "joined" / f"{number:03}_{speaker}.flac", utterances)
     if joins:
-        with whole_file(arguments.output / "joins.jsonl") as partial:
+        with atomic_write(arguments.output / "joins.jsonl") as partial:
             partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in joins), encoding="utf-8")
 
 
@@ -83,7 +83,7 @@ def join(path: Path, utterances: Sequence[Utterance]) -> list[dict]:
             progress.step()
     make_folder(path.parent)
     path.with_suffix(".txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         samples = np.concatenate(parts)
         noise = NOISE * np.random.default_rng(0).standard_normal(len(samples), np.float32)
         soundfile.write(partial, np.clip(samples + noise, -1, 1), RATE, format="FLAC")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the joins of prepare.py's recordings and makes a corpus of its readings.
+# Measures the joins of prepare.py's recordings and curates its readings.
 #     recipes/longform/run.sh FOLDER [MODEL]      FOLDER: the output of prepare.py; MODEL: english by default
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -12,8 +12,8 @@ train() {
 
 train augmented --set epochs=6
 train plain --set epochs=6 --set "augment.speed=[1.0]" --set "augment.frequency_warp=[1.0,1.0]" \
-    --set augment.reverberation_share=0 --set augment.noise_share=0 --set augment.equalizer_share=0 \
-    --set augment.line_share=0 --set augment.frequency_masks=0 --set augment.time_masks=0 --set "augment.gain=[0.0,0.0]"
+    --set augment.reverberation_probability=0 --set augment.noise_probability=0 --set augment.equalizer_probability=0 \
+    --set augment.channel_probability=0 --set augment.frequency_masks=0 --set augment.time_masks=0 --set "augment.gain=[0.0,0.0]"
 train synthetic --set epochs=2 --set "data.train=['$spoken/train.jsonl']" --set "data.dev='$spoken/dev.jsonl'"
 train pretrained --set epochs=6 --set "start_from='runs/compare_synthetic/best.safetensors'" --set sortagrad=false \
     --set optimizer.learning_rate=1.5e-3

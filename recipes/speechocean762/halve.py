@@ -3,7 +3,7 @@
 import sys
 
 from ds2.bundle import Bundle
-from ds2.data.corpus import run
+from ds2.data.prepare import run
 
 
 def main() -> None:

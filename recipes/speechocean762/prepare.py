@@ -20,11 +20,11 @@ from pathlib import Path
 import soundfile
 
 from ds2.data.audio import read_audio
-from ds2.data.corpus import Row, csv_rows, manifest_rows, measured, run, table, write_splits
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder
-from ds2.progress import Progress
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, run, table, write_splits
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder
+from ds2.utils.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "digits"))
 from prepare import read_rows, stranger_speakers

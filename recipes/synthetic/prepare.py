@@ -1,14 +1,14 @@
-"""Text spoken by espeak-ng and flite in many voices: as many hours as wanted, and everything about them known.
+"""Text spoken by espeak-ng and flite in many voices: any number of hours, with known texts and times.
 
     python recipes/synthetic/prepare.py --output data/synthetic --hours 10
     python recipes/synthetic/prepare.py --output data/mandarin --hours 5 --texts mandarin
 
 Texts: english (english.txt), digits, numbers, mandarin, or a file with a sentence on each line. Writes train, dev, test
-and test_noisy manifests; dev and test are of sentences and voices that train lacks. Where the engine tells the times of
-the words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
+and test_noisy manifests; dev and test have sentences and voices that are not in train. Where the engine reports the
+times of words (espeak-ng), an utterance holds them as `words`: [word, start, end], seconds.
 
-Runs in parallel, and goes on where it was stopped; more hours add to those that are there. The same command speaks the
-same texts in the same voices.
+Runs in parallel, and continues where it was stopped; more hours are added to the existing ones. The same command
+speaks the same texts in the same voices.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from pathlib import Path
 import soundfile
 import torch
 
-from ds2.corpus.synthesis import MANDARIN, Voice, installed, speak
+from ds2.curation.synthesis import MANDARIN, Voice, installed, speak
 from ds2.data.audio import read_audio, resample
 from ds2.data.augment import add_noise
-from ds2.data.corpus import run, write_splits
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
-from ds2.progress import Progress
+from ds2.data.prepare import run, write_splits
 from ds2.text import normalize
+from ds2.utils.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parent))
 import texts

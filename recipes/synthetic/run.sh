@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From text to WER on synthetic speech; every stage goes on where it was stopped.
+# From text to WER on synthetic speech; every stage continues where it was stopped.
 #     recipes/synthetic/run.sh [small | full] [HOURS]       full is for a GPU
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -4,7 +4,7 @@
 
 Trains scaling.toml on 1, 10, 20, 50 and 100 % of the training set; the smaller parts for more epochs, so that all see
 about the same number of utterances, up to --longest epochs. Each model is that of the best dev epoch, decoded greedily.
-Writes scaling.png and prints the table; what was trained before is not trained again.
+Writes scaling.png and prints the table; finished trainings are not repeated.
 """
 
 import argparse
@@ -13,13 +13,14 @@ import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.data.corpus import run
 from ds2.data.manifest import read_manifest
-from ds2.decoder_options import DecoderOptions
-from ds2.evaluate import evaluate
-from ds2.extras import need
-from ds2.recognizer import Recognizer
-from ds2.train.power_law import draw_power_laws
+from ds2.data.prepare import run
+from ds2.recognition.evaluate import evaluate
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.train.plots import draw_power_laws
+from ds2.train.power_law import fit_power_laws
+from ds2.utils.extras import need
 
 FRACTIONS = (0.01, 0.1, 0.2, 0.5, 1.0)
 HERE = Path(__file__).parent
@@ -48,7 +49,9 @@ def main() -> None:
         print(
             f"| {fraction:.0%} | {hours:.2f} | {epochs} | {rates['regular']:.2%} | {rates['noisy']:.2%} |", flush=True
         )
-    for name, law in draw_power_laws(arguments.output / "scaling.png", points).items():
+    laws = fit_power_laws(points)
+    draw_power_laws(arguments.output / "scaling.png", points, laws)
+    for name, law in laws.items():
         print(
             f"{name}: WER = {law.factor:.2%} * hours ** -{law.exponent:.2f}, {law.tenfold:.0%} fewer errors for ten "
             f"times the data; off by {law.residual:.2f} in the logarithm"
@@ -56,8 +59,8 @@ def main() -> None:
 
 
 def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
-    """The best bundle of a training, which goes on where it was stopped, or is done."""
-    command = [sys.executable, "-m", "ds2.cli", "train", str(HERE / "scaling.toml"), "--output", str(folder)]
+    """Trains, or continues to, and returns the best bundle."""
+    command = [sys.executable, "-m", "ds2", "train", str(HERE / "scaling.toml"), "--output", str(folder)]
     command += ["--fraction", str(fraction), "--set", f"epochs={epochs}", "--set", f"data.train=['{data}/train.jsonl']"]
     subprocess.run([*command, "--set", f"data.dev='{data}/dev.jsonl'"], check=True, stdout=subprocess.DEVNULL)
     return folder / "best.safetensors"

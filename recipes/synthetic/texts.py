@@ -1,9 +1,9 @@
-"""What is said: sentences of WordNet's examples, numbers as people say them, and simple Mandarin sentences."""
+"""The texts: sentences of WordNet's examples, numbers in words, and simple Mandarin sentences."""
 
 import random
 from pathlib import Path
 
-from ds2.files import numbered_lines
+from ds2.utils.files import numbered_lines
 
 ENGLISH = Path(__file__).parent / "english.txt"
 DIGITS = "zero one two three four five six seven eight nine".split()

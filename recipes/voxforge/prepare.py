@@ -10,11 +10,11 @@ Speech 2 reports it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, measured, parse_arguments, run, write_splits
 from ds2.data.download import unpack_once
+from ds2.data.prepare import Row, measured, parse_arguments, run, write_splits
 from ds2.data.split import split
-from ds2.errors import InputError
-from ds2.progress import Progress
+from ds2.utils.errors import InputError
+from ds2.utils.progress import Progress
 
 SHARES = {"dev": 0.03, "test": 0.1}
 ACCENTS = {  # words of "Pronunciation dialect" in etc/README
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Lines `*/mfc/a0001 TEXT` of etc/PROMPTS; an anonymous submission counts as a speaker of its own."""
+    """Lines `*/mfc/a0001 TEXT` of etc/PROMPTS; each anonymous submission counts as one speaker."""
     submissions = sorted(folder.glob("*/etc/PROMPTS"))
     if not submissions:
         raise InputError(f"{folder}: holds no submission, SPEAKER-DATE-NAME/etc/PROMPTS")
@@ -58,7 +58,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def accent_of(readme: Path) -> str:
-    """Empty where the speaker says nothing about it, or something else."""
+    """Empty where the README names no accent, or another one."""
     if not readme.exists():
         return ""
     lines = readme.read_text(encoding="utf-8", errors="replace").lower().splitlines()

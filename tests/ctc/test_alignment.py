@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align, frame_labels
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 def peaky(symbols: list[int], outputs: int = 4) -> Tensor:

@@ -1,4 +1,4 @@
-"""The CUDA kernels of csrc/ctc.cu: run on the CPU by tests/emulator.h, compiled by nvcc, run on a GPU."""
+"""The CUDA kernels of csrc/ctc.cu: run on the CPU by tests/helpers/emulator.h, compiled by nvcc, run on a GPU."""
 
 import ctypes
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
 from ds2.ctc import ctc_loss

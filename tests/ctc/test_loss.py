@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.ctc import ctc_loss
+from ds2.ctc import CTCLoss, ctc_loss
 from ds2.ctc.loss import required_frames
 from ds2.ctc.workspace import distance_to_keep
 
@@ -56,6 +56,15 @@ def test_reductions() -> None:
     assert torch.allclose(ctc_loss(logits, targets, lengths(6, 6), lengths(3, 1), reduction="sum"), each.sum())
     mean = ctc_loss(logits, targets, lengths(6, 6), lengths(3, 1), reduction="mean")
     assert torch.allclose(mean, (each / torch.tensor([3.0, 1.0])).mean())
+
+
+def test_as_a_module() -> None:
+    logits, targets = torch.randn(2, 2, 4), torch.tensor([[0, 1], [2, 2]])
+    arguments = (logits, targets, lengths(2, 2), lengths(2, 2))
+    module = CTCLoss(blank=3, reduction="sum", zero_infinity=True)
+    assert torch.equal(module(*arguments), ctc_loss(*arguments, blank=3, reduction="sum", zero_infinity=True))
+    assert module(*arguments).isfinite()
+    assert CTCLoss()(logits[:1], targets[:1] + 1, lengths(2), lengths(2)).isfinite()
 
 
 def test_too_few_frames_cost_infinity_or_nothing() -> None:
@@ -322,6 +331,15 @@ def test_kept_columns_fit_their_places_and_are_computed_as_seldom_as_promised(bl
         if kept[-1] == number:
             kept.pop()
     assert max(computed) <= most
+
+
+def test_more_threads_than_utterances_with_work() -> None:
+    logits, *_ = batch(7, 60, 9, 12, size=3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    losses = ctc_loss(logits, torch.zeros(3, 0, dtype=torch.long), *[lengths(0, 0, 0)] * 2, reduction="none")
+    torch.set_num_threads(threads)
+    assert losses.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_any_gradient_from_above_scales() -> None:

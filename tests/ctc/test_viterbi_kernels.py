@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
+from helpers.kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align
-from ds2.ctc.cuda_viterbi import run_kernels
-from ds2.ctc.viterbi import best_path
+from ds2.ctc.viterbi_cpu import best_path
+from ds2.ctc.viterbi_cuda import run_kernels
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,21 @@
 """Decoding real files of every kind, and refusing what is not audio."""
 
+import contextlib
 import io
 import math
 import os
 import struct
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 import soundfile
 import torch
 from torch import Tensor
 
-from ds2.data.audio import probe, read_audio, read_audio_bytes, resample
-from ds2.errors import InputError
+from ds2.data.audio import MOST_SAMPLES, iter_audio_bytes, probe, read_audio, read_audio_bytes, resample
+from ds2.utils.errors import InputError, TooLong
 
 
 def sine(frequency: float = 440.0, seconds: float = 0.5, rate: int = 16000) -> np.ndarray:
@@ -76,6 +78,66 @@ def test_integers_written_as_float_are_read_and_what_no_square_can_hold_is_refus
     samples, _ = read_audio(write(tmp_path / "a.wav", np.full((10, 2), -(2.0**31), np.float32), subtype="FLOAT"))
     assert torch.equal(samples, torch.full((10,), -(2.0**31)))
     assert "full scale" in refused(write(tmp_path / "b.wav", np.full(10, -1e30, np.float32), subtype="FLOAT"))
+
+
+def encode(path: Path, samples: np.ndarray, rate: int, codec: str, container: str | None = None) -> Path:
+    """Writes (N,) samples by FFmpeg, with a video stream of three pictures before them in .mkv."""
+    with av.open(path, "w", format=container) as output:
+        if path.suffix == ".mkv":
+            video = output.add_stream("mpeg4", rate=1)
+            video.width = video.height = 16
+        sound = output.add_stream(codec, rate=rate, layout="mono")
+        if path.suffix == ".mkv":
+            for _ in range(3):
+                output.mux(video.encode(av.VideoFrame(16, 16, "yuv420p")))
+        frame = av.AudioFrame.from_ndarray((samples * 32767).astype(np.int16)[None], format="s16", layout="mono")
+        frame.sample_rate = rate
+        frames = av.AudioResampler(format="fltp" if codec == "aac" else "flt", layout="mono", rate=rate).resample(frame)
+        for each in [*frames, None]:
+            output.mux(sound.encode(each))
+    return path
+
+
+def lag(whole: Tensor, part: Tensor | np.ndarray) -> int:
+    """The sample of `whole` from which on `part` fits best."""
+    size = 1 << 20
+    return int(np.fft.irfft(np.fft.rfft(whole, size) * np.fft.rfft(part, size).conj()).argmax())
+
+
+FFMPEG_FILES = [
+    ("a.m4a", "aac", None), ("a.mp4", "aac", None), ("a.mkv", "aac", None), ("a.webm", "libopus", None),
+    ("a.aac", "aac", "adts"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "codec", "container"), FFMPEG_FILES)
+def test_what_ffmpeg_reads_is_read_whole_and_in_parts(
+    tmp_path: Path, name: str, codec: str, container: str | None
+) -> None:
+    """Up to the codec's delay at the beginning, and to the sample between the whole and a part."""
+    noise = np.convolve(np.random.default_rng(0).normal(0, 0.1, 6 * 48000), np.ones(20) / 5, "same").astype(np.float32)
+    path = encode(tmp_path / name, noise, 48000, codec, container)
+    assert probe(path).sample_rate == 48000
+    assert probe(path).duration == pytest.approx(6.0, abs=0.1)
+    whole, _ = read_audio(path, 48000)
+    assert len(whole) == pytest.approx(len(noise), abs=0.1 * 48000)
+    assert lag(whole, noise) <= 1024  # the codec's delay, where the container does not know it
+    for start in (0.5, 2.3, 5.0):
+        part, _ = read_audio(path, 48000, start, 0.5)
+        assert len(part) == 24000
+        late = lag(whole, part) - round(start * 48000)
+        assert abs(late) <= (48 if name == "a.mkv" else 0)  # Matroska's times are whole milliseconds
+
+
+@pytest.mark.parametrize(("name", "codec", "container"), FFMPEG_FILES)
+def test_damaged_files_of_ffmpeg_end_in_one_line(tmp_path: Path, name: str, codec: str, container: str | None) -> None:
+    data = encode(tmp_path / name, sine(seconds=2.0), 16000, codec, container).read_bytes()
+    for size in (12, 40, 200, 3 * len(data) // 4):
+        (tmp_path / name).write_bytes(data[:size])
+        with contextlib.suppress(InputError):  # AAC without a container ends anywhere
+            read_audio(tmp_path / name)
+    (tmp_path / name).write_bytes(data[:16] + bytes(len(data) - 16))
+    assert refused(tmp_path / name)
 
 
 def spectrum_peak(samples: Tensor, rate: int) -> float:
@@ -169,7 +231,7 @@ def test_missing_folder_empty_and_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nul\0.wav", "surrogate\ud800.wav"])
 def test_impossible_names_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="no name that a file can have"):
+    with pytest.raises(InputError, match="not a possible file name"):
         read_audio(name)
 
 
@@ -245,6 +307,83 @@ def test_wav_with_a_careless_header_is_read(tmp_path: Path, riff: int, data: int
     assert len(read_audio(tmp_path / "a.wav")[0]) == there
 
 
+@pytest.mark.parametrize("rate", [0, 999, 768_001, 12_345_677, 2**31 - 1])
+def test_sample_rates_that_no_sound_has_are_refused(tmp_path: Path, rate: int) -> None:
+    """A header of 2**31 - 1 Hz ended a whole run; 12 MHz took 20 s and 3 GB."""
+    path = tmp_path / "a.wav"
+    data = bytearray(wav(836, 800, 800))
+    data[24:28] = rate.to_bytes(4, "little")
+    path.write_bytes(data)
+    assert f"{rate} Hz" in refused(path) or rate == 0
+    with pytest.raises(InputError, match=r"a\.wav"):
+        probe(path)
+
+
+def test_lengths_that_headers_claim_are_not_allocated(tmp_path: Path) -> None:
+    """FLAC of 2**36 samples and Opus of 2**40: both were MemoryErrors."""
+    flac = write(tmp_path / "a.flac", sine())
+    data = bytearray(flac.read_bytes())
+    data[21] |= 0x0F
+    data[22:26] = b"\xff" * 4
+    flac.write_bytes(data)
+    assert "cut off or damaged" in refused(flac)
+    with pytest.raises(InputError, match="cut off or damaged"):
+        read_audio_bytes(bytes(data))
+    opus = write(tmp_path / "a.opus", sine(seconds=5.0), subtype="OPUS")
+    data = bytearray(opus.read_bytes())
+    page = data.rfind(b"OggS")
+    data[page + 6 : page + 14] = (2**40).to_bytes(8, "little")
+    data[page + 22 : page + 26] = bytes(4)
+    data[page + 22 : page + 26] = ogg_checksum(data[page:]).to_bytes(4, "little")
+    opus.write_bytes(data)
+    assert probe(opus).duration > 1e6
+    assert "cut off or damaged" in refused(opus)
+
+
+def ogg_checksum(page: bytes) -> int:
+    value = 0
+    for byte in page:
+        value ^= byte << 24
+        for _ in range(8):
+            value = (value << 1 ^ (0x04C11DB7 if value & 1 << 31 else 0)) & 0xFFFFFFFF
+    return value
+
+
+def silent_flac(seconds: int) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(seconds * 48000, np.int16), 48000, format="FLAC")
+    return buffer.getvalue()
+
+
+def test_more_samples_than_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a gigabyte at a time; here with a smaller bound, so that the test is quick."""
+    assert MOST_SAMPLES * 4 <= 2**29
+    monkeypatch.setattr("ds2.data.audio.MOST_SAMPLES", 16000)
+    with pytest.raises(TooLong, match="more than 16000 samples"):
+        read_audio_bytes(silent_flac(2), 16000)
+    assert len(read_audio_bytes(silent_flac(1), 16000)[0]) == 16000
+
+
+def test_a_limit_in_seconds_is_checked_before_decoding() -> None:
+    with pytest.raises(TooLong, match=r"call\.flac: longer than the 2 s"):
+        read_audio_bytes(silent_flac(3), 16000, "call.flac", longest=2)
+    wide = io.BytesIO()
+    soundfile.write(wide, np.zeros((48000, 8), np.int16), 48000, format="FLAC")
+    with pytest.raises(TooLong):  # a second of eight channels takes as long as four of two
+        read_audio_bytes(wide.getvalue(), 16000, longest=2)
+    assert len(read_audio_bytes(wide.getvalue(), 16000, longest=4)[0]) == 16000
+
+
+def test_blocks_make_up_the_whole_to_the_bit() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.random.default_rng(0).normal(0, 0.1, 700_000), 44100, format="FLAC")
+    blocks = list(iter_audio_bytes(buffer.getvalue(), 16000))
+    assert len(blocks) > 2
+    assert torch.equal(torch.cat(blocks), read_audio_bytes(buffer.getvalue(), 16000)[0])
+    whole, _ = read_audio_bytes(buffer.getvalue())
+    assert torch.equal(torch.cat(blocks), resample(whole, 44100, 16000))
+
+
 def test_one_missing_sample_is_noticed_whatever_the_outer_size_says(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(wav(36 + 799, 800, 799))
     assert "cut off" in refused(tmp_path / "a.wav")
@@ -281,6 +420,14 @@ def test_no_samples_nan_and_infinity(tmp_path: Path) -> None:
 def test_offset_beyond_the_end(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.wav: ends at 0\.50 s"):
         read_audio(write(tmp_path / "a.wav", sine()), offset=2.0)
+
+
+def test_times_beyond_any_recording(tmp_path: Path) -> None:
+    """1e308 s times a sample rate is infinite, which no integer can hold."""
+    path = write(tmp_path / "a.wav", sine())
+    assert len(read_audio(path, duration=1e308)[0]) == 8000
+    with pytest.raises(InputError, match=r"before the offset 1e\+308 s"):
+        read_audio(path, offset=1e308)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])

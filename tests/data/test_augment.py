@@ -8,7 +8,6 @@ import soundfile
 import torch
 from torch import Tensor
 
-from ds2.config import from_dict
 from ds2.data.augment import (
     AugmentConfig,
     Augmenter,
@@ -22,11 +21,12 @@ from ds2.data.augment import (
     reverberate,
     warp_frequency,
 )
-from ds2.errors import InputError
+from ds2.utils.config import from_dict
+from ds2.utils.errors import InputError
 
-NOTHING = AugmentConfig(speed=(1.0,), noise_share=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
-EVERYTHING = AugmentConfig(reverberation_share=0.5, noise_share=0.5, equalizer_share=0.5)
-GOLDEN = [475.564, 72.1177, 357.6304, 832.2447]  # EVERYTHING, seed 1, before tempo, rooms, layers and lines were there
+NOTHING = AugmentConfig(speed=(1.0,), noise_probability=0.0, gain=(0.0, 0.0), frequency_masks=0, time_masks=0)
+EVERYTHING = AugmentConfig(reverberation_probability=0.5, noise_probability=0.5, equalizer_probability=0.5)
+GOLDEN = [475.564, 72.1177, 357.6304, 832.2447]  # EVERYTHING, seed 1, before tempo, layers and channels were there
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -81,7 +81,9 @@ def test_forty_percent_of_utterances_are_noisy() -> None:
 
 def test_recorded_noise_is_looped_to_length(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "hum.wav", sine(50, 0.2).numpy(), 8000)
-    config = AugmentConfig((1.0,), noise=(tmp_path / "hum.wav",), noise_share=1, synthetic_noise_share=0, gain=(0, 0))
+    config = AugmentConfig(
+        (1.0,), noise=(tmp_path / "hum.wav",), noise_probability=1, synthetic_noise_probability=0, gain=(0, 0)
+    )
     noisy = Augmenter(config, 8000, seed=1)(sine(1000), 0, 0)
     assert peak_frequency(noisy - sine(1000)) == pytest.approx(50, abs=5)
 
@@ -149,7 +151,7 @@ def test_features_without_masks_and_warp_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_shortest_samples_survive(size: int) -> None:
-    everything = AugmentConfig(reverberation_share=1.0, noise_share=1.0, equalizer_share=1.0)
+    everything = AugmentConfig(reverberation_probability=1.0, noise_probability=1.0, equalizer_probability=1.0)
     changed = Augmenter(everything, 8000, seed=2)(0.1 * torch.ones(size), 0, 0)
     assert changed.isfinite().all()
     assert len(changed) >= 1
@@ -163,7 +165,9 @@ def test_new_effects_that_are_off_leave_the_random_numbers_of_the_old_ones_alone
 
 
 def test_tempo_and_line_are_drawn_per_utterance() -> None:
-    config = AugmentConfig((1.0,), (0.8, 1.25), noise_share=0.0, line_share=0.5, lines=("mu-law",), gain=(0.0, 0.0))
+    config = AugmentConfig(
+        (1.0,), (0.8, 1.25), noise_probability=0.0, channel_probability=0.5, channels=("mu-law",), gain=(0.0, 0.0)
+    )
     results = [Augmenter(config, 8000, seed=1)(sine(500), 0, index) for index in range(12)]
     assert {len(result) for result in results} == {10000, 6400}
     levels = [len(result.unique()) for result in results]  # mu-law has 256, and here only those of the sine
@@ -175,7 +179,11 @@ def test_recorded_room_keeps_the_words_in_place(tmp_path: Path) -> None:
     response[300], response[1300] = 0.5, 0.25  # an echo of half the level, an eighth of a second later
     soundfile.write(tmp_path / "room.wav", response.numpy(), 8000, subtype="FLOAT")
     config = AugmentConfig(
-        (1.0,), reverberation_share=1.0, rooms=(tmp_path / "room.wav",), noise_share=0.0, gain=(0.0, 0.0)
+        (1.0,),
+        reverberation_probability=1.0,
+        impulse_responses=(tmp_path / "room.wav",),
+        noise_probability=0.0,
+        gain=(0.0, 0.0),
     )
     click = torch.zeros(4000)
     click[100] = 0.8
@@ -204,18 +212,18 @@ def test_normal_ratios_have_the_middle_and_a_quarter_of_the_range() -> None:
     assert float(ratios.std()) == pytest.approx(5.0, abs=0.3)
 
 
-@pytest.mark.parametrize("key", ["noise", "rooms"])
+@pytest.mark.parametrize("key", ["noise", "impulse_responses"])
 def test_recordings_that_cannot_be_used_are_left_out_unless_all_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, key: str
 ) -> None:
     good, silent, gone = (tmp_path / f"{name}.wav" for name in ("good", "silent", "gone"))
     soundfile.write(good, sine(500), 8000)
     soundfile.write(silent, torch.zeros(800), 8000)
     augmenter = Augmenter(AugmentConfig(**{key: (silent, good, gone)}), 8000, seed=1)
-    assert len(augmenter.noises + augmenter.rooms) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"ds2: not augmented with {silent}: silence"
-    assert lines[1].startswith(f"ds2: not augmented with {gone}: cannot be read")
+    assert len(augmenter.noises + augmenter.impulse_responses) == 1
+    lines = caplog.messages
+    assert lines[0] == f"not augmented with {silent}: silence"
+    assert lines[1].startswith(f"not augmented with {gone}: cannot be read")
     with pytest.raises(InputError, match=r"silent\.wav: silence; 2 recordings .* none can be used"):
         Augmenter(AugmentConfig(**{key: (silent, gone)}), 8000, seed=1)
 
@@ -223,12 +231,12 @@ def test_recordings_that_cannot_be_used_are_left_out_unless_all_are(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("noise_share", 2.0),
+        ("noise_probability", 2.0),
         ("time_mask_size", -0.1),
         ("speed", []),
         ("speed", [0.0]),
         ("tempo", [1.0, -1.0]),
-        ("lines", []),
+        ("channels", []),
         ("snr", [float("nan"), 5.0]),
         ("snr", [30.0, 5.0]),
         ("gain", [0.0, float("inf")]),

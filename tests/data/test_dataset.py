@@ -7,8 +7,8 @@ import torch
 
 from ds2.data.dataset import SpeechDataset, collate, pad, read_utterance
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
 
 
 def utterance(path: Path, size: int, text: str) -> Utterance:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ds2.data.download import Archive, fetch, fetch_all, unpack
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -71,7 +71,7 @@ def archive(server: Server, checksum: str = "") -> Archive:
 def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
     server.breaks = 1
     good = archive(server, f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
-    with pytest.raises(InputError, match="run it again to go on"):
+    with pytest.raises(InputError, match="run it again to resume"):
         fetch(good, tmp_path)
     assert fetch(good, tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=100000-"]
@@ -80,7 +80,7 @@ def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
 
 
 def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(InputError, match=r"corpus\.bin: not what md5:0 says, removed"):
+    with pytest.raises(InputError, match=r"corpus\.bin: its checksum is not md5:0; removed"):
         fetch(archive(server, "md5:0"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 

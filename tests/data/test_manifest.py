@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance, check_characters, read_manifest, summary, write_manifest
-from ds2.errors import InputError
 from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
 
 GOOD = {"audio_filepath": "a.wav", "duration": 1.5, "text": "hello"}
 
@@ -78,6 +78,9 @@ def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:
         ({**GOOD, "duration": float("nan")}, "duration must be positive"),
         ({**GOOD, "duration": float("inf")}, "duration must be positive"),
         ({**GOOD, "duration": 10**400}, "duration must be positive"),
+        ({**GOOD, "duration": 1e308}, "duration must be positive seconds, up to 1e"),
+        ({**GOOD, "offset": 1e308}, "offset must be 0 or more seconds, up to 1e"),
+        ({**GOOD, "text": "a" * 1_000_001}, "text must have up to 1,000,000 characters, got 1,000,001"),
         ({**GOOD, "duration": {"a": "b" * 9999}}, "duration must be a number"),
         ({**GOOD, "offset": -0.1}, "offset must be 0 or more"),
         ({**GOOD, "offset": float("nan")}, "offset must be 0 or more"),
@@ -135,7 +138,7 @@ def test_empty_missing_and_other_encodings(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_manifest(tmp_path / "gone.jsonl")
     (tmp_path / "latin.jsonl").write_bytes('{"text": "é"}\n'.encode("latin-1"))
-    with pytest.raises(InputError, match=r"latin\.jsonl:1: not UTF-8"):
+    with pytest.raises(InputError, match=r"latin\.jsonl:1: not valid UTF-8"):
         read_manifest(tmp_path / "latin.jsonl")
 
 

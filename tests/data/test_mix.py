@@ -12,7 +12,7 @@ import torch
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.mix import MIX, mix, write_noise
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_any_number_of_jobs_gives_the_same_files(
     tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
 ) -> None:
     utterances = read_manifest(spoken_digits(6))
-    config = replace(MIX, noise=(hum,), noise_layers=(1, 3), line_share=0.5, reverberation_share=0.5)
+    config = replace(MIX, noise=(hum,), noise_layers=(1, 3), channel_probability=0.5, reverberation_probability=0.5)
     for jobs in (1, 2):
         assert mix(utterances, tmp_path / str(jobs), config, 8000, seed=3, jobs=jobs) == []
     one, two = (sorted((tmp_path / str(jobs) / "audio").iterdir()) for jobs in (1, 2))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance
-from ds2.data.sampler import JITTER, Share, SortaGradSampler, part_of
+from ds2.data.sampler import JITTER, Curriculum, Share, SortaGradSampler, part_of
 
 UTTERANCES = [Utterance(Path(f"/{number}.wav"), 1.0 + number % 7, "a") for number in range(500)]
 DURATIONS = [3.0, 1.0, 2.0, 5.0, 4.0]
@@ -19,7 +19,7 @@ def test_first_epoch_by_increasing_duration() -> None:
 
 
 def test_without_sortagrad_the_first_epoch_is_like_the_others() -> None:
-    orders = {str(SortaGradSampler(DURATIONS, 2, seed, sortagrad=False).batches(0)) for seed in range(20)}
+    orders = {str(SortaGradSampler(DURATIONS, 2, seed, Curriculum(sortagrad=False)).batches(0)) for seed in range(20)}
     assert len(orders) > 5
 
 
@@ -101,8 +101,8 @@ def test_ranks_carry_like_amounts_of_audio() -> None:
         assert max(audio) < 1.03 * min(audio)
 
 
-def test_a_growing_curriculum_begins_with_the_shortest_quarter() -> None:
-    sampler = SortaGradSampler(range(1, 101), 10, seed=1, growing=3)
+def test_a_curriculum_begins_with_the_shortest_quarter() -> None:
+    sampler = SortaGradSampler(range(1, 101), 10, seed=1, curriculum=Curriculum(epochs=3))
     heard = [sorted(index for batch in sampler.batches(epoch) for index in batch) for epoch in range(5)]
     assert [len(indices) for indices in heard] == [25, 50, 75, 100, 100]
     assert heard[0] == list(range(25))

@@ -22,7 +22,7 @@ from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
 from ds2.data.tar import index_path, scan
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 SMALL = ShardConfig(hours=1 / 3600)  # a second
 
@@ -189,6 +189,23 @@ def test_other_keys_never_stand_in_for_the_utterance_s_own(tmp_path: Path, digit
     assert (values["text"], values["take"], "offset" in values) == ("zero", 3, False)
 
 
+@pytest.mark.parametrize(
+    "place", [[-5, 10], [0, -1], [0, 10**30], ["a", 5], [0], None, 7, {"start": 0}, [math.inf, 1], [10**15, 5]]
+)
+def test_an_index_with_impossible_places_is_not_believed(
+    tmp_path: Path, digits: list[Utterance], place: object
+) -> None:
+    write_shards(digits[:2], tmp_path, SMALL)
+    [utterance, *_] = read_manifest(tmp_path / "manifest.jsonl")
+    shard = utterance.audio_path.parent
+    index = json.loads(index_path(shard).read_text())
+    index["members"][utterance.audio_path.name] = place
+    for damaged in (index, {**index, "members": place}, place):
+        index_path(shard).write_text(json.dumps(damaged))
+        assert len(read_audio(utterance.audio_path)[0]) > 0
+        shard.touch()  # another time of change: the index is read again
+
+
 def test_keys_that_are_no_utf8_travel_too(tmp_path: Path, digits: list[Utterance]) -> None:
     write_shards([replace(digits[0], extra={"id": "\udcff.wav"})], tmp_path, SMALL)
     [(values, _, _)] = stream(io.BytesIO((tmp_path / "shard-000000.tar").read_bytes()))
@@ -203,7 +220,7 @@ def test_segments_of_another_length_are_another_plan(tmp_path: Path, digits: lis
 
 def test_damaged_archives_and_missing_members_are_named(tmp_path: Path, digits: list[Utterance]) -> None:
     (tmp_path / "bad.tar").write_text("no tar")
-    with pytest.raises(InputError, match=r"bad\.tar: no tar that can be read"):
+    with pytest.raises(InputError, match=r"bad\.tar: not a readable tar"):
         read_audio(tmp_path / "bad.tar" / "a.wav")
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         archive.add(digits[0].audio_path, "a.wav")

@@ -1,5 +1,6 @@
 """Parts of a corpus: who is in one is in no other, and the shares are near what was asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from ds2.data.manifest import Utterance
 from ds2.data.split import KEYS, By, merge, sample, split
-from ds2.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 
 def corpus(speakers: int = 20, each: int = 10) -> list[Utterance]:
@@ -17,6 +18,12 @@ def corpus(speakers: int = 20, each: int = 10) -> list[Utterance]:
         for speaker in range(speakers)
         for number in range(each)
     ]
+
+
+def test_too_few_groups_name_the_parameter() -> None:
+    with pytest.raises(ParameterError, match=r"by: 1 speakers cannot be cut into 2 parts; try utterance") as caught:
+        split([replace(utterance, speaker="x") for utterance in corpus()], {"dev": 0.1})
+    assert caught.value.parameter == "by"
 
 
 @pytest.mark.parametrize("by", ["speaker", "text", "utterance"])

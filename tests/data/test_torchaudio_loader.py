@@ -20,9 +20,10 @@ def test_resamples_in_a_fresh_process() -> None:
     assert result.stdout.strip() == "torch.Size([80])"
 
 
-def test_equal_rates_do_not_import_torchaudio() -> None:
+def test_only_changed_speed_imports_torchaudio() -> None:
     code = (
-        "import sys, torch; from ds2.data.audio import resample; resample(torch.ones(160), 16000, 16000); "
+        "import sys, torch; from ds2.data.audio import resample; from ds2.data.speed import change_speed; "
+        "resample(torch.ones(160), 16000, 8000); change_speed(torch.ones(160), 16000, 1.0); "
         "print('torchaudio' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

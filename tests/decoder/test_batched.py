@@ -14,11 +14,11 @@ from torch import Tensor
 from ds2.decoder import Hypothesis
 from ds2.decoder.batched import BatchedDecoder, Symbols
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.device_tables import ngram_table
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.decoder.tables import ngram_table
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 TOKEN_LM = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
@@ -80,14 +80,14 @@ def test_an_unlimited_search_weighs_every_string_the_same(name: str, closed: boo
 def test_a_pruned_search_finds_the_same(
     name: str, seed: int, lengths: list[int], width: int, threshold: float, cumulative: float, most: int, skip: float
 ) -> None:
-    config = BeamConfig(width, threshold, cumulative, most, skip, 0.5, 0.7, -3.0, best=3)
+    config = BeamConfig(width, threshold, cumulative, most, skip, 0.5, 0.7, -3.0, nbest=3)
     given_ = batch(seed, lengths)
     problem = PROBLEMS[name]
     check_agreement(BatchedDecoder(config, *problem)(*given_), BeamDecoder(config, *problem)(*given_))
 
 
 def test_a_closed_vocabulary_is_kept_to() -> None:
-    config = dataclasses.replace(CLOSED, beam_width=20, best=1)
+    config = dataclasses.replace(CLOSED, beam_width=20, nbest=1)
     given_ = batch(7, [40, 25, 31])
     problem = (LEXICON, LM, LM_WORDS)
     check_agreement(BatchedDecoder(config, *problem)(*given_), BeamDecoder(config, *problem)(*given_))
@@ -99,14 +99,14 @@ def test_many_symbols_with_a_model_over_them() -> None:
     lm = NGram.from_levels(*estimate([list(rng.choice(names, 12)) for _ in range(200)], EstimateConfig(3)))
     numbers = [0, *(lm.index.get(name, 0) for name in names)]
     log_probs, lengths = batch(3, [30, 20], len(names) + 1)
-    config = BeamConfig(50, best=5)
+    config = BeamConfig(50, nbest=5)
     given_ = ((3 * log_probs).log_softmax(2), lengths)
     check_agreement(BatchedDecoder(config, None, lm, numbers)(*given_), BeamDecoder(config, None, lm, numbers)(*given_))
 
 
 def test_single_precision_is_enough() -> None:
     log_probs, lengths = batch(11, [200, 150])
-    config = BeamConfig(40, best=3)
+    config = BeamConfig(40, nbest=3)
     ours = BatchedDecoder(config, LEXICON, LM, LM_WORDS)(log_probs.float(), lengths)
     check_agreement(ours, BeamDecoder(config, LEXICON, LM, LM_WORDS)(log_probs.float(), lengths))
 
@@ -158,7 +158,7 @@ def test_no_frame_waits_for_what_is_computed(name: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_gpu_finds_the_same(name: str) -> None:
-    config = BeamConfig(30, best=3, lm_weight=0.5)
+    config = BeamConfig(30, nbest=3, lm_weight=0.5)
     log_probs, lengths = batch(5, [60, 40, 1])
     found = BatchedDecoder(config, *PROBLEMS[name])(log_probs.cuda(), lengths.cuda())
     check_agreement(found, BeamDecoder(config, *PROBLEMS[name])(log_probs, lengths))

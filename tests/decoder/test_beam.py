@@ -15,9 +15,9 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
-EXHAUSTIVE = BeamConfig(10**6, math.inf, cumulative_probability=1.0, max_symbols=10**6, best=10**6)
+EXHAUSTIVE = BeamConfig(10**6, math.inf, cumulative_probability=1.0, max_symbols=10**6, nbest=10**6)
 
 
 def random_log_probs(seed: int, frames: int, outputs: int) -> Tensor:
@@ -92,7 +92,7 @@ def test_finds_the_string_that_greedy_misses() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 8))
 def test_times_are_ordered_and_inside_the_utterance(seed: int, frames: int, width: int) -> None:
-    for hypothesis in search(random_log_probs(seed, frames, 4), BeamConfig(width, best=3)):
+    for hypothesis in search(random_log_probs(seed, frames, 4), BeamConfig(width, nbest=3)):
         assert len(hypothesis.tokens) == len(hypothesis.starts) == len(hypothesis.ends) == len(hypothesis.confidences)
         edges = [0, *itertools.chain(*zip(hypothesis.starts, hypothesis.ends, strict=True)), frames]
         assert edges == sorted(edges)
@@ -117,27 +117,27 @@ def test_pruning_symbols_keeps_a_confident_result(seed: int) -> None:
 
 def test_blank_is_tried_however_improbable() -> None:
     log_probs = torch.tensor([[[0.01, 0.99]]]).log()
-    found = search(log_probs, BeamConfig(cumulative_probability=0.5, best=2))
+    found = search(log_probs, BeamConfig(cumulative_probability=0.5, nbest=2))
     assert [hypothesis.tokens for hypothesis in found] == [(1,), ()]
 
 
 @pytest.mark.parametrize("limit", [{"max_symbols": 1}, {"cumulative_probability": 0.5}])
 def test_symbols_beyond_a_limit_are_not_tried(limit: dict[str, float]) -> None:
     log_probs = torch.tensor([[[0.1, 0.6, 0.3]]]).log()
-    found = search(log_probs, BeamConfig(best=9, **limit))
+    found = search(log_probs, BeamConfig(nbest=9, **limit))
     assert [hypothesis.tokens for hypothesis in found] == [(1,), ()]
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_no_more_prefixes_than_the_width_are_kept(width: int) -> None:
     log_probs = torch.tensor([[[0.1, 0.6, 0.3]]]).log()
-    found = search(log_probs, BeamConfig(width, best=9))
+    found = search(log_probs, BeamConfig(width, nbest=9))
     assert [hypothesis.tokens for hypothesis in found] == [(1,), (2,), ()][:width]
 
 
 def test_ties_are_broken_the_same_way_every_time() -> None:
     log_probs = torch.full((1, 3, 4), 0.25).log()
-    results = {tuple(hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(2, best=9))) for _ in range(3)}
+    results = {tuple(hypothesis.tokens for hypothesis in search(log_probs, BeamConfig(2, nbest=9))) for _ in range(3)}
     assert len(results) == 1
     assert len(results.pop()) == 2
 
@@ -191,7 +191,7 @@ def test_weights_are_numbers(name: str) -> None:
         BeamConfig(**{name: math.nan})
 
 
-@pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"best": 0}])
+@pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"nbest": 0}])
 def test_empty_beams_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         BeamConfig(**wrong)
@@ -279,7 +279,7 @@ def test_a_model_over_tokens_weighs_every_token(seed: int, frames: int) -> None:
 def test_a_boost_makes_a_hot_word_win() -> None:
     log_probs = torch.tensor([[[0.02, 0.02, 0.94, 0.02], [0.5, 0.0, 0.1, 0.4]]]).log()
     for boosts, best in (([0.0, 0.0, 0.0], (A,)), ([0.0, 3.0, 0.0], (A, B))):
-        decoder = BeamDecoder(dataclasses.replace(CLOSED, best=1), Lexicon(SPELLINGS.values(), SPACE, boosts))
+        decoder = BeamDecoder(dataclasses.replace(CLOSED, nbest=1), Lexicon(SPELLINGS.values(), SPACE, boosts))
         assert decoder(log_probs, torch.tensor([2]))[0][0].tokens == best
 
 
@@ -292,7 +292,7 @@ def test_an_unfinished_word_comes_out_where_nothing_else_is_left() -> None:
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 30))
 def test_chunks_of_any_size_give_the_same(seed: int, sizes: list[int], width: int) -> None:
     log_probs = random_log_probs(seed, 40, 4).float()
-    decoder = BeamDecoder(BeamConfig(width, best=5, lm_weight=0.5), LEXICON, LM, LM_WORDS)
+    decoder = BeamDecoder(BeamConfig(width, nbest=5, lm_weight=0.5), LEXICON, LM, LM_WORDS)
     stream, start = decoder.begin(), 0
     for size in itertools.cycle(sizes):
         decoder.step([stream], [log_probs[0, start : start + size]])
@@ -335,14 +335,14 @@ def test_partial_results_and_what_of_them_is_certain() -> None:
 def test_an_hour_of_babble_stays_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tidied again and again, and the same as never tidied; nodes are bounded by what is alive."""
     log_probs = random_log_probs(3, 20_000, 8)[0].float()
-    decoder = BeamDecoder(BeamConfig(8), Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
 
     def run(tidy: int) -> tuple[list[Hypothesis], int]:
         monkeypatch.setattr(beam, "TIDY", tidy)
+        decoder = BeamDecoder(BeamConfig(8), Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
         stream, largest = decoder.begin(), 0
         for rows in log_probs.split(500):
             decoder.step([stream], [rows])
-            largest = max(largest, int(stream.state[5][1]), int(stream.state[5][2]))
+            largest = max(largest, len(stream.beam.nodes), len(stream.beam.runs))
         return decoder.finish(stream), largest
 
     whole, unbounded = run(10**9)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ds2.decoder.arpa import read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import STEP, NGram
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 SMALL = """\\data\\
 ngram 1=5
@@ -208,6 +208,20 @@ def test_damaged_arpa_is_refused_by_line(tmp_path: Path, change: tuple[str, str]
         NGram.load(write(tmp_path / "lm.arpa", SMALL.replace(*change)))
 
 
+def test_n_grams_between_spaces_and_blank_lines_are_read_as_between_tabs(tmp_path: Path) -> None:
+    """Blank lines count where an error names its line."""
+    spaced = SMALL.replace("-0.1\t<s> the\t-0.05", "\n-0.1 <s> the -0.05").replace(
+        "-0.3\tthe cat\t", "-0.3\tthe  cat\t"
+    )
+    for own, expected in zip(
+        read_arpa(write(tmp_path / "s", spaced))[1], read_arpa(write(tmp_path / "t"))[1], strict=True
+    ):
+        for field in dataclasses.fields(own):
+            assert np.array_equal(getattr(own, field.name), getattr(expected, field.name))
+    with pytest.raises(InputError, match="line 16: not a 2-gram"):
+        read_arpa(write(tmp_path / "damaged", spaced.replace("the  cat", "cat")))
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 10)
     for path in (tmp_path / "noise", tmp_path / "missing"):
@@ -226,7 +240,9 @@ def test_impossible_corpora_are_refused(sentences: list[list[str]]) -> None:
         estimate(sentences, EstimateConfig(2))
 
 
-@pytest.mark.parametrize("change", [{"order": 0}, {"prune": (1,)}, {"prune": (0, 2, 1)}, {"vocabulary": -1}])
+@pytest.mark.parametrize(
+    "change", [{"order": 0}, {"prune": (1,)}, {"prune": (0, 2, 1)}, {"vocabulary": -1}, {"words": ("a", "a")}]
+)
 def test_impossible_settings_are_refused(change: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         EstimateConfig(**change)
@@ -248,3 +264,44 @@ def test_quantized_log_probabilities_end_at_what_16_bits_hold() -> None:
     words, [level] = estimate([["a"]], EstimateConfig(1))
     level.log_prob[words.index("a")] = -1e9
     assert NGram.from_levels(words, [level]).quantized().advance(0, "a")[0] == -(2**15) * STEP
+
+
+def test_listed_words_are_the_vocabulary_seen_or_not() -> None:
+    config = EstimateConfig(2, words=("c", "b", "dog"))
+    model = NGram.from_levels(*estimate([["a", "a", "b"], ["a", "c"]] * 5, config))
+    assert model.words == ("<unk>", "</s>", "<s>", "b", "c", "dog")
+    words = [word for word in model.words if word != "<s>"]
+    assert sum(math.exp(model.advance(model.start, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-5)
+    assert -math.inf < model.advance(model.start, "dog")[0] < model.advance(model.start, "c")[0]
+    assert model.advance(model.start, "a")[0] > math.log(0.5)  # <unk>: it begins every sentence
+
+
+def test_without_continuation_counts_a_single_word_is_as_probable_as_frequent() -> None:
+    """san only ever comes before francisco: frequent, but of one context."""
+    text = [["san", "francisco"]] * 20 + [[word, "rose"] for word in "abcdefghij"]
+    kneser_ney, raw = (
+        NGram.from_levels(*estimate(text, EstimateConfig(2, continuation=continuation)))
+        for continuation in (True, False)
+    )
+    assert kneser_ney.advance(0, "francisco")[0] < kneser_ney.advance(0, "rose")[0] - 1
+    assert raw.advance(0, "francisco")[0] > raw.advance(0, "rose")[0]
+    for model in (kneser_ney, raw):
+        known = [word for word in model.words if word != "<s>"]
+        assert sum(math.exp(model.advance(0, word)[0]) for word in known) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(("order", "prune"), [(1, ()), (3, ()), (4, (0, 1)), (3, (0, 0, 1))])
+def test_the_n_grams_of_an_automaton_are_those_that_it_was_made_of(order: int, prune: tuple[int, ...]) -> None:
+    words, levels = estimate(corpus(), EstimateConfig(order, prune))
+    for own, expected in zip(NGram.from_levels(words, levels, np.float64).levels(), levels, strict=True):
+        for field in dataclasses.fields(own):
+            assert np.array_equal(getattr(own, field.name), getattr(expected, field.name)), field.name
+
+
+def test_an_n_gram_that_nothing_follows_needs_no_state() -> None:
+    """Behind `the cat` the model is as behind `cat`."""
+    text = [["the", "cat"], ["a", "cat"], ["cat", "sat"]]
+    model = NGram.from_levels(*estimate(text, EstimateConfig(3, (0, 0, 1))))
+    assert len(model.arrays[4]) <= len(model.words)  # the root, and single words without </s> and <unk>
+    [_, cat], [_, the_cat] = model.advance(0, "cat"), model.advance(model.advance(0, "the")[1], "cat")
+    assert cat == the_cat != 0

@@ -61,8 +61,8 @@ def test_lookahead_bounds_what_a_frame_sees(lookahead: int) -> None:
     x = torch.rand(1, 1, 6, 12, requires_grad=True)
     torch.nn.init.ones_(layer.kernel.weight)
     (gradient,) = torch.autograd.grad(layer(x, torch.tensor([12]))[0][..., 6].sum(), x)
-    heard = gradient.abs().sum((0, 1, 2)).nonzero().flatten().tolist()
-    assert heard == list(range(6 - (4 - lookahead), 6 + lookahead + 1))
+    context = gradient.abs().sum((0, 1, 2)).nonzero().flatten().tolist()
+    assert context == list(range(6 - (4 - lookahead), 6 + lookahead + 1))
 
 
 def test_symmetric_lookahead_is_the_default() -> None:

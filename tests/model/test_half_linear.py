@@ -1,11 +1,11 @@
-"""csrc/small_gemm.cu: run on the CPU by tests/emulator.h, compiled by nvcc, run on a GPU."""
+"""csrc/small_gemm.cu: run on the CPU by tests/helpers/emulator.h, compiled by nvcc, run on a GPU."""
 
 import ctypes
 from pathlib import Path
 
 import pytest
 import torch
-from kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
+from helpers.kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
 from ds2.model.half_linear import MOST_STREAMS, half_linear, run_kernel

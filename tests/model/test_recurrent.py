@@ -145,16 +145,16 @@ def test_steps_of_any_size_equal_one_pass(cell: Cell) -> None:
     direction = layer.eval().forwards
     x = torch.randn(3, 7, 5, dtype=torch.float64)
     offline = layer(x, torch.tensor([7, 3, 6]))
-    state, heard = direction.start(3), torch.zeros(3, dtype=torch.long)
+    state, position = direction.start(3), torch.zeros(3, dtype=torch.long)
     for counts in ([3, 1, 5], [4, 2, 1]):
         lengths = torch.tensor(counts)
         chunk = torch.zeros(3, max(counts), 5, dtype=torch.float64)
-        for row, (start, count) in enumerate(zip(heard.tolist(), counts, strict=True)):
+        for row, (start, count) in enumerate(zip(position.tolist(), counts, strict=True)):
             chunk[row, :count] = x[row, start : start + count]
         result, state = direction.step(chunk, lengths, state)
-        for row, (start, count) in enumerate(zip(heard.tolist(), counts, strict=True)):
+        for row, (start, count) in enumerate(zip(position.tolist(), counts, strict=True)):
             assert torch.allclose(result[row, :count], offline[row, start : start + count], atol=1e-12)
-        heard += lengths
+        position += lengths
 
 
 def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h: Tensor) -> list[list[Tensor]]:

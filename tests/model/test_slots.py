@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
+from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.frontend import FrontendConfig
-from ds2.model.graphs import GraphedStep
 from ds2.model.slots import UNENDED, SlotModel
 
 BASE = ModelConfig(

@@ -99,16 +99,16 @@ def test_streams_of_different_ages_share_a_batch(cell: Cell) -> None:
     recordings = [speech(5000, 1), speech(2300, 2), speech(4100, 3)]
     generator = torch.Generator().manual_seed(0)
     streams = [streaming.begin() for _ in recordings]
-    heard, parts = [0, 0, 0], [[], [], []]  # type: ignore[var-annotated]
+    position, parts = [0, 0, 0], [[], [], []]  # type: ignore[var-annotated]
     for turn in itertools.count():
         live = [i for i in range(3) if turn >= 2 * i and not streams[i].ended]
         if not live and turn > 4:
             break
         sizes = [int(torch.randint(0, 700, (1,), generator=generator)) for _ in live]
-        chunks = [recordings[i][heard[i] : heard[i] + size] for i, size in zip(live, sizes, strict=True)]
-        last = [heard[i] + size >= len(recordings[i]) for i, size in zip(live, sizes, strict=True)]
+        chunks = [recordings[i][position[i] : position[i] + size] for i, size in zip(live, sizes, strict=True)]
+        last = [position[i] + size >= len(recordings[i]) for i, size in zip(live, sizes, strict=True)]
         for i, size, part in zip(live, sizes, streaming.step([streams[i] for i in live], chunks, last), strict=True):
-            heard[i] += size
+            position[i] += size
             parts[i].append(part)
     for recording, rows in zip(recordings, parts, strict=True):
         assert torch.allclose(torch.cat(rows), offline(model, recording), atol=1e-5)

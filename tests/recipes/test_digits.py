@@ -10,7 +10,7 @@ import pytest
 
 import ds2
 from ds2.data.manifest import read_manifest
-from ds2.evaluate import evaluate
+from ds2.recognition.evaluate import evaluate
 from ds2.text import normalize
 
 DIGITS = Path(__file__).parents[2] / "recipes" / "digits"

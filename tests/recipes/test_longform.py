@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 import soundfile
-from readings import read_digits
+from helpers.readings import read_digits
 
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.recognizer import Recognizer
+from ds2.recognition.recognizer import Recognizer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "longform"
 

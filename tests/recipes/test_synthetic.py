@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import soundfile
 
-from ds2.corpus.synthesis import installed
+from ds2.curation.synthesis import installed
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 

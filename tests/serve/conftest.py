@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +21,9 @@ DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 class RunningServer:
     """`ds2 serve` as a user starts it."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
-        command = [sys.executable, "-m", "ds2.cli", "serve", "--port", "0", *arguments]
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, open_files: int = 1024):
+        command = ["bash", "-c", f'ulimit -n {open_files}; exec "$@"', "", sys.executable, "-m", "ds2", "serve"]
+        command += ["--port", "0", *arguments]
         variables = {**os.environ, **(environment or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         assert self.process.stderr is not None
@@ -28,6 +31,7 @@ class RunningServer:
         assert '"event": "ready"' in line, line + self.process.stderr.read()
         self.url: str = json.loads(line)["url"]
         self.live = self.url.replace("http", "ws", 1)
+        self.port = int(self.url.rpartition(":")[2])
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path) as answer:
@@ -36,6 +40,18 @@ class RunningServer:
     def metric(self, name: str) -> float:
         [line] = [line for line in self.get("/metrics").splitlines() if line.rpartition(" ")[0] == name]
         return float(line.rpartition(" ")[2])
+
+    def exchange(self, request: bytes) -> bytes:
+        """Sends bytes over a new connection; all that comes back until the server closes it."""
+        with socket.create_connection(("127.0.0.1", self.port), 20) as client:
+            client.sendall(request)
+            return b"".join(iter(lambda: client.recv(10_000), b""))
+
+    def stop(self) -> list[dict[str, Any]]:
+        """Ends the server; its log."""
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=30)
+        return [json.loads(line) for line in errors.splitlines()]
 
     def workers(self) -> list[int]:
         """Process numbers of the model processes."""
@@ -46,11 +62,11 @@ class RunningServer:
 
 @pytest.fixture(scope="session")
 def start() -> Iterator[Callable[..., RunningServer]]:
-    """start(arguments..., environment={...}): a server, ended with the tests at the latest."""
+    """start(arguments..., environment={...}, open_files=...): a server, ended with the tests at the latest."""
     with contextlib.ExitStack() as stack:
 
-        def run(*arguments: str, environment: dict[str, str] | None = None) -> RunningServer:
-            server = RunningServer(*arguments, environment=environment)
+        def run(*arguments: str, environment: dict[str, str] | None = None, open_files: int = 1024) -> RunningServer:
+            server = RunningServer(*arguments, environment=environment, open_files=open_files)
             stack.callback(server.process.wait)
             stack.callback(server.process.stderr.close)  # type: ignore[union-attr]
             stack.callback(server.process.kill)

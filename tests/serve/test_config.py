@@ -9,17 +9,17 @@ from serve.conftest import RunningServer
 
 from ds2.bundle import locate
 from ds2.cli import main
-from ds2.errors import InputError
 from ds2.serve.config import read_serve_config
+from ds2.utils.errors import InputError
 
 
 def test_a_file_then_the_environment_then_flags(tmp_path: Path) -> None:
     path = tmp_path / "serve.toml"
-    path.write_text('port = 1\nhost = "0.0.0.0"\nworkers = 2\n[limits]\nstreams = 5\nidle = 1.5\n')
+    path.write_text('port = 1\nhost = "0.0.0.0"\nworkers = 2\n[limits]\nstreams = 5\nidle_seconds = 1.5\n')
     environment = {"DS2_SERVE_PORT": "2", "DS2_SERVE_LIMITS__STREAMS": "6", "OTHER": "x", "DS2_SERVE_WORKERS": "3"}
     config = read_serve_config(path, {"workers": "4"}, environment)
     assert (config.host, config.port, config.workers) == ("0.0.0.0", 2, 4)
-    assert (config.limits.streams, config.limits.idle) == (6, 1.5)
+    assert (config.limits.streams, config.limits.idle_seconds) == (6, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def test_a_file_then_the_environment_then_flags(tmp_path: Path) -> None:
         ({}, {"DS2_SERVE_LIMITS__STRAEMS": "1"}, "straems"),
         ({"port": "many"}, {}, "port"),
         ({"port": "70000"}, {}, "70000"),
-        ({"dispatch.policy": "lazy"}, {}, "eager"),
+        ({"dispatch.policy": "lazy"}, {}, "policy"),
         ({"certificate": "cert.pem"}, {}, "certificate_key"),
-        ({"limits.rate": "0"}, {}, r"limits\.rate"),
+        ({"limits.streams_per_minute": "0"}, {}, r"limits\.streams_per_minute"),
         ({"limits.streams": "-3"}, {}, r"limits\.streams"),
-        ({"limits.idle": "nan"}, {}, r"limits\.idle"),
-        ({"limits.drain": "-1.0"}, {}, r"limits\.drain"),
-        ({"dispatch.batch": "0"}, {}, r"dispatch\.batch"),
+        ({"limits.idle_seconds": "nan"}, {}, r"limits\.idle_seconds"),
+        ({"limits.drain_seconds": "-1.0"}, {}, r"limits\.drain_seconds"),
+        ({"dispatch.batch_streams": "0"}, {}, r"dispatch\.batch_streams"),
         ({"live.chunk_frames": "0"}, {}, r"live\.chunk_frames"),
         ({"model": "digits-screaming"}, {}, "digits-screaming"),
     ],
@@ -60,8 +60,55 @@ def test_a_model_of_the_package_goes_by_its_name_everywhere(tmp_path: Path) -> N
         assert read_serve_config(path, {}, environment).model == locate("digits-streaming")
 
 
-def test_nothing_where_nothing_makes_sense() -> None:
-    assert read_serve_config(None, {"limits.drain": "0", "live.partial_every": "0.0"}, {}).limits.drain == 0
+def test_zero_is_accepted_where_it_makes_sense() -> None:
+    flags = {"limits.drain_seconds": "0", "live.partial_interval_seconds": "0.0"}
+    assert read_serve_config(None, flags, {}).limits.drain_seconds == 0
+
+
+FORMER_KEYS = """
+keys = ["secret"]
+[limits]
+backlog = 1.0
+idle = 2.0
+duration = 3.0
+message = 4
+upload = 5
+upload_duration = 6.0
+rate = 7
+wait = 8.0
+answer = 9.0
+drain = 10.0
+[live]
+partial_every = 0.2
+pause = 0.7
+long_utterance = 21.0
+short_pause = 0.3
+[dispatch]
+batch = 8
+bound = 9
+"""
+
+
+def test_the_keys_of_version_0_1_are_accepted_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "serve.toml"
+    path.write_text(FORMER_KEYS)
+    config = read_serve_config(path, {}, {})
+    assert config.api_keys == ("secret",)
+    renamed = "backlog_seconds idle_seconds stream_seconds message_bytes upload_bytes upload_audio_seconds".split()
+    renamed += "streams_per_minute max_queue_seconds worker_timeout_seconds drain_seconds".split()
+    assert [getattr(config.limits, name) for name in renamed] == [1.0, 2.0, 3.0, 4, 5, 6.0, 7, 8.0, 9.0, 10.0]
+    assert list(vars(config.live).values())[2:] == [0.2, 0.7, 21.0, 0.3]
+    assert list(vars(config.dispatch).values()) == [8, 9]
+    assert len(caplog.records) == 17
+    assert any("limits.rate is now called limits.streams_per_minute" in record.message for record in caplog.records)
+
+
+def test_former_variables_are_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    environment = {"DS2_SERVE_KEYS": '["secret"]', "DS2_SERVE_LIMITS__RATE": "5"}
+    config = read_serve_config(None, {"limits.wait": "3.0"}, environment)
+    assert config.api_keys == ("secret",)
+    assert (config.limits.streams_per_minute, config.limits.max_queue_seconds) == (5, 3.0)
+    assert len(caplog.records) == 3
 
 
 def test_an_address_of_the_sixth_version(start: Callable[..., RunningServer]) -> None:

@@ -1,147 +1,24 @@
-"""The model processes as the server sees them; real processes and pipes, but without a model."""
+"""All model processes together; real processes and pipes, but without a model."""
 
 import asyncio
-import contextlib
-import os
-import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from serve.test_process import config, silent, until
 
-from ds2.decoder_options import DecoderOptions
-from ds2.errors import InputError
-from ds2.serve import pool
-from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.messages import Close, LiveConfig, Ready, Report, Result, Sound, Step, StreamConfig, WorkerConfig
+from ds2.serve import pool, process
+from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.pool import ModelProcess, Pool
-
-
-def config(path: Path, slots: int = 4) -> WorkerConfig:
-    return WorkerConfig(path, "cpu", DecoderOptions(), "float32", slots, LiveConfig(), DispatchConfig())
-
-
-def with_process(path: Path, test: Callable[[ModelProcess], Awaitable[Any]], patience: float = 60.0) -> None:
-    """Has the test with one process, which is ended behind it."""
-
-    async def run() -> None:
-        model = ModelProcess("model 0", config(path), Metrics(), patience)
-        try:
-            await asyncio.wait_for(test(model), 60)
-        finally:
-            model.stop()
-
-    asyncio.run(run())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)
-
-
-def ill_at_first(config: WorkerConfig, connection: Any) -> None:
-    """A process that cannot be started before the third time; it ends with the first command."""
-    starts = config.model.read_text() if config.model.exists() else ""
-    config.model.write_text(starts + "x")
-    if len(starts) == 1:
-        connection.send(InputError("the bundle is being replaced"))
-    elif len(starts) != 2:
-        connection.send(Ready(8000))
-        connection.recv()
-
-
-def test_a_process_that_cannot_load_for_a_while_is_started_until_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second start fails with an error, the third without one; then the next pause is the first again."""
-    monkeypatch.setattr(pool, "run_worker", ill_at_first)
-    monkeypatch.setattr(pool, "RESTART_SECONDS", (0.01, 0.02))
-
-    async def test(model: ModelProcess) -> None:
-        assert await model.loaded == 8000
-        handle = model.open(StreamConfig())
-        await until(lambda: not model.is_ready)
-        assert handle.failed == pool.STOPPED
-        await until(lambda: model.is_ready)
-        assert (tmp_path / "starts").read_text() == "xxxx"
-        assert model.delay == 0.01
-
-    with_process(tmp_path / "starts", test)
-
-
-def dies(config: WorkerConfig, connection: Any) -> None:
-    os._exit(1)
-
-
-def test_a_process_that_ends_before_it_was_ever_ready_is_not_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "run_worker", dies)
-
-    async def test(model: ModelProcess) -> None:
-        with pytest.raises(InputError, match="ended while it loaded"):
-            await model.loaded
-        assert model.stopping
-
-    with_process(tmp_path, test)
-
-
-def silent(config: WorkerConfig, connection: Any) -> None:
-    """A process that never answers."""
-    connection.send(Ready(8000))
-    with contextlib.suppress(EOFError):
-        while True:
-            connection.recv()
-
-
-def answers_once(config: WorkerConfig, connection: Any) -> None:
-    """A process that hangs when all that it was sent is answered."""
-    connection.send(Ready(8000))
-    connection.recv()
-    connection.send(Report([]))
-    time.sleep(600)
-
-
-@pytest.mark.parametrize("body", [silent, answers_once])
-def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[WorkerConfig, Any], None]
-) -> None:
-    monkeypatch.setattr(pool, "run_worker", body)
-
-    async def test(model: ModelProcess) -> None:
-        await model.loaded
-        handle, first = model.open(StreamConfig()), model.process
-        await handle.changed.wait()
-        assert handle.failed == pool.STOPPED
-        await until(lambda: model.process is not first and model.is_ready)
-
-    with_process(tmp_path, test, patience=0.4)
-
-
-def test_a_process_is_not_to_blame_where_the_server_stood_still(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "run_worker", silent)
-
-    async def test(model: ModelProcess) -> None:
-        await model.loaded
-        handle = model.open(StreamConfig())
-        time.sleep(2.0)  # the event loop with it
-        await asyncio.sleep(0.2)
-        assert handle.failed is None
-        await handle.changed.wait()
-        assert handle.failed == pool.STOPPED
-
-    with_process(tmp_path, test, patience=1.0)
+from ds2.serve.pool import Pool
+from ds2.serve.process import Timeouts
 
 
 def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "run_worker", silent)
+    monkeypatch.setattr(process, "run_worker", silent)
 
     async def test() -> None:
-        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), wait=0.01, patience=60.0)
+        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0))
         try:
             await both.started()
             first = both.open(StreamConfig()).process
@@ -159,35 +36,6 @@ def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pyt
     asyncio.run(asyncio.wait_for(test(), 60))
 
 
-def pads(config: WorkerConfig, connection: Any) -> None:
-    """A process that hears 1.5 s in whatever it is given."""
-    connection.send(Ready(8000))
-    with contextlib.suppress(EOFError):
-        while True:
-            for command in connection.recv():
-                if isinstance(command, Sound):
-                    connection.send(Report([Result(command.stream, 1.5, [])]))
-
-
-def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would let the client run ahead by as much."""
-    monkeypatch.setattr(pool, "run_worker", pads)
-
-    async def test(model: ModelProcess) -> None:
-        await model.loaded
-        handle = model.open(StreamConfig())
-        for second in (1.0, 2.0):
-            handle.feed(bytes(16000))
-            assert handle.backlog == 1.0
-            await handle.changed.wait()
-            handle.changed.clear()
-            assert handle.heard == second
-
-    with_process(tmp_path, test)
-
-
 def lags(config: WorkerConfig, connection: Any) -> None:
     """A process with 5 chunks that wait; it ends when a stream is closed."""
     connection.send(Ready(8000))
@@ -196,11 +44,11 @@ def lags(config: WorkerConfig, connection: Any) -> None:
 
 
 def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "run_worker", lags)
+    monkeypatch.setattr(process, "run_worker", lags)
 
     async def test() -> None:
         metrics = Metrics()
-        both = Pool([config(tmp_path), config(tmp_path)], metrics, wait=60.0, patience=60.0)
+        both = Pool([config(tmp_path), config(tmp_path)], metrics, max_queue=60.0, timeouts=Timeouts(60.0, 60.0))
 
         async def queue(chunks: int) -> None:
             await until(lambda: f"ds2_queue_chunks {chunks}.0\n" in metrics.text().decode())

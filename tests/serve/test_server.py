@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,8 +25,9 @@ from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
 
+from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
-from ds2.serve.server import Application, make_app
+from ds2.serve.server import warn_if_exposed
 
 Start = Callable[..., RunningServer]
 
@@ -66,14 +68,14 @@ def test_uploads_are_not_among_the_latencies_of_live_clients(
 ) -> None:
     before = server.metric("ds2_final_latency_seconds_count")
     samples = next(iter(spoken.values()))
-    assert httpx.post(f"{server.url}/v1/audio/transcriptions", files=upload_of(samples)).status_code == 200
+    assert httpx.post(f"{server.url}/v1/audio/transcriptions", files=upload_of(samples), timeout=60).status_code == 200
     assert server.metric("ds2_upload_seconds_count") > 0
     assert server.metric("ds2_final_latency_seconds_count") == before
 
 
 def test_the_page_can_do_nothing_but_what_it_needs(server: RunningServer) -> None:
     for path in ("/", "/page.js", "/page.css", "/worklet.js"):
-        headers = httpx.get(server.url + path).headers
+        headers = httpx.get(server.url + path, timeout=60).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
         assert headers["x-content-type-options"] == "nosniff"
 
@@ -83,7 +85,7 @@ def test_the_page_can_do_nothing_but_what_it_needs(server: RunningServer) -> Non
     ["/../pyproject.toml", "/..%2f..%2fetc/passwd", "/page.js/../../server.py", "/page/index.html", "//etc/passwd"],
 )
 def test_there_are_no_other_files(server: RunningServer, path: str) -> None:
-    assert httpx.get(httpx.URL(server.url).copy_with(raw_path=path.encode())).status_code == 404
+    assert httpx.get(httpx.URL(server.url).copy_with(raw_path=path.encode()), timeout=60).status_code == 404
 
 
 def test_pages_of_other_hosts_cannot_come_in(server: RunningServer, start: Start) -> None:
@@ -103,9 +105,10 @@ def strict(start: Start, tmp_path_factory: pytest.TempPathFactory) -> RunningSer
     """One with narrow limits, by a file, and keys, by the environment."""
     config = tmp_path_factory.mktemp("strict") / "serve.toml"
     config.write_text(
-        "[limits]\nstreams = 2\nidle = 0.5\nduration = 20.0\nupload = 100000\nupload_duration = 5.0\nbacklog = 8.0\n"
+        "[limits]\nwrong_keys_per_minute = 100\nstreams = 2\nidle_seconds = 0.5\nstream_seconds = 20.0\n"
+        "upload_bytes = 100000\nupload_audio_seconds = 5.0\nbacklog_seconds = 8.0\n"
     )
-    return start("--config", str(config), environment={"DS2_SERVE_KEYS": '["first", "geheim-ü"]'})
+    return start("--config", str(config), environment={"DS2_SERVE_API_KEYS": '["first", "geheim-ü"]'})
 
 
 KEY = {"Authorization": "Bearer first"}
@@ -126,12 +129,12 @@ def test_no_key_no_entry(strict: RunningServer, spoken: dict[str, np.ndarray]) -
 
     asyncio.run(visit())
     for path in ("/metrics", "/v1/models"):
-        assert httpx.get(strict.url + path).status_code == 401
-        assert httpx.get(strict.url + path, headers=KEY).status_code == 200
-    answer = httpx.post(f"{strict.url}/v1/audio/transcriptions", files={"file": b"x"})
+        assert httpx.get(strict.url + path, timeout=60).status_code == 401
+        assert httpx.get(strict.url + path, headers=KEY, timeout=60).status_code == 200
+    answer = httpx.post(f"{strict.url}/v1/audio/transcriptions", files={"file": b"x"}, timeout=60)
     assert answer.status_code == 401
     assert answer.json()["error"]["type"] == "authentication_error"
-    assert httpx.get(f"{strict.url}/healthz").status_code == 200
+    assert httpx.get(f"{strict.url}/healthz", timeout=60).status_code == 200
 
 
 def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
@@ -167,10 +170,10 @@ def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer,
         assert text_of([await hear(socket), await hear(socket)]) == text
         code, last = await close_code(socket)
         assert code == 1008
-        assert "nothing came" in json.loads(last)["error"]
+        assert "no sound came" in json.loads(last)["error"]
 
     def refusals() -> str:
-        text = httpx.get(f"{strict.url}/metrics", headers=KEY).text
+        text = httpx.get(f"{strict.url}/metrics", headers=KEY, timeout=60).text
         return text.partition('ds2_rejections_total{reason="limits"} ')[2].split("\n")[0]
 
     before = refusals()
@@ -196,7 +199,7 @@ def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) ->
 
 def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
     url = f"{strict.url}/v1/audio/transcriptions"
-    answer = httpx.post(url, files={"file": bytes(300_000)}, headers=KEY)
+    answer = httpx.post(url, files={"file": bytes(300_000)}, headers=KEY, timeout=60)
     assert answer.status_code == 413
     assert "100000 bytes" in answer.json()["error"]["message"]
 
@@ -206,17 +209,16 @@ def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
             yield bytes(10_000)
 
     headers = {"content-type": "multipart/form-data; boundary=x", **KEY}
-    assert httpx.post(url, content=endless(), headers=headers).status_code == 413
+    assert httpx.post(url, content=endless(), headers=headers, timeout=60).status_code == 413
 
 
 def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer) -> None:
-    head = (
-        "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nAuthorization: Bearer first\r\n"
-    )
+    head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
+    head += "Content-Length: 1000\r\nAuthorization: Bearer first\r\n"
     with socket.create_connection(("127.0.0.1", int(strict.url.rpartition(":")[2])), 10) as client:
         client.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x".encode())
         assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
-    assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY).text
+    assert "ds2_streams_open 0.0" in httpx.get(f"{strict.url}/metrics", headers=KEY, timeout=60).text
 
 
 def upload_of(samples: np.ndarray) -> dict[str, tuple[str, bytes]]:
@@ -256,8 +258,8 @@ def test_a_fault_of_ours_is_told_in_openais_form() -> None:
 
     async def visit() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/v1/audio/transcriptions")
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.post("/v1/audio/transcriptions", timeout=60)
 
     answer = asyncio.run(visit())
     assert answer.status_code == 500
@@ -268,7 +270,7 @@ def test_a_fault_of_ours_is_told_in_openais_form() -> None:
 def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
     url = f"{strict.url}/v1/audio/transcriptions"
     for body, kind in ((b"{", "application/json"), (b"junk", "multipart/form-data"), (b"", "text/plain")):
-        answer = httpx.post(url, content=body, headers={"content-type": kind, **KEY})
+        answer = httpx.post(url, content=body, headers={"content-type": kind, **KEY}, timeout=60)
         assert answer.status_code == 400
         assert answer.json()["error"]["type"] == "invalid_request_error"
 
@@ -348,12 +350,12 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
 
 def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
     """Sound too short for a step, on the other hand, is no sign of it."""
-    server = start("--set", "limits.wait=0.5")
+    server = start("--set", "limits.max_queue_seconds=0.5")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 
     async def readiness(code: int) -> None:
-        while httpx.get(f"{server.url}/readyz").status_code != code:
+        while httpx.get(f"{server.url}/readyz", timeout=60).status_code != code:
             await asyncio.sleep(0.02)
 
     async def visit() -> None:
@@ -379,7 +381,7 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
 
 
 def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
-    server = start("--set", "limits.answer=3")
+    server = start("--set", "limits.worker_timeout_seconds=3")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 
@@ -391,7 +393,7 @@ def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: d
             await socket.send(samples[8000:].tobytes())
             _, last = await close_code(socket)
             assert "stopped" in json.loads(last)["error"]
-        while httpx.get(f"{server.url}/readyz").status_code != 200:
+        while httpx.get(f"{server.url}/readyz", timeout=60).status_code != 200:
             await asyncio.sleep(0.05)
         assert server.metric("ds2_worker_restarts_total") == 1
         assert server.workers() != [worker]
@@ -426,7 +428,7 @@ def test_sigterm_gives_live_streams_their_final_results_over_tls(
             os.kill(worker, signal.SIGSTOP)
             server.process.send_signal(signal.SIGTERM)
             assert (await close_code(idle))[0] == 1012
-            assert httpx.get(f"{server.url}/readyz", verify=context).status_code == 503
+            assert httpx.get(f"{server.url}/readyz", verify=context, timeout=60).status_code == 503
             code, error, _ = await refusal(server.live, **options)
             assert code == 503
             assert "shutting down" in error["message"]
@@ -445,10 +447,43 @@ def test_sigterm_gives_live_streams_their_final_results_over_tls(
 
 def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
     """Some 130 bytes for each refusal, and a pipe holds 64 KB."""
-    server = start("--set", 'keys=["secret"]', "--set", "limits.rate=100000")
+    server = start("--set", 'api_keys=["secret"]', "--set", "limits.streams_per_minute=100000")
     with httpx.Client() as client:
         for _ in range(800):
             assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401
     assert server.get("/healthz") == "ok\n"
     server.process.terminate()
     assert server.process.wait(timeout=30) == 0
+
+
+def test_sigterm_before_the_model_is_ready_stops_everything() -> None:
+    command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        listing = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)]
+        while "spawn_main" not in (found := subprocess.run(listing, capture_output=True, text=True).stdout):
+            assert process.poll() is None
+        worker = next(int(line.split()[0]) for line in found.splitlines() if "spawn_main" in line)
+        os.kill(worker, signal.SIGSTOP)  # it will never be ready
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0, errors
+    assert [json.loads(line)["event"] for line in errors.splitlines()] == ["stopped before the model was ready"]
+    assert not Path(f"/proc/{worker}").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "warnings"),
+    [
+        (ServeConfig(), 0),
+        (ServeConfig(host="localhost"), 0),
+        (ServeConfig(host="::1"), 0),
+        (ServeConfig(host="0.0.0.0"), 2),
+        (ServeConfig(host="speech.example", api_keys=("key",)), 1),
+        (ServeConfig(host="0.0.0.0", certificate=Path("c"), certificate_key=Path("k")), 1),
+    ],
+)
+def test_an_open_server_on_a_public_address_warns(
+    config: ServeConfig, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_if_exposed(config)
+    assert len(caplog.records) == warnings

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketState
 
+from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
+from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
 from ds2.serve.metrics import Metrics
-from ds2.serve.pool import Handle
 from ds2.serve.vosk import Over, VoskSession
-from ds2.transcript import Transcript, Word
 
 
 class Client:
@@ -90,7 +90,7 @@ def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict
     """Whether it is owed a result, a reply, or an error and the close."""
 
     async def scene() -> None:
-        stage = Stage(Limits(idle=0.05))
+        stage = Stage(Limits(idle_seconds=0.05))
         stage.client.reads.clear()
         await stage.hears(*messages)
         await stage.comes(final("one"))
@@ -122,3 +122,26 @@ def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
         assert [message.get("text") for message in stage.client.got] == [None, "one"]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("message", [{"config": {}}, {"reset": 1}, b""])
+def test_a_client_that_only_talks_loses_its_place(message: bytes | dict[str, Any]) -> None:
+    """Messages without sound do not count, before the first sound and after it."""
+
+    async def scene(stage: Stage, said: bool) -> None:
+        if said:
+            await stage.hears(SOUND)
+        while not stage.running.done():
+            await stage.hears(message)
+            await stage.comes(*([SpanEnd(last=False)] if said and message == {"reset": 1} else []))
+            await asyncio.sleep(0.01)
+            if stage.handle.ending:  # the last span
+                await stage.comes(SpanEnd(last=True))
+        assert (await stage.over()).code == 1008
+        assert "no sound came" in stage.client.got[-1]["error"]
+
+    async def scenes() -> None:
+        for said in (False, True):
+            await asyncio.wait_for(scene(Stage(Limits(idle_seconds=0.1)), said), 10)
+
+    asyncio.run(scenes())

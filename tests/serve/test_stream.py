@@ -13,13 +13,12 @@ from serve.conftest import recordings
 
 from ds2.bundle import locate
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder_options import DecoderOptions
-from ds2.errors import InputError
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.model.slots import SlotModel
-from ds2.recognizer import Recognizer
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
     Close,
@@ -37,7 +36,8 @@ from ds2.serve.messages import (
 )
 from ds2.serve.stream import Setup, decode
 from ds2.serve.worker import Worker, load
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK_TOKEN, Tokenizer
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def recognizer() -> Recognizer:
 class Clients:
     """What the clients of one worker have received; a step of the clock is 30 ms."""
 
-    def __init__(self, setup: Setup, policy: str = "eager"):
-        self.worker = Worker(setup, DispatchConfig(policy=policy))  # type: ignore[arg-type]
+    def __init__(self, setup: Setup, batch_streams: int = 64):
+        self.worker = Worker(setup, DispatchConfig(batch_streams))
         self.finals: dict[int, list[Final]] = {}
         self.partials: dict[int, list[Partial]] = {}
         self.failed: dict[int, str] = {}
@@ -104,12 +104,12 @@ def say(clients: Clients, stream: int, data: bytes, config: StreamConfig, size: 
     clients.finish()
 
 
-@pytest.mark.parametrize("policy", ["eager", "one-by-one", "wait-to-fill"])
+@pytest.mark.parametrize("batch_streams", [1, 3, 64])
 def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcripts(
-    setup: Setup, recognizer: Recognizer, policy: str
+    setup: Setup, recognizer: Recognizer, batch_streams: int
 ) -> None:
     """20 streams over 8 slots, cut at random, odd bytes included."""
-    clients, generator = Clients(setup, policy), random.Random(0)
+    clients, generator = Clients(setup, batch_streams), random.Random(0)
     sounds = dict(enumerate(recordings(20)))
     waiting, live = list(sounds), {}
     while waiting or live:
@@ -131,7 +131,7 @@ def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcript
     assert clients.failed == {}
     right = 0
     for stream, (text, samples) in sounds.items():
-        assert clients.text(stream) == recognizer.transcribe(samples.astype(np.float32) / 32768).text
+        assert clients.text(stream) == recognizer.transcribe(samples.astype(np.float32) / 32768, 8000).text
         right += clients.text(stream) == text
     assert right >= 18
     assert sorted(clients.worker.free) == list(range(8))
@@ -144,7 +144,7 @@ def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer
     say(clients, 0, samples.tobytes(), StreamConfig(), 1600)
     assert len(clients.finals[0]) == 3
     words = [word for final in clients.finals[0] for word in final.transcript.words]
-    expected = recognizer.transcribe(samples.astype(np.float32) / 32768).words
+    expected = recognizer.transcribe(samples.astype(np.float32) / 32768, 8000).words
     assert [word.text for word in words] == [word.text for word in expected]
     for word, other in zip(words, expected, strict=True):
         assert word.start == pytest.approx(other.start, abs=0.0901)
@@ -167,7 +167,7 @@ def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_o
     assert len(set(texts)) == len(texts)
     scores = [score for _, score in final.alternatives]
     assert scores == sorted(scores, reverse=True)
-    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768).words
+    expected = recognizer.transcribe(noisy.astype(np.float32) / 32768, 8000).words
     assert [word.confidence for word in final.transcript.words] == pytest.approx(
         [word.confidence for word in expected], abs=0.01
     )
@@ -286,7 +286,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = SlotModel(AcousticModel(config, 3), 1)
     assert model.delay == 0
-    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK, "a", " "]), LiveConfig()))
+    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK_TOKEN, "a", " "]), LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))
@@ -366,7 +366,7 @@ def test_a_stream_too_many_and_one_that_nobody_waits_for(setup: Setup) -> None:
 
 
 def test_a_stream_that_floods_is_refused(setup: Setup) -> None:
-    worker = Worker(setup, DispatchConfig(bound=3))
+    worker = Worker(setup, DispatchConfig(queue_chunks=3))
     worker.obey(Open(0, StreamConfig()), 0.0)
     [result] = worker.obey(Sound(0, bytes(2 * 8000 * 10)), 0.0)
     assert "faster" in result.events[0].reason  # type: ignore[union-attr]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data import shards
-from ds2.data.corpus import Row
 from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
 from ds2.data.manifest import Utterance, write_manifest
-from ds2.errors import InputError
+from ds2.data.prepare import Row
+from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Layout:
     """A way to lay a corpus out.
 
     Attributes:
-        read: (source, folder for audio that has no file of its own) -> rows.
-        write: (target, utterances); None: nobody would want it.
+        read: (source, folder for audio that lies inside tables) -> rows.
+        write: (target, utterances); None: the layout is only read.
     """
 
     read: Callable[[Path, Path], Iterable[Row]]
@@ -39,7 +39,7 @@ def guess_layout(source: Path) -> str:
     """The layout of what lies at `source`.
 
     Raises:
-        InputError: it looks like none.
+        InputError: it looks like none of them.
     """
     name = source.name
     if name.endswith((".jsonl.gz", "cuts.jsonl")):
@@ -54,4 +54,4 @@ def guess_layout(source: Path) -> str:
             return by_suffix[kind]
     if next(source.rglob("*.trans.txt"), None):
         return "librispeech"
-    raise InputError(f"{source}: looks like none of {', '.join(LAYOUTS)}; say which with --from")
+    raise ParameterError("from", f"{source} looks like none of {', '.join(LAYOUTS)}; name its layout")

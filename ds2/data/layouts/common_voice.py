@@ -5,10 +5,10 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, read_text, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
@@ -18,24 +18,27 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """A part of the corpus, cv-corpus-N/LANGUAGE/train.tsv.
 
     Raises:
-        InputError: a folder, or a table without the columns path and sentence.
+        InputError: a folder, a table without the columns path and sentence, or a field of 131,072 characters or more.
     """
     if source.is_dir():
         parts = ", ".join(sorted(path.name for path in source.glob("*.tsv"))) or "none is here"
         raise InputError(f"{source}: name one of its tables ({parts})")
     # Sentences hold quotation marks that close nowhere: the tables are not quoted.
     table = csv.DictReader(io.StringIO(read_text(source)), delimiter="\t", quoting=csv.QUOTE_NONE)
-    if missing := {"path", "sentence"} - set(table.fieldnames or ()):
+    if missing := {"path", "sentence"} - set(_columns(table, source)):
         raise InputError(f"{source}:1: lacks the column {min(missing)}; is it a table of Common Voice?")
-    for number, values in enumerate(table, 2):
-        yield Row(
-            source.parent / "clips" / (values["path"] or ""),
-            values["sentence"] or "",
-            values.get("client_id") or None,
-            values.get("locale") or None,
-            extra={key: values[key] for key in KEPT if values.get(key)},
-            place=f"{source}:{number}",
-        )
+    try:
+        for number, values in enumerate(table, 2):
+            yield Row(
+                source.parent / "clips" / (values["path"] or ""),
+                values["sentence"] or "",
+                values.get("client_id") or None,
+                values.get("locale") or None,
+                extra={key: values[key] for key in KEPT if values.get(key)},
+                place=f"{source}:{number}",
+            )
+    except csv.Error as error:  # a field of more than 131,072 characters
+        raise InputError(f"{source}:{table.line_num + 1}: not a table of Common Voice ({error})") from error
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
@@ -46,7 +49,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """
     clips = target.parent / "clips"
     make_folder(clips)
-    with whole_file(target) as partial, partial.open("w", encoding="utf-8") as file:
+    with atomic_write(target) as partial, partial.open("w", encoding="utf-8") as file:
         file.write("\t".join(COLUMNS) + "\n")
         for number, utterance in enumerate(utterances):
             if utterance.offset is not None:
@@ -63,3 +66,10 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
             }
             values |= {key: utterance.extra.get(key) for key in KEPT}
             file.write("\t".join(" ".join(str(values[key] or "").split()) for key in COLUMNS) + "\n")
+
+
+def _columns(table: "csv.DictReader[str]", source: Path) -> Sequence[str]:
+    try:
+        return table.fieldnames or ()
+    except csv.Error as error:
+        raise InputError(f"{source}:1: not a table of Common Voice ({error})") from error

@@ -5,17 +5,17 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ds2.data.corpus import Row, table
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row, table
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The utterances of a directory; paths in wav.scp are relative to where one stands, or else to the directory.
+    """The utterances of a directory; paths in wav.scp are relative to the working directory, or else to this one.
 
     A command in wav.scp (`flac -dcs FILE |`) is taken for the one audio file that it names: nothing is executed.
 
@@ -41,7 +41,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     make_folder(target)
     keys = [_key(utterance, number) for number, utterance in enumerate(utterances)]
     if len(set(keys)) < len(keys):
-        raise InputError("two utterances have the same id; remove the field id from the manifest")
+        raise InputError(f"{target}: two utterances have the same id; remove the field id from the manifest")
     pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
     parts = any(utterance.offset is not None for _, utterance in pairs)
     names = {utterance.audio_path: f"rec-{at:07}" for at, (_, utterance) in enumerate(pairs)}
@@ -64,13 +64,13 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
 
 
 def _key(utterance: Utterance, number: int) -> str:
-    """The id that the utterance came with, or one that begins with its speaker, as Kaldi's sorting wants it."""
+    """The utterance's id, or a new one that begins with its speaker, as Kaldi's sorting requires."""
     name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"
     return re.sub(r"\s", "_", str(name))
 
 
 def _write_table(path: Path, values: Mapping[str, str]) -> None:
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as partial, partial.open("w", encoding="utf-8") as file:
         for key in sorted(values, key=str.encode):
             file.write(f"{key} {values[key]}\n")
 
@@ -88,7 +88,10 @@ def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, 
 
 
 def _audio(value: str, source: Path, key: str) -> Path:
-    words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
+    try:
+        words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
+    except ValueError as error:  # a quotation mark that is not closed
+        raise InputError(f"{source / 'wav.scp'}: {key}: not a command in {value!r:.80} ({error})") from error
     files = [word for word in words if AUDIO.search(word)]
     if len(files) != 1:
         raise InputError(

@@ -9,32 +9,32 @@ from typing import Any
 import numpy as np
 
 from ds2.data.audio import probe
-from ds2.data.corpus import Row
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import text_lines, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, text_lines
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and taken with all channels.
+    """The supervisions of all cuts, MonoCut or MultiCut, whose recording is one file and used with all its channels.
 
     Raises:
-        InputError: naming the line that is no such cut.
+        InputError: naming the line that is not such a cut.
     """
     for number, line in enumerate(text_lines(source), 1):
         place = f"{source}:{number}"
         try:
             yield from _rows(json.loads(line), place)
         except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"{place}: no cut with a recording in a file ({error!r:.60})") from error
+            raise InputError(f"{place}: not a cut with a recording in a file ({error!r:.60})") from error
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """A cut with one supervision for each utterance, of all channels; `target` ends in .jsonl or .jsonl.gz."""
     zipped = target.suffix == ".gz"
-    with whole_file(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
+    with atomic_write(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
         for number, utterance in enumerate(utterances):
             file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
 
@@ -50,7 +50,7 @@ def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
         whole = start < WHOLE and duration > recording["duration"] - WHOLE
         yield Row(
             Path(source["source"]),
-            supervision.get("text") or "",
+            str(supervision.get("text") or ""),
             supervision.get("speaker"),
             supervision.get("language"),
             None if whole else round(start, 6),

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.corpus import Row, table
-from ds2.errors import InputError
+from ds2.data.prepare import Row, table
+from ds2.utils.errors import InputError
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:

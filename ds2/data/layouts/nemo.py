@@ -1,4 +1,4 @@
-"""NeMo's manifests: our own form, but that lines may lack text or name audio twice."""
+"""NeMo's manifests: our own form, except that lines may lack text or name the same audio twice."""
 
 import json
 import sys
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ds2.data.corpus import Row
-from ds2.errors import InputError
-from ds2.files import numbered_lines
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines
 
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 
@@ -17,7 +17,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """A manifest in JSON Lines; paths are relative to it.
 
     Raises:
-        InputError: naming the line that is no object with an audio_filepath, or has an impossible offset or duration.
+        InputError: naming the line that lacks an audio_filepath, or has an impossible offset or duration.
     """
     for number, line in numbered_lines(source):
         yield _row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")

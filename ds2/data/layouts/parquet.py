@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.data.corpus import Row
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
-from ds2.errors import InputError
-from ds2.files import make_folder, whole_file
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")
@@ -40,7 +40,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     }
     features = {"huggingface": json.dumps({"info": {"features": kinds}})}
     schema = pyarrow.schema(list(columns.items()), metadata=features)
-    with whole_file(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
+    with atomic_write(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
         for start in range(0, len(utterances), ROWS):
             rows = [_values(utterance) for utterance in utterances[start : start + ROWS]]
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
@@ -64,7 +64,7 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
     try:
         table = pyarrow.parquet.ParquetFile(path)
     except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{path}: no parquet that can be read ({error!s:.80})") from error
+        raise InputError(f"{path}: not a readable parquet table ({error!s:.80})") from error
     names = table.schema_arrow.names
     text = next((name for name in TEXT if name in names), None)
     if text is None or "audio" not in names:
@@ -78,19 +78,22 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
             kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
             extra = {key: value for key, value in kept.items() if key not in (text, speaker, "duration")}
             name = values.get(speaker)
-            yield Row(audio, values[text] or "", None if name is None else str(name), extra=extra, place=place)
+            yield Row(audio, str(values[text] or ""), None if name is None else str(name), extra=extra, place=place)
             number += 1
 
 
-def _extracted(audio: dict[str, Any] | None, target: Path, place: str) -> Path:
+def _extracted(audio: Any, target: Path, place: str) -> Path:
     """The file of a row: the one that it names, or its bytes written down."""
-    audio = audio or {}
-    name = audio.get("path") or ""
-    if audio.get("bytes") is None:
+    audio = {} if audio is None else audio
+    data, name = (audio.get("bytes"), audio.get("path")) if isinstance(audio, dict) else (audio, "")
+    name = name or ""
+    if not isinstance(data, bytes | None) or not isinstance(name, str):
+        raise InputError(f"{place}: audio must hold bytes and a path, got {audio!r:.60}")
+    if data is None:
         if not name:
             raise InputError(f"{place}: holds neither audio nor its path")
         return Path(name)
     target = target.with_name(target.name + (Path(name).suffix or ".wav"))
-    with whole_file(target) as partial:  # always: what is there may be of an earlier state of the table
-        partial.write_bytes(audio["bytes"])
+    with atomic_write(target) as partial:  # always: what is there may be of an earlier state of the table
+        partial.write_bytes(data)
     return target

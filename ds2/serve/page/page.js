@@ -1,6 +1,6 @@
-// One conversation with the server: sound from the microphone or a file out, words in, figures beside them.
+// One live stream: sends sound from the microphone or a file, shows words as they come, and figures of the server.
 const $ = (id) => document.getElementById(id);
-let stopNow = null; // ends what is being heard
+let stopNow = null; // ends the current stream
 
 $("microphone").onclick = () => listen(microphone);
 $("file").onchange = () => {
@@ -47,7 +47,7 @@ async function listen(open) {
     socket = await connect(context.sampleRate, stop);
     await context.audioWorklet.addModule("worklet.js");
     source = await open(context, stop);
-    if (stopNow !== stop) return source.end(); // stopped while the visitor was asked for the microphone
+    if (stopNow !== stop) return source.end(); // stopped during the question for the microphone
     const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
     blocks.port.onmessage = ({ data }) => {
       draw(data);
@@ -109,7 +109,7 @@ function shaded({ word, conf, start, end }) {
 const levels = new Array(400).fill(0);
 
 function draw(block) {
-  levels.push(Math.sqrt(Math.max(...block) / 32768)); // so that quiet speech is seen
+  levels.push(Math.sqrt(Math.max(...block) / 32768)); // the root makes quiet speech visible
   levels.shift();
   const canvas = $("wave");
   const pen = canvas.getContext("2d");
@@ -176,7 +176,7 @@ function bars(chart, values, name, label) {
   }));
 }
 
-// Each refusal is counted and logged: after one it asks again only with another key.
+// The server counts and logs each refusal: after one, the page asks again only with another key.
 async function watch() {
   const refused = (await measure().catch(() => {})) === 401;
   if (refused) $("key").addEventListener("change", watch, { once: true });

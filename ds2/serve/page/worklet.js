@@ -1,4 +1,4 @@
-// Samples of the microphone or the file, gathered into blocks and handed to the page as 16-bit integers.
+// Collects samples into blocks and passes them to the page as 16-bit integers.
 const BLOCK = 2048; // samples: 43 ms at 48 kHz
 
 registerProcessor("blocks", class extends AudioWorkletProcessor {

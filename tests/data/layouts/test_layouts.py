@@ -19,7 +19,7 @@ from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.torchaudio_loader import functional
-from ds2.errors import InputError
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture
@@ -126,10 +126,12 @@ def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("cuts.jsonl", '{"id": "c"}\n', "cuts.jsonl:1: no cut"),
+        ("cuts.jsonl", '{"id": "c"}\n', "cuts.jsonl:1: not a cut"),
         ("m.jsonl", "{}\n", "m.jsonl:1: expected an object"),
         ("t.tsv", "path\tduration\n", "lacks the column sentence"),
-        ("t.parquet", "PAR1", "no parquet that can be read"),
+        ("t.tsv", "x" * 500_000 + "\n", "t.tsv:1: not a table of Common Voice"),
+        ("t.tsv", f"path\tsentence\na.mp3\tb\n{'x' * 500_000}\ty\n", "t.tsv:3: not a table of Common Voice"),
+        ("t.parquet", "PAR1", "not a readable parquet table"),
         ("x.txt", "", "looks like none of"),
     ],
 )
@@ -138,6 +140,22 @@ def test_what_is_not_such_a_layout_is_refused_by_name(tmp_path: Path, name: str,
     with pytest.raises(InputError, match=message):
         convert(tmp_path / name, tmp_path / "out.jsonl", "", "nemo", None)
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_command_with_an_open_quotation_mark_is_named(tmp_path: Path) -> None:
+    for name, line in {"wav.scp": "r1 flac -dcs 'a.flac |", "text": "r1 hello"}.items():
+        (tmp_path / name).write_text(line + "\n")
+    with pytest.raises(InputError, match=r"wav\.scp: r1: not a command"):
+        convert(tmp_path, tmp_path / "out.jsonl", "kaldi", "nemo", None)
+
+
+def test_kaldi_segments_that_never_end_are_left_out(tmp_path: Path, digits: list[Utterance]) -> None:
+    path = digits[0].audio_path
+    tables = {"wav.scp": f"r1 {path}", "text": "u1 a\nu2 b\nu3 c", "segments": "u1 r1 0 inf\nu2 r1 nan 1\nu3 r1 0 0.2"}
+    for name, line in tables.items():
+        (tmp_path / name).write_text(line + "\n")
+    count, skipped = convert(tmp_path, tmp_path / "out.jsonl", "kaldi", "nemo", None)
+    assert (count, len(skipped)) == (1, 2)
 
 
 def test_kaldi_segments_must_name_a_recording(tmp_path: Path) -> None:
@@ -172,6 +190,14 @@ def test_a_row_without_audio_is_named(tmp_path: Path, digits: list[Utterance]) -
         convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
 
 
+@pytest.mark.parametrize("audio", [5, [1, 2], {"bytes": 5, "path": "a.wav"}, {"path": 7}, "a.wav"])
+def test_audio_of_other_types_is_named(tmp_path: Path, audio: object) -> None:
+    table = pyarrow.Table.from_pylist([{"audio": audio, "text": "zero"}])
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet: row 0: audio must hold bytes and a path"):
+        convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
+
+
 def stereo(path: Path, utterance: Utterance) -> Utterance:
     samples, rate = soundfile.read(utterance.audio_path)
     soundfile.write(path, np.column_stack([samples, samples / 2]), rate)
@@ -195,7 +221,7 @@ def test_a_cut_of_one_of_several_channels_is_refused(tmp_path: Path, digits: lis
     convert(tmp_path / "in.jsonl", tmp_path / "cuts.jsonl", "", "lhotse", None)
     cut = json.loads((tmp_path / "cuts.jsonl").read_text())
     (tmp_path / "cuts.jsonl").write_text(json.dumps({**cut, "type": "MonoCut", "channel": 1}))
-    with pytest.raises(InputError, match=r"cuts\.jsonl:1: no cut .*1 of 2 channels"):
+    with pytest.raises(InputError, match=r"cuts\.jsonl:1: not a cut .*1 of 2 channels"):
         convert(tmp_path / "cuts.jsonl", tmp_path / "m.jsonl", "", "nemo", None)
 
 
@@ -266,7 +292,7 @@ def test_line_separators_within_a_text_end_no_line(tmp_path: Path, digits: list[
 )
 def test_broken_facts_in_a_shard_are_named(tmp_path: Path, digits: list[Utterance], parts: dict[str, bytes]) -> None:
     pack(tmp_path / "a.tar", {"wav": digits[0].audio_path.read_bytes(), **parts})
-    with pytest.raises(InputError, match=r"a\.tar: 0: \.json is no object in JSON, or \.txt no UTF-8"):
+    with pytest.raises(InputError, match=r"a\.tar: 0: \.json is not a JSON object, or \.txt not valid UTF-8"):
         convert(tmp_path / "a.tar", tmp_path / "m.jsonl", "", "nemo", None)
 
 
@@ -292,7 +318,7 @@ def pack(path: Path, parts: dict[str, bytes]) -> None:
 def test_damaged_cuts_are_named(tmp_path: Path) -> None:
     (tmp_path / "cuts.jsonl.gz").write_bytes(b"no gzip")
     (tmp_path / "cuts.jsonl").write_bytes(b"\xff\n")
-    for name, why in (("cuts.jsonl.gz", "Not a gzipped file"), ("cuts.jsonl", "no UTF-8")):
+    for name, why in (("cuts.jsonl.gz", "Not a gzipped file"), ("cuts.jsonl", "not valid UTF-8")):
         with pytest.raises(InputError, match=rf"{name}: .*{why}"):
             convert(tmp_path / name, tmp_path / "m.jsonl", "", "nemo", None)
 

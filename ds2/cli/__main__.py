@@ -1,7 +1,0 @@
-"""python -m ds2.cli, as `ds2`."""
-
-import sys
-
-from ds2.cli import main
-
-sys.exit(main())

@@ -1,0 +1,164 @@
+"""The tree of commands, the overview that --help prints, and parsing by tyro."""
+
+import contextlib
+import difflib
+import functools
+import io
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tyro
+from tyro.extras import SubcommandApp
+
+from ds2.cli import curation, data, language_model, noise, recognition, serving, training
+from ds2.utils.errors import InputError
+
+Command = Callable[..., int]
+LM: dict[str, Command] = {
+    "vocabulary": language_model.vocabulary_command,
+    "build": language_model.build_command,
+    "mix": language_model.mix_command,
+    "prune": language_model.prune_command,
+    "compile": language_model.compile_command,
+    "score": language_model.score_command,
+    "info": language_model.info_command,
+}
+DATA: dict[str, Command] = {
+    "validate": data.validate_command,
+    "stats": data.stats_command,
+    "split": data.split_command,
+    "merge": data.merge_command,
+    "sample": data.sample_command,
+    "convert": data.convert_command,
+    "shard": data.shard_command,
+    "mix": noise.mix_command,
+    "noise": noise.noise_command,
+}
+GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
+    "data": ("Check, split, convert, mix and pack data sets.", DATA),
+    "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
+}
+SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
+    "Transcribe and evaluate": {
+        "transcribe": recognition.transcribe_command,
+        "align": recognition.align_command,
+        "eval": recognition.evaluate_command,
+        "info": recognition.info_command,
+    },
+    "Train": {
+        "train": training.train_command,
+        "report": training.report_command,
+        "tune": training.tune_command,
+        "find-rate": training.find_rate_command,
+        "average": training.average_command,
+        "bench-train": training.bench_train_command,
+    },
+    "Data": {
+        "data": DATA,
+        "segment": curation.segment_command,
+        "filter": curation.filter_command,
+        "make-corpus": curation.make_corpus_command,
+    },
+    "Language models": {"lm": LM, "tune-decoder": language_model.tune_decoder_command},
+    "Serve": {"serve": serving.serve_command, "bench-serve": serving.bench_serve_command},
+}
+COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
+
+
+def all_commands() -> Iterator[str]:
+    """ "transcribe", "data split", ...: every command as it is typed after `ds2`."""
+    for section in SECTIONS.values():
+        for name, command in section.items():
+            if callable(command):
+                yield name
+            else:
+                yield from (f"{name} {inner}" for inner in command)
+
+
+def overview(group: str = "") -> str:
+    """The commands of ds2, or of one of its groups, with a line for each."""
+    description, commands = GROUPS.get(group, ("End-to-end speech recognition.", {}))
+    sections: Mapping[str, Mapping[str, Any]] = {"Commands": commands} if group else SECTIONS
+    prog = f"ds2 {group}".rstrip()
+    lines = [f"usage: {prog} COMMAND ...", "", description]
+    column = 2 + max(len(name) for section in sections.values() for name in section)
+    for title, section in sections.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:{column}}{_summary(name, command)}" for name, command in section.items()]
+    listed = [] if group else [f"{' and '.join(f'ds2 {name}' for name in GROUPS)} list their commands."]
+    return "\n".join([*lines, "", *listed, f"{prog} COMMAND --help shows its options and an example."])
+
+
+def _summary(name: str, command: Command | Mapping[str, Command]) -> str:
+    return (command.__doc__ or "").partition("\n")[0] if callable(command) else GROUPS[name][0]
+
+
+def parse(arguments: Sequence[str]) -> Callable[[], int] | None:
+    """The command of these arguments, ready to run; None after --help, which tyro has printed.
+
+    Raises:
+        InputError: no such command; an argument is missing, unknown, or of the wrong type.
+    """
+    name = _command_name(arguments)
+    errors = io.StringIO()  # tyro draws its boxes only on a terminal
+    try:
+        with contextlib.redirect_stderr(errors):
+            return _app().cli(prog="ds2", args=arguments, config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff))
+    except SystemExit as end:
+        if not end.code:
+            return None
+        raise InputError(f"{_one_line(errors.getvalue())}; try ds2 {name} --help") from None
+
+
+def _command_name(arguments: Sequence[str]) -> str:
+    """The words of the command: "transcribe", "data split"."""
+    words: list[str] = []
+    known: Mapping[str, Any] = {name: command for section in SECTIONS.values() for name, command in section.items()}
+    for argument in arguments:
+        if argument in COMPLETION:
+            return ""
+        if argument not in known:
+            prog = " ".join(["ds2", *words])
+            near = difflib.get_close_matches(argument, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"{argument}: {prog} has no such command{meant}; try {prog} --help")
+        words.append(argument)
+        if callable(known[argument]):
+            break
+        known = known[argument]
+    return " ".join(words)
+
+
+def _app() -> SubcommandApp:
+    """All commands; calling one of the app's returns a function that runs it."""
+    app = SubcommandApp()
+    for section in SECTIONS.values():
+        for name, command in section.items():
+            if callable(command):
+                app.command(name=name)(_deferred(command))
+                continue
+            group = SubcommandApp()
+            for inner, inner_command in command.items():
+                group.command(name=inner)(_deferred(inner_command))
+            app.command(group, name=name, help=GROUPS[name][0])
+    return app
+
+
+def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
+    """The command with its signature and help, which waits to be run: outside tyro, which would catch its errors."""
+
+    @functools.wraps(command)
+    def wait(*values: Any, **named: Any) -> Callable[[], int]:
+        return functools.partial(command, *values, **named)
+
+    return wait
+
+
+def _one_line(report: str) -> str:
+    """What is wrong, from tyro's report: the paragraph between its title and the next rule, in a box or not."""
+    lines = [line.strip(" │") for line in report.splitlines()[1:]]
+    rules = [not line.strip(" -─╰╯") for line in lines]
+    below = itertools.dropwhile(lambda pair: pair[1], zip(lines, rules, strict=True))
+    paragraph = " ".join(line for line, _ in itertools.takewhile(lambda pair: not pair[1], below))
+    return " ".join(paragraph.replace("(required)", "").split()).removesuffix(".")

@@ -1,0 +1,137 @@
+"""ds2 segment, filter, make-corpus: from long recordings to a training set."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tyro.conf import Positional
+
+from ds2.bundle import DEFAULT_MODEL
+from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.cli.options import DEFAULT_FILTER, DEFAULT_LENGTHS, Device, Filter, Lengths, Model, Output, Skip
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
+
+Config = TypeVar("Config")
+
+
+def segment_command(
+    audio: Positional[Path],
+    text: Positional[Path | None] = None,
+    output: Output = Path("segments.jsonl"),
+    model: Model = DEFAULT_MODEL,
+    lengths: Lengths = DEFAULT_LENGTHS,
+    skip: Skip = False,
+    device: Device = "auto",
+) -> int:
+    """Cut a long recording into utterances with their transcripts.
+
+    Example: ds2 segment chapter.mp3 chapter.txt --output chapter.jsonl
+
+    Args:
+        audio: Recording, of minutes or hours.
+        text: Its transcript, plain text; without it the recording is cut where the model recognises no words.
+        output: Manifest to write: offset and duration of each utterance in the recording.
+        lengths: How long the utterances may be.
+    """
+    from ds2.curation.segment import SegmentConfig, segment
+    from ds2.data.manifest import write_manifest
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.files import check_writable, read_text
+
+    config = checked(SegmentConfig, mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
+    check_writable(output)
+    recognizer = Recognizer.load(model, device)
+    found = segment(recognizer, audio, None if text is None else read_text(text), config, skip)
+    if not found.utterances:
+        raise InputError(f"{audio}: no utterance of {lengths.shortest} to {lengths.longest} s was found")
+    write_manifest(output, found.utterances)
+    seconds = sum(utterance.duration for utterance in found.utterances)
+    print(f"{output}: {len(found.utterances)} utterances, {seconds / len(found.utterances):.1f} s on average, ", end="")
+    print(f"{seconds:.0f} s of {found.duration:.0f}; {found.too_short} too short, {found.too_long} too long")
+    return 0
+
+
+def filter_command(
+    manifest: Positional[Path],
+    output: Output,
+    filter: Filter = DEFAULT_FILTER,
+    model: Model = DEFAULT_MODEL,
+    device: Device = "auto",
+) -> int:
+    """Leave out utterances whose transcript is probably wrong.
+
+    Example: ds2 filter segments.jsonl --checked checked.jsonl --wer 0.03 --output filtered
+
+    Args:
+        manifest: Any manifest, such as that of ds2 segment; utterances without an id have file name and offset as id.
+        output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
+        filter: Which transcripts are kept.
+    """
+    from ds2.curation.filter import FilterConfig
+    from ds2.curation.make import filter_manifest
+    from ds2.recognition.recognizer import Recognizer
+
+    need("matplotlib")
+    config = checked(FilterConfig, wer=filter.wer, keep=filter.keep)
+    report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, filter.checked, config)
+    print(report.summary)
+    for line in failed:
+        print(f"ds2: {line}", file=sys.stderr)
+    return SOME_FAILED if failed else 0
+
+
+def make_corpus_command(
+    folder: Positional[Path],
+    output: Output,
+    model: Model = DEFAULT_MODEL,
+    filter: Filter = DEFAULT_FILTER,
+    lengths: Lengths = DEFAULT_LENGTHS,
+    skip: Skip = False,
+    workers: int | None = None,
+    device: Device = "cpu",
+) -> int:
+    """Make a training set from long recordings and their texts.
+
+    The recordings are aligned, cut and filtered; a report in HTML shows the result.
+
+    Run the same command again to continue after a stop, with another --wer or --keep, or with checked segments.
+
+    Example: ds2 make-corpus recordings/ --output corpus --model english
+
+    Args:
+        folder: Recordings, of seconds or hours, in any folders below it, NAME.mp3 beside NAME.txt.
+        output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
+        filter: Which segments are kept; as --checked use to_check.jsonl, corrected on the report's page.
+        lengths: How long the segments may be.
+        workers: Processes; by default one for each core.
+    """
+    from ds2.curation.filter import FilterConfig
+    from ds2.curation.make import CurationConfig, make_corpus
+    from ds2.curation.segment import SegmentConfig
+
+    need("jinja2", "matplotlib")
+    segments = checked(SegmentConfig, mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
+    filters = checked(FilterConfig, wer=filter.wer, keep=filter.keep)
+    config = CurationConfig(model, device, workers or os.cpu_count() or 1, skip, filter.checked, segments, filters)
+    corpus = make_corpus(folder, output, config)
+    print(corpus.summary)
+    print(output / "report" / "index.html")
+    for line in corpus.failed:
+        print(f"ds2: {line}", file=sys.stderr)
+    if corpus.failed:
+        return SOME_FAILED if corpus.segments else BAD_INPUT
+    return 0
+
+
+def checked(kind: type[Config], **values: Any) -> Config:
+    """The configuration of these values.
+
+    Raises:
+        InputError: what is wrong with a value.
+    """
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -1,0 +1,121 @@
+"""Descriptions of bundles, manifests and architectures, for `ds2 info`."""
+
+from pathlib import Path
+from typing import Any
+
+from ds2.bundle import MODELS, Bundle, locate
+from ds2.data.manifest import read_manifest, summary
+from ds2.utils.errors import InputError
+
+PACKAGED = {  # what a bundle itself does not say
+    "digits": "knows the English digits and no other word",
+    "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
+    "english": "any English words, read aloud; an early model, about half of the words are wrong",
+}
+CHARACTERS_SHOWN = 60
+CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
+
+
+def describe(path: Path) -> str:
+    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json).
+
+    Raises:
+        InputError: the file is neither, or damaged.
+    """
+    path = locate(path)
+    if path.suffix == ".safetensors":
+        return describe_bundle(path)
+    if path.suffix in (".jsonl", ".json"):
+        return describe_manifest(path)
+    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl)")
+
+
+def describe_model(name: str) -> str:
+    """A preset of the architecture, layer by layer: shapes, parameters, cost and context.
+
+    Raises:
+        InputError: there is no preset of that name.
+    """
+    from ds2.model.acoustic import ModelConfig
+    from ds2.model.presets import OUTPUTS
+    from ds2.model.summary import latency, summarize
+
+    try:
+        config = ModelConfig.preset(name)
+    except KeyError as error:
+        raise InputError(
+            f"--model {name}: no such architecture; choose from {', '.join(error.args[1])}, or name a trained model "
+            "without --model"
+        ) from error
+    outputs = OUTPUTS.get(name, CHARACTERS)
+    layers = summarize(config, outputs)
+    rows = [("layer", "output", "parameters", "Mop/s of audio", "context, seconds")]
+    rows += [
+        (layer.name, layer.shape, f"{layer.parameters:,}", f"{layer.operations / 1e6:,.1f}", layer.context)
+        for layer in layers
+    ]
+    parameters, operations = sum(layer.parameters for layer in layers), sum(layer.operations for layer in layers)
+    rows.append(("all", "", f"{parameters:,}", f"{operations / 1e6:,.1f}", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    delay = latency(config)
+    waits = "the end of the utterance" if delay is None else f"{1000 * delay:.0f} ms of sound after it"
+    direction = "bidirectional" if config.bidirectional else "forward-only"
+    return "\n".join(
+        [
+            f"{name}: {config.recurrent_layers} {direction} {config.cell} layers of {config.hidden}, "
+            f"{outputs} outputs, a frame every {1000 * config.frame_seconds:.0f} ms",
+            f"an output frame waits for {waits}",
+            *("  ".join(_aligned(row, widths)).rstrip() for row in rows),
+        ]
+    )
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """Aligns numbers to the right, words to the left."""
+    sides = "<<>><"
+    return [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
+
+
+def describe_bundle(path: Path) -> str:
+    bundle = Bundle.load(path)
+    sections = ("config", "decoder", "training")
+    parameters: dict[str, int] = {}
+    for name, tensor in bundle.weights.items():
+        layer = ".".join(part for part in name.split(".")[:2] if not part.endswith(("weight", "bias")))
+        parameters[layer] = parameters.get(layer, 0) + tensor.numel()
+    lines = [
+        f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
+        *([PACKAGED[path.stem]] if path.parent == MODELS else []),
+        f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
+        *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
+        *_describe_language_model(bundle),
+        *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _describe_language_model(bundle: Bundle) -> list[str]:
+    about = bundle.metadata.get("language_model")
+    return [f"language model: {about['order']}-gram, {len(about['words']):,} words"] if about else []
+
+
+def describe_manifest(path: Path) -> str:
+    figures = summary(read_manifest(path))
+    characters = " ".join(f"{character!r}:{count}" for character, count in figures.characters.items())
+    shown = characters if len(figures.characters) <= CHARACTERS_SHOWN else characters[: 10 * CHARACTERS_SHOWN] + " ..."
+    return "\n".join(
+        [
+            f"{path}: {figures.utterances} utterances, {figures.hours:.2f} h, {figures.speakers} speakers",
+            f"seconds: shortest {figures.shortest:.2f}, median {figures.median:.2f}, longest {figures.longest:.2f}",
+            f"words: {figures.words}",
+            f"characters: {len(figures.characters)} kinds: {shown}",
+        ]
+    )
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested sections as dotted keys."""
+    pairs: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+    return pairs

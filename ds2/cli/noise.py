@@ -1,0 +1,133 @@
+"""ds2 data mix, noise: noisy copies of data sets."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from ds2.cli.data import refuse_overwriting, report_skipped
+from ds2.cli.options import Output, Settings
+from ds2.utils.errors import InputError, ParameterError
+
+
+@dataclass(frozen=True)
+class MixOptions:
+    """What the copy sounds like.
+
+    Attributes:
+        noise: Recordings of noise, or folders of them; without any, noise is synthesised.
+        impulse_responses: Impulse responses of rooms, or folders of them; each utterance is convolved with one.
+        snr: Least and greatest signal-to-noise ratio in dB; each utterance's is drawn uniformly.
+        noise_probability: Probability that an utterance gets noise.
+        layers: Least and greatest number of cuts of noise that are summed.
+        channel_probability: Probability that an utterance goes through a telephone channel or a codec.
+    """
+
+    noise: tuple[str, ...] = ()
+    impulse_responses: tuple[str, ...] = ()
+    snr: tuple[float, float] = (5.0, 30.0)
+    noise_probability: float = 1.0
+    layers: tuple[int, int] = (1, 1)
+    channel_probability: float = 0.0
+
+
+DEFAULT_MIX = MixOptions()
+
+
+def mix_command(
+    manifest: Positional[Path],
+    output: Output,
+    sound: Annotated[MixOptions, tyro.conf.arg(name="")] = DEFAULT_MIX,
+    set_: Settings = (),
+    sample_rate: int = 16000,
+    seed: int = 1,
+    jobs: int = 1,
+) -> int:
+    """Write a noisy copy of a data set.
+
+    Recorded noise at a given ratio, rooms, telephone channels and codecs.
+
+    Example: ds2 data mix test.jsonl --output test-5dB --noise noise/ --snr 5 5
+
+    Args:
+        manifest: JSON Lines with audio_filepath, duration, text.
+        output: Folder for manifest.jsonl and audio/.
+        sound: What the copy sounds like.
+        set_: Any other key of [augment], such as noise_layers, the value in TOML; repeatable.
+        sample_rate: Sample rate of the copy in Hz.
+        seed: Another seed makes another copy; the number of jobs does not.
+        jobs: Processes.
+    """
+    from ds2.data.augment import AugmentConfig
+    from ds2.data.manifest import read_manifest
+    from ds2.data.mix import MIX, mix
+    from ds2.utils.config import from_dict, override, to_dict
+    from ds2.utils.progress import Progress
+
+    refuse_overwriting([manifest], [output / "manifest.jsonl"])
+    utterances = read_manifest(manifest)
+    values = to_dict(MIX) | _augment_values(sound)
+    for setting in set_:
+        override(values, setting)
+    config = from_dict(AugmentConfig, values, "data mix")
+    with Progress("mixing", len(utterances), "utterances") as progress:
+        skipped = mix(utterances, output, config, sample_rate, seed, jobs, progress.step)
+    print(output / "manifest.jsonl")
+    return report_skipped(skipped)
+
+
+def _augment_values(sound: MixOptions) -> dict[str, object]:
+    """Keys of [augment]."""
+    return {
+        "noise": recordings(sound.noise),
+        "impulse_responses": recordings(sound.impulse_responses),
+        "reverberation_probability": float(bool(sound.impulse_responses)),
+        "snr": sound.snr,
+        "noise_probability": sound.noise_probability,
+        "noise_layers": sound.layers,
+        "channel_probability": sound.channel_probability,
+        "synthetic_noise_probability": float(not sound.noise),
+    }
+
+
+def noise_command(
+    files: Positional[tuple[str, ...]],
+    output: Output,
+    hours: float,
+    layers: tuple[int, int] = (2, 4),
+    sample_rate: int = 16000,
+    seed: int = 1,
+) -> int:
+    """Make hours of noise from minutes: sums of cuts of recordings.
+
+    Example: ds2 data noise recordings/ --output noise --hours 2
+
+    Args:
+        files: Recordings of noise, or folders of them.
+        output: Folder for FLAC files of a minute each.
+        hours: Hours of noise to make.
+        layers: Least and greatest number of cuts that are summed.
+        sample_rate: Sample rate in Hz.
+        seed: Another seed makes other noise.
+    """
+    from ds2.data.audio import read_audio
+    from ds2.data.mix import write_noise
+
+    if not 0 < hours < math.inf:
+        raise ParameterError("hours", f"must be above 0, got {hours}")
+    samples = [read_audio(path, sample_rate)[0] for path in recordings(files)]
+    if not samples:
+        raise InputError("data noise: name at least one recording, or a folder of them")
+    count = write_noise(samples, output, sample_rate, hours, layers, seed)
+    print(f"{output}: {count} files of a minute")
+    return 0
+
+
+def recordings(names: tuple[str, ...]) -> list[str]:
+    """Audio files, and those in folders, by absolute paths."""
+    from ds2.recognition.batch import find_audio
+
+    return [str(path.absolute()) for path in find_audio(names)] if names else []

@@ -1,0 +1,80 @@
+"""Options that several commands share, each with one help text."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ds2.recognition.options import DecoderOptions
+
+Model = Annotated[
+    str,
+    tyro.conf.arg(
+        metavar="MODEL",
+        help="Bundle of a trained model, or the name of one in the package: digits (English digits only), "
+        "digits-streaming (the same, for live streams) or english (read English).",
+    ),
+]
+Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
+Output = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"])]
+Skip = Annotated[
+    bool, tyro.conf.arg(help="Allow speech that is not transcribed before, after and between the lines of the text.")
+]
+Settings = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(
+        name="set", metavar="SECTION.KEY=VALUE", help="Set a key of the configuration, the value in TOML; repeatable."
+    ),
+]
+Decoder = Annotated[DecoderOptions, tyro.conf.UseAppendAction, tyro.conf.arg(name="")]
+
+
+@dataclass(frozen=True)
+class MessageOptions:
+    """Which messages are shown on standard error.
+
+    Attributes:
+        quiet: Show errors only: no progress and no warnings.
+        verbose: Show a line for each recording.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+
+
+@dataclass(frozen=True)
+class LengthOptions:
+    """The lengths of the utterances that long recordings are cut into.
+
+    Attributes:
+        mean: Average length of an utterance in seconds.
+        shortest: Least length in seconds.
+        longest: Greatest length in seconds.
+    """
+
+    mean: float = 7.0
+    shortest: float = 1.0
+    longest: float = 20.0
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """Which transcripts are kept.
+
+    Attributes:
+        checked: JSON Lines with the id and the true text of some utterances, from which errors are estimated.
+        wer: Word error rate allowed in the transcripts that are kept; needs --checked.
+        keep: Share of the utterances to keep, instead of --wer.
+    """
+
+    checked: Path | None = None
+    wer: float = 0.03
+    keep: float | None = None
+
+
+DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
+Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
+Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
+Filter = Annotated[FilterOptions, tyro.conf.arg(name="")]

@@ -1,0 +1,37 @@
+"""Which states of CTC's trellis lie on a complete path: the others are not computed."""
+
+from ds2.utils.jit import njit
+
+
+@njit(nogil=True)
+def required(labels):  # type: ignore[no-untyped-def]
+    """Fewest frames that hold the labels: one each, and a blank between equal neighbours."""
+    frames = len(labels)
+    for i in range(1, len(labels)):
+        frames += labels[i] == labels[i - 1]
+    return frames
+
+
+@njit(nogil=True)
+def find_band(labels, frames, band):  # type: ignore[no-untyped-def]
+    """The states i (blank i or label i) of each frame that lie on a complete path; False if there is no such path.
+
+    Label i is reached after i + repeats(0..i) frames; the labels after it and their repeats need that many frames
+    before the end.
+
+    Args:
+        band: (2, T or more), receives the first such state and one past the last.
+    """
+    count, left = len(labels), required(labels)
+    if left > frames:
+        return False
+    low, high, reached = 0, 0, 0  # `left` frames are needed from label `low` on; blank `high` is reached at `reached`
+    for t in range(frames):
+        while high <= count and reached <= t:
+            reached += 1 + (0 < high < count and labels[high] == labels[high - 1])
+            high += 1
+        while low < count and left > frames - t:
+            low += 1
+            left -= 1 + (low < count and labels[low] == labels[low - 1])
+        band[0, t], band[1, t] = low, high
+    return True

@@ -1,0 +1,108 @@
+"""The best path through the CTC trellis, in little memory: an hour takes some 50 MB.
+
+    column   0 . . . . K . . . . 2K . . .       forward: scores only; every K-th column is kept
+                 <-----  <------               backward, block by block: from a kept column the block's scores are
+                                               computed again, with pointers; the path moves at most one label a frame,
+                                               so of all labels only the K before its end matter
+
+Blanks and labels lie in separate arrays, only the band of useful states is computed, and inner loops have unsigned
+indices, as in `linear_space`.
+"""
+
+import math
+
+import numpy as np
+
+from ds2.ctc.band import find_band
+from ds2.ctc.kernel_types import U1
+from ds2.utils.jit import njit
+
+LONGEST_BLOCK = 1024  # frames: its pointers take 2 MB
+STAY, FROM_BLANK, FROM_LABEL = 0, 1, 2  # pointers; a blank is reached by STAY or FROM_LABEL
+
+
+@njit(nogil=True)
+def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
+    """(T, V) float32 log-probabilities without NaN, (L,) uint64 labels.
+
+    Returns:
+        (T,) int64, the index of the label that each frame belongs to, or -1 for a blank; and the path's
+        log-probability, which is -inf where the labels do not fit into T frames, or some label has no probability.
+    """
+    frames, count = log_probs.shape[0], len(labels)
+    path = np.full(frames, -1)
+    band = np.empty((2, frames), np.uint64)
+    if not find_band(labels, frames, band):
+        return path, -math.inf
+    skips = np.full(count + 1, -math.inf)
+    for i in range(1, count):
+        if labels[i] != labels[i - 1]:
+            skips[i] = 0.0
+    block = max(1, min(LONGEST_BLOCK, math.ceil((4.0 * frames * (count + 1)) ** (1 / 3))))  # columns balance pointers
+    kept = np.empty((max(0, frames - 1) // block + 1, 2, count + 3))
+    column, other = np.full((2, count + 3), -math.inf), np.full((2, count + 3), -math.inf)
+    column[0, 0] = 0.0  # before the first frame
+    for t in range(frames):
+        if t % block == 0:
+            kept[t // block] = column
+        _step(log_probs, np.uint64(t), labels, blank, skips, column, other, band[0, t], band[1, t])
+        column, other = other, column
+    on_label = count > 0 and column[1, count] > column[0, count]
+    score = column[1, count] if on_label else column[0, count]
+    if score > -math.inf:
+        _trace(log_probs, labels, blank, skips, kept, block, on_label, path)
+    return path, score
+
+
+@njit(nogil=True, fastmath={"nnan", "nsz"})
+def _step(log_probs, t, labels, blank, skips, old, new, low, high):  # type: ignore[no-untyped-def]
+    """One column from the one before; label i lies at [1, i + 1]. States that leave the band become -inf."""
+    blank_score, count = log_probs[t, blank], np.uint64(len(labels))
+    for i in range(low, min(high, count)):
+        stay, before = old[0, i], old[1, i]
+        new[0, i] = max(stay, before) + blank_score
+        new[1, i + U1] = max(max(old[1, i + U1], stay), before + skips[i]) + log_probs[t, labels[i]]
+    if high > count:
+        new[0, count] = max(old[0, count], old[1, count]) + blank_score
+    new[1, low], new[0, high], new[1, high + U1] = -math.inf, -math.inf, -math.inf
+
+
+@njit(nogil=True)
+def _trace(log_probs, labels, blank, skips, kept, block, on_label, path):  # type: ignore[no-untyped-def]
+    """Fills in the path, from its end at the last blank or, `on_label`, at the last label."""
+    index = len(labels) - on_label
+    pointers = np.empty((block, 2, block + 1), np.uint8)
+    for number in range(len(kept) - 1, -1, -1):
+        start, size = number * block, min(block, len(path) - number * block)
+        lowest = max(0, index - size)
+        _point(log_probs, start, size, labels, blank, skips, kept[number], lowest, index, pointers)
+        for k in range(size - 1, -1, -1):
+            pointer = pointers[k, int(on_label), index - lowest]
+            if on_label:
+                path[start + k] = index
+                on_label = pointer != FROM_BLANK
+                index -= pointer == FROM_LABEL
+            elif pointer == FROM_LABEL:
+                on_label = True
+                index -= 1
+
+
+@njit(nogil=True)
+def _point(log_probs, start, size, labels, blank, skips, column, lowest, highest, pointers):  # type: ignore[no-untyped-def]
+    """Pointers of a block of frames, for the states lowest..highest; label i lies at labels_now[i - lowest + 1]."""
+    width = highest - lowest + 1
+    blanks, emitting = column[0, lowest : highest + 1].copy(), column[1, lowest : highest + 2].copy()
+    emitting[0] = -math.inf  # from outside no path reaches the end
+    for k in range(size):
+        for i in range(width - 1, -1, -1):  # downwards, so that a column can replace the one before
+            stay, before, label = blanks[i], emitting[i], lowest + i
+            pointers[k, 0, i] = FROM_LABEL if before > stay else STAY
+            blanks[i] = max(stay, before) + log_probs[start + k, blank]
+            if label < len(labels):
+                best, pointer = emitting[i + 1], STAY
+                if stay > best:
+                    best, pointer = stay, FROM_BLANK
+                if before + skips[label] > best:
+                    best, pointer = before + skips[label], FROM_LABEL
+                pointers[k, 1, i] = pointer
+                emitting[i + 1] = best + log_probs[start + k, labels[label]]

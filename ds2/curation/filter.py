@@ -1,0 +1,275 @@
+"""Which segments to keep: a linear classifier of six features finds wrong transcripts (Deep Speech 2, section 4).
+
+It learns from segments that a person has checked or, without these, from the model's own transcripts.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ds2.curation.score import FEATURES, features, words
+from ds2.data.manifest import Utterance
+from ds2.metrics import align
+from ds2.text import normalize
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines
+
+FEWEST_CHECKED = 20  # segments needed to learn from
+ALONE = "CTC cost / character"
+SURE = 10.0  # log odds
+CURVE_POINTS = 200  # at most, of each curve in the report
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Which segments are bad, and how many are kept: the best fraction `keep`, or as many as have a WER up to `wer`.
+
+    Without checked segments the WER is unknown: the filter keeps all segments that are more likely good than bad.
+    """
+
+    wer: float = 0.03  # highest WER of the transcripts that are kept, estimated on the checked segments
+    keep: float | None = None  # fraction of the segments; None: as many as `wer` allows
+    good_wer: float = 0.05  # highest WER of the checked segments that count as good, taken together
+    folds: int = 5  # of cross validation: each checked segment is scored by a classifier that has not seen it
+    ridge: float = 1e-3  # weight of the squared coefficients beside the mean cross entropy
+    seed: int = 1  # of the random folds
+
+    def __post_init__(self) -> None:
+        if self.keep is not None and not 0 < self.keep <= 1:
+            raise ValueError(f"keep = {self.keep} must be above 0 and at most 1")
+        if not 0 <= self.wer <= 1:
+            raise ValueError(f"wer = {self.wer} must be from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Log odds that a transcript is bad: bias + weights . (features - mean) / deviation."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+
+    @classmethod
+    def fit(cls, examples: Tensor, bad: Tensor, ridge: float) -> "Classifier":
+        """(N, 6) features, (N,) booleans -> logistic regression by cross entropy.
+
+        Where all examples are good, or all bad, the CTC cost per character alone decides.
+        """
+        mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
+        if bad.all() or not bad.any():
+            alone = tuple(float(name == ALONE) for name in FEATURES)
+            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, SURE if bad.any() else -SURE)
+        inputs, targets = (examples - mean) / deviation, bad.double()
+        weights = torch.zeros(examples.shape[1] + 1, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([weights], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            odds = inputs @ weights[:-1] + weights[-1]
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(odds, targets)
+            loss = loss + ridge * weights.square().sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        found = weights.detach().tolist()
+        return cls(tuple(mean.tolist()), tuple(deviation.tolist()), tuple(found[:-1]), found[-1])
+
+    def __call__(self, examples: Tensor) -> Tensor:
+        """(N, 6) -> (N,) log odds."""
+        mean, deviation, weights = (
+            torch.tensor(values, dtype=torch.float64) for values in (self.mean, self.deviation, self.weights)
+        )
+        return (examples - mean) / deviation @ weights + self.bias
+
+
+@dataclass(frozen=True)
+class FilterReport:
+    """What the filter learnt, and what it keeps.
+
+    Attributes:
+        judged_by: "checked segments", or "the model's own transcripts".
+        examples, bad: how many segments it learnt from, and how many of them are bad.
+        bad_above: a segment is bad when its word errors per word of the truth exceed this.
+        threshold: log odds up to which segments are kept.
+        kept, kept_seconds: fractions of all segments and of their seconds that are kept.
+        examples_kept: fraction of the examples that is kept.
+        wer_before, wer_after: of the examples' transcripts; a classifier scores examples that it has not seen.
+        area: under the ROC curve.
+        roc: (false positive rate, true positive rate) pairs. curve: (fraction kept, WER) pairs.
+    """
+
+    judged_by: str
+    examples: int
+    bad: int
+    bad_above: float
+    threshold: float
+    kept: float
+    kept_seconds: float
+    examples_kept: float
+    wer_before: float
+    wer_after: float
+    area: float
+    classifier: Classifier
+    roc: list[tuple[float, float]]
+    curve: list[tuple[float, float]]
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        return (
+            f"kept {self.kept:.1%} of the segments; WER of their transcripts {self.wer_before:.2%} before, "
+            f"{self.wer_after:.2%} after, by {self.examples} {self.judged_by}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def filter_segments(
+    scored: Sequence[Utterance], checked: dict[str, str] | None, config: FilterConfig
+) -> tuple[list[Utterance], FilterReport]:
+    """Filters scored utterances; each gets `odds` (log odds of being bad) and `kept` in its extra.
+
+    Args:
+        scored: utterances from `score`.
+        checked: the correct text of some, by their `id`; None: the model's hypotheses take its place.
+
+    Raises:
+        InputError: too few segments to learn from.
+    """
+    truths = {each.extra["id"]: each.extra["hypothesis"] for each in scored} if checked is None else checked
+    examples = [utterance for utterance in scored if utterance.extra["id"] in truths]
+    if len(examples) < FEWEST_CHECKED:
+        what = "segments" if checked is None else "checked segments that are here"
+        raise InputError(f"{len(examples)} {what}: at least {FEWEST_CHECKED} are needed to learn from")
+    counts = [word_counts(truths[utterance.extra["id"]], utterance.text) for utterance in examples]
+    errors, lengths = torch.tensor(counts, dtype=torch.float64).T
+    bad_above = bad_threshold(errors, lengths, config.good_wer)
+    bad = errors / lengths.clamp(min=1) > bad_above
+    inputs = _inputs(examples)
+    example_odds = cross_validated(inputs, bad, config)
+    classifier = Classifier.fit(inputs, bad, config.ridge)
+    odds = classifier(_inputs(scored))
+    fractions, wers = kept_against_wer(example_odds, errors, lengths)
+    threshold = _threshold(odds, example_odds, None if checked is None else wers, config)
+    judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
+    kept = [utterance for utterance in judged if utterance.extra["kept"]]
+    rates, area = roc(example_odds, bad)
+    chosen = example_odds <= threshold
+    return judged, FilterReport(
+        judged_by="the model's own transcripts" if checked is None else "checked segments",
+        examples=len(examples),
+        bad=int(bad.sum()),
+        bad_above=bad_above,
+        threshold=threshold,
+        kept=len(kept) / len(scored),
+        kept_seconds=sum(each.duration for each in kept) / sum(each.duration for each in scored),
+        examples_kept=float(chosen.double().mean()),
+        wer_before=float(errors.sum() / lengths.sum().clamp(min=1)),
+        wer_after=float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
+        area=area,
+        classifier=classifier,
+        roc=thinned(rates),
+        curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
+    )
+
+
+def _inputs(utterances: Sequence[Utterance]) -> Tensor:
+    """(N, 6) features."""
+    return torch.tensor([features(utterance) for utterance in utterances], dtype=torch.float64)
+
+
+def word_counts(truth: str, text: str) -> tuple[int, int]:
+    """Word errors of a text, and the words of the truth."""
+    reference, hypothesis = words(normalize(truth)), words(normalize(text))
+    return sum(edit.kind != "equal" for edit in align(reference, hypothesis)), len(reference)
+
+
+def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
+    """The largest error rate such that all segments up to it, taken together, have a WER of at most `good_wer`.
+
+    The median error rate where even the best segments have more.
+    """
+    rates = errors / lengths.clamp(min=1)
+    order = rates.argsort()
+    fine = errors[order].cumsum(0) <= good_wer * lengths[order].cumsum(0)
+    last_of_rate = torch.cat([rates[order].diff() > 0, torch.tensor([True])])
+    usable = (fine & last_of_rate).nonzero().flatten()
+    return float(rates[order][usable[-1]] if len(usable) else rates.median())
+
+
+def cross_validated(inputs: Tensor, bad: Tensor, config: FilterConfig) -> Tensor:
+    """(N,) log odds of each example, by a classifier that learnt from the other folds."""
+    fold = torch.randperm(len(bad), generator=torch.Generator().manual_seed(config.seed)) % config.folds
+    odds = torch.zeros(len(bad), dtype=torch.float64)
+    for number in range(config.folds):
+        mine = fold == number
+        odds[mine] = Classifier.fit(inputs[~mine], bad[~mine], config.ridge)(inputs[mine])
+    return odds
+
+
+def kept_against_wer(odds: Tensor, errors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """(N,) fractions kept and the WER of what is kept, best segments first."""
+    order = odds.argsort()
+    fractions = torch.arange(1, len(order) + 1) / len(order)
+    return fractions, errors[order].cumsum(0) / lengths[order].cumsum(0).clamp(min=1)
+
+
+def roc(odds: Tensor, bad: Tensor) -> tuple[list[tuple[float, float]], float]:
+    """(false positive rate, true positive rate) pairs, by falling threshold, and the area under the curve.
+
+    The area is the probability that a bad example has higher odds than a good one; 0.5 where all are good or all bad.
+    """
+    order = odds.argsort(descending=True)
+    hits, misses = bad[order].cumsum(0), (~bad[order]).cumsum(0)
+    if not bad.any() or bad.all():
+        return [(0.0, 0.0), (1.0, 1.0)], 0.5
+    true, false = hits / hits[-1], misses / misses[-1]
+    zero = torch.zeros(1)
+    true, false = torch.cat([zero, true]), torch.cat([zero, false])
+    return list(zip(false.tolist(), true.tolist(), strict=True)), float(torch.trapezoid(true, false))
+
+
+def read_checked(path: Path) -> dict[str, str]:
+    """Correct texts by id, from JSON Lines of `{"id": ..., "text": ...}`.
+
+    Raises:
+        InputError: naming the line.
+    """
+    checked = {}
+    for number, line in numbered_lines(path):
+        try:
+            row = json.loads(line)
+            checked[str(row["id"])] = str(row["text"])
+        except (json.JSONDecodeError, TypeError, KeyError) as error:
+            raise InputError(f'{path}:{number}: expected {{"id": ..., "text": ...}}, got {line[:60]!r}') from error
+    return checked
+
+
+def thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most CURVE_POINTS points of a curve, with the first and the last."""
+    if len(points) <= CURVE_POINTS:
+        return points
+    step = (len(points) - 1) / (CURVE_POINTS - 1)
+    return [points[round(index * step)] for index in range(CURVE_POINTS)]
+
+
+def _threshold(everything: Tensor, odds: Tensor, wers: Tensor | None, config: FilterConfig) -> float:
+    if config.keep is not None:
+        ordered = everything.sort().values
+        return float(ordered[max(0, round(config.keep * len(ordered)) - 1)])
+    if wers is None:
+        return 0.0
+    fine = (wers <= config.wer).nonzero().flatten()
+    return float(odds.sort().values[fine[-1]]) if len(fine) else float(everything.min()) - 1.0  # keeps nothing
+
+
+def _judge(utterance: Utterance, odds: float, kept: bool) -> Utterance:
+    return replace(utterance, extra=utterance.extra | {"odds": round(odds, 4), "kept": kept})

@@ -1,0 +1,219 @@
+"""A folder of long recordings and their transcripts in, a clean training set and a report out.
+
+OUTPUT/
+  recordings/NAME.json    the record of each recording, which a killed run continues from
+  audio/NAME/FROM-TO.flac its segments, named after their milliseconds
+  kept.jsonl, rejected.jsonl      manifests; failed.txt: recordings that could not be used, and why
+  to_check.jsonl          segments drawn at random: correct their texts and pass the file as the checked subset
+  filter.json, filter.png what the filter learnt
+  report/index.html       a report with players
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ds2.bundle import DEFAULT_MODEL, locate
+from ds2.curation.curated_corpus import CuratedCorpus
+from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
+from ds2.curation.plots import draw_filter
+from ds2.curation.recording import Pair, Record, find_pairs, fingerprint, load_record, make_record, utterances_of
+from ds2.curation.report import write_report
+from ds2.curation.score import score
+from ds2.curation.segment import SegmentConfig
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.recognition.recognizer import Recognizer
+from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.files import atomic_write, make_folder, remove_partials, write_lines
+from ds2.utils.folder_lock import FolderLock
+from ds2.utils.progress import Progress
+
+TO_CHECK = 200  # segments that a person is asked to check
+
+
+@dataclass(frozen=True)
+class CurationConfig:
+    """How recordings become a training set."""
+
+    model: str = DEFAULT_MODEL  # bundle, or its name in the package
+    device: str = "cpu"
+    workers: int = 1  # processes
+    skip: bool = False  # the recordings may hold speech that is not in the texts
+    checked: Path | None = None  # JSON Lines of id and correct text
+    segment: SegmentConfig = field(default_factory=SegmentConfig)
+    filter: FilterConfig = field(default_factory=FilterConfig)
+
+
+def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCorpus:
+    """Curates a folder of recordings, or continues to; a recording that cannot be used is reported and skipped.
+
+    Raises:
+        InputError: no recordings; a bad model or checked subset; the output cannot be written, or is in use.
+    """
+    pairs, checked = find_pairs(folder, output), read_checked(config.checked) if config.checked is not None else None
+    make_folder(output)
+    with FolderLock(output):
+        remove_partials(output)
+        records = _records(pairs, output.absolute(), config)
+        segments = [utterance for record in records for utterance in utterances_of(record, output)]
+        corpus = _filtered(records, segments, checked, config.filter)
+        _write_judged(output, corpus.segments, corpus.report)
+        to_check = _sample(corpus.segments)
+        write_manifest(output / "to_check.jsonl", to_check)
+        write_lines(output / "failed.txt", corpus.failed)
+        write_report(output, corpus, to_check)
+    return corpus
+
+
+def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> list[Record]:
+    """The record of each recording, in order, made now or in an earlier run."""
+    model = locate(config.model)
+    keys = [fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
+    found = [load_record(output, pair.name, key) for pair, key in zip(pairs, keys, strict=True)]
+    missing = [index for index, record in enumerate(found) if record is None]
+    if not missing:
+        return [record for record in found if record is not None]
+    Recognizer.load(config.model, config.device)  # raises InputError for a bad model before the work begins
+    with Progress("recordings", len(pairs), "recordings", len(pairs) - len(missing)) as progress:
+        jobs = [(index, pairs[index], output, keys[index]) for index in missing]
+        for index, record in _run(jobs, config):
+            found[index] = record
+            progress.step(note=record.name)
+    return [record for record in found if record is not None]
+
+
+Task = tuple[int, Pair, Path, dict[str, Any]]
+
+
+def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, Record]]:
+    """Runs tasks in worker processes, in the order in which they end; with one worker, in this process."""
+    if config.workers <= 1 or len(tasks) == 1:
+        worker = Worker(config)
+        yield from map(worker, tasks)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
+    with ProcessPoolExecutor(config.workers, context, _begin, (config,)) as pool:
+        futures = [pool.submit(_work, task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise ParameterError(
+                "workers",
+                "a worker process was killed, perhaps because memory ran out; run the same command with fewer workers "
+                "to continue",
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Worker:
+    """Makes records with a loaded model."""
+
+    def __init__(self, config: CurationConfig):
+        self.config = config
+        self.recognizer = Recognizer.load(config.model, config.device)
+
+    def __call__(self, task: Task) -> tuple[int, Record]:
+        index, pair, output, key = task
+        return index, make_record(self.recognizer, pair, output, key, self.config.segment, self.config.skip)
+
+
+_worker: Worker
+
+
+def _begin(config: CurationConfig) -> None:
+    global _worker
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    _worker = Worker(config)
+
+
+def _follow_parent() -> None:
+    """Ends this process when its parent ends, even by a kill."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(task: Task) -> tuple[int, Record]:
+    return _worker(task)
+
+
+def _filtered(
+    records: list[Record], segments: list[Utterance], checked: dict[str, str] | None, config: FilterConfig
+) -> CuratedCorpus:
+    """Where there is too little to learn from, everything is kept, and the corpus says why."""
+    try:
+        judged, report = filter_segments(segments, checked, config)
+    except InputError as error:
+        if checked is not None:
+            raise
+        for utterance in segments:
+            utterance.extra.update(odds=0.0, kept=True)
+        return CuratedCorpus(records, segments, None, f"not filtered: {error}")
+    return CuratedCorpus(records, judged, report)
+
+
+def _sample(segments: Sequence[Utterance]) -> list[Utterance]:
+    """A random sample that changes as little as possible when segments are added or removed."""
+    return sorted(segments, key=lambda utterance: random.Random(utterance.extra["id"]).random())[:TO_CHECK]
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path) as partial:
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def filter_manifest(
+    recognizer: Recognizer, manifest: Path, output: Path, checked: Path | None, config: FilterConfig
+) -> tuple[FilterReport, list[str]]:
+    """Scores and filters a manifest; writes the kept and the rejected part and the filter's report.
+
+    Returns:
+        the report, and a line for each utterance that could not be scored.
+
+    Raises:
+        InputError: a bad manifest or checked subset, or too little to learn from.
+    """
+    utterances = [identified(utterance) for utterance in read_manifest(manifest)]
+    truths = read_checked(checked) if checked is not None else None
+    make_folder(output)
+    scored, failed = [], []
+    with Progress("scoring", len(utterances), "utterances") as progress:
+        for result in score(recognizer, utterances):
+            progress.step()
+            scored.append(result) if isinstance(result, Utterance) else failed.append(str(result))
+    judged, report = filter_segments(scored, truths, config)
+    _write_judged(output, judged, report)
+    return report, failed
+
+
+def identified(utterance: Utterance) -> Utterance:
+    """The utterance with an `id`: where it has none, the name of its file and its offset."""
+    if "id" in utterance.extra:
+        return utterance
+    offset = f"@{utterance.offset:.3f}" if utterance.offset is not None else ""
+    return replace(utterance, extra={"id": f"{utterance.audio_path.name}{offset}", **utterance.extra})
+
+
+def _write_judged(output: Path, judged: Sequence[Utterance], report: FilterReport | None) -> None:
+    write_manifest(output / "kept.jsonl", [each for each in judged if each.extra["kept"]])
+    write_manifest(output / "rejected.jsonl", [each for each in judged if not each.extra["kept"]])
+    if report is not None:
+        _write(output / "filter.json", json.dumps(report.to_dict(), indent=1) + "\n")
+        draw_filter(output / "filter.png", report)
+    else:  # remove those of an earlier run
+        (output / "filter.json").unlink(missing_ok=True)
+        (output / "filter.png").unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""Cuts recordings into utterances at pauses: at long runs of blanks that hold a space.
+
+    tokens   t h e _ _ c a t _ _ _ _ ␣ _ _ _ _ s a t _ ␣ _ o n      _ blank
+    run             <->     <--------------->         <->
+    cut                             |                               the longest runs first, until the mean length is met
+
+Every run of blanks between two words holds a space, which is a token. Where the alphabet has no space, as in Mandarin,
+every run between two characters may be cut.
+"""
+
+import bisect
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ds2.data.boundaries import energies, levels
+from ds2.data.manifest import Utterance
+from ds2.decoder.greedy import collapse
+from ds2.recognition.align import align, on_sound
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import Transcript, Word, make_transcript
+from ds2.text import BETWEEN_IDEOGRAPHS
+
+
+@dataclass(frozen=True)
+class SegmentConfig:
+    """All in seconds."""
+
+    mean: float = 7.0  # duration of a segment on average; which runs are cut follows from it
+    shortest: float = 1.0  # duration of a segment
+    longest: float = 20.0  # duration of a segment
+    pause: float = 0.12  # shortest run of blanks that is cut
+    always: float = 2.0  # a run this long is always cut: no sentence has such a pause
+    margin: float = 0.2  # silence kept on each side of a segment
+
+    def __post_init__(self) -> None:
+        if not 0 < self.shortest <= self.mean <= self.longest:
+            raise ValueError(
+                f"shortest {self.shortest}, mean {self.mean} and longest {self.longest} must be positive and increase"
+            )
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """Utterances of one recording; extra of each holds `words`: [text, start, end, confidence], seconds from its start.
+
+    Attributes:
+        utterances: with offset and duration; their text is "" where the recording has no transcript.
+        duration: seconds of the recording. level: dB of every 10 ms of it.
+        too_short, too_long: segments rejected because no run of blanks was in a suitable place.
+    """
+
+    utterances: list[Utterance]
+    duration: float
+    level: np.ndarray
+    too_short: int
+    too_long: int
+
+
+def segment(
+    recognizer: Recognizer, audio: Path, text: str | None, config: SegmentConfig, skip: bool = False
+) -> Segmented:
+    """Aligns a recording with its transcript and cuts it; without a transcript (None) by the model's blanks alone.
+
+    Raises:
+        InputError: as `align`.
+    """
+    if text is None:
+        transcript, peaks, level = _decode(recognizer, audio)
+    else:
+        aligned = align(recognizer, audio, text, skip)
+        transcript, peaks, level = aligned.transcript, aligned.peaks, aligned.level
+    words, duration = transcript.words, transcript.duration
+    spans = [(word.start, word.end) for word in words]
+    runs = [after[0] - before[1] for before, after in itertools.pairwise(peaks)]
+    utterances, too_short, too_long = [], 0, 0
+    for first, last in cut(spans, runs, config):
+        start = _edge(spans[first][0], spans[first - 1][1] if first else 0.0, -config.margin)
+        end = _edge(spans[last - 1][1], spans[last][0] if last < len(spans) else duration, config.margin)
+        too_short += end - start < config.shortest
+        too_long += end - start > config.longest
+        if config.shortest <= end - start <= config.longest:
+            utterances.append(_utterance(audio, words[first:last], start, end, text is not None))
+    return Segmented(utterances, duration, level, too_short, too_long)
+
+
+def cut(spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig) -> list[tuple[int, int]]:
+    """Groups words into segments: (first, past the last) of each.
+
+    Cuts the longest runs first, except where a piece would be shorter than `shortest`, until the mean duration is
+    reached; after that it cuts only pieces longer than `longest`.
+
+    Args:
+        spans: start and end (seconds) of each of W words. runs: W - 1 seconds of blanks between them.
+    """
+    if not spans:
+        return []
+    bounds, total = [0, len(spans)], spans[-1][1] - spans[0][0]
+    for run, place in sorted(((run, -place) for place, run in enumerate(runs, 1)), reverse=True):
+        if run < config.pause:
+            break
+        at = bisect.bisect(bounds, -place)
+        before, after = bounds[at - 1], bounds[at]
+        ends = [(before, -place), (-place, after)]
+        lengths = [spans[last - 1][1] - spans[first][0] + 2 * config.margin for first, last in ends]
+        whole = spans[after - 1][1] - spans[before][0]
+        wanted = total > config.mean * (len(bounds) - 1) or whole > config.longest
+        if run >= config.always or (wanted and min(lengths) >= config.shortest):
+            bounds.insert(at, -place)
+            total -= max(0.0, spans[-place][0] - spans[-place - 1][1] - 2 * config.margin)
+    return list(itertools.pairwise(bounds))
+
+
+def _edge(word: float, neighbour: float, margin: float) -> float:
+    """Where a segment begins or ends: a margin from its outer word, at most half way to the next one."""
+    half = (neighbour - word) / 2
+    return round(word + (max(half, margin) if margin < 0 else min(half, margin)), 3)
+
+
+def _utterance(audio: Path, words: Sequence[Word], start: float, end: float, transcribed: bool) -> Utterance:
+    text = re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(word.text for word in words)) if transcribed else ""
+    times = [[word.text, round(word.start - start, 3), round(word.end - start, 3), word.confidence] for word in words]
+    return Utterance(audio.absolute(), round(end - start, 3), text, start, extra={"words": times})
+
+
+def _decode(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
+    """The transcript on the model's best path, the peaks of its words, and the level of every 10 ms."""
+    tokens: list[int] = []
+    scores: list[float] = []
+    sounds, count = [], 0
+    for log_probs, samples in recognizer.iter_log_probs(audio):
+        best = log_probs.max(dim=1)
+        tokens += best.indices.tolist()
+        scores += best.values.tolist()
+        sounds.append(energies(samples, recognizer.sample_rate))
+        count += len(samples)
+    frame_seconds, duration = recognizer.model.config.frame_seconds, count / recognizer.sample_rate
+    transcript = make_transcript(collapse(tokens, scores), recognizer.tokenizer, frame_seconds, duration)
+    level = levels(np.concatenate(sounds), recognizer.sample_rate)
+    return on_sound(transcript, level), [(word.start, word.end) for word in transcript.words], level

@@ -1,0 +1,54 @@
+"""Cut-off WAV and Ogg files, found by the bytes that their headers promise: libsndfile shortens both silently."""
+
+import io
+import struct
+from pathlib import Path
+from typing import IO
+
+from ds2.utils.errors import InputError
+
+RIFF_STREAM = 0x7FFF0000  # bytes; programs that stream WAV write sizes from here on, as they do not know the end
+OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest page: header, segment table, segments
+
+
+def refuse_cut_off(file: IO[bytes], name: str | Path) -> None:
+    """Compares the bytes that a WAV or an Ogg promises with those that are there; other formats pass.
+
+    Raises:
+        InputError: naming the file, `name`, and how much of it is there.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    header = file.read(12)
+    if header[:4] == b"RIFF" and header[8:] == b"WAVE":
+        _check_wav(file, name, size)
+    elif header[:4] == b"OggS":
+        _check_ogg(file, name, size)
+
+
+def _check_ogg(file: IO[bytes], name: str | Path, size: int) -> None:
+    """The last page must be whole. A file that ends between two pages may be one that its writer did not finish."""
+    file.seek(max(0, size - OGG_PAGE))
+    tail = file.read()
+    at = tail.rfind(b"OggS")
+    segments = int.from_bytes(tail[at + 26 : at + 27])
+    if at >= 0 and at + 27 + segments + sum(tail[at + 27 : at + 27 + segments]) > len(tail):
+        raise InputError(f"{name}: cut off, its last page is not whole; copy it again")
+
+
+def _check_wav(file: IO[bytes], name: str | Path, size: int) -> None:
+    """Looks at the data chunk alone: many programs write a RIFF size that is off by a pad byte or by the header."""
+    byte_rate = 0
+    while len(header := file.read(8)) == 8:
+        kind, length = struct.unpack("<4sI", header)
+        start = file.tell()
+        if kind == b"fmt ":
+            byte_rate = int.from_bytes(file.read(12)[8:], "little")
+        elif kind == b"data":
+            here, rate = size - start, byte_rate or 1
+            if here < length < RIFF_STREAM:
+                raise InputError(
+                    f"{name}: cut off, {here / rate:.2f} s of {length / rate:.2f} s are here; copy it again"
+                )
+            return
+        file.seek(start + length + length % 2)

@@ -1,0 +1,101 @@
+"""Which utterances of several corpora an epoch takes, and how they are cut into minibatches."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """By default an epoch takes every utterance once, in minibatches of equally many."""
+
+    weights: tuple[float, ...] = ()  # share of each training manifest in the epoch's hours; empty: all hours it has
+    epoch_hours: float = 0.0  # 0: all hours of the manifests
+    batch_seconds: float = 0.0  # of padded audio in a minibatch; 0: no limit, minibatches are cut by number
+    open_shards: int = 0  # shards that are read from at a time, from the second epoch on; 0: all
+
+    def __post_init__(self) -> None:
+        for name in ("epoch_hours", "batch_seconds", "open_shards"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)} must be 0 or more")
+        if self.weights and not (min(self.weights) >= 0 and sum(self.weights) > 0):
+            raise ValueError(f"weights = {list(self.weights)} must be 0 or more, and not all 0")
+
+
+def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, seed: int, epoch: int) -> np.ndarray:
+    """The utterances of an epoch, some of them several times where a corpus has fewer hours than its weight asks for.
+
+    Each corpus is an endless sequence of random orders of its utterances, of which each epoch takes the next part:
+    over the epochs all utterances of a corpus are taken equally often, give or take one.
+
+        corpus     |---- order 0 ----|---- order 1 ----|--
+        epochs     |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 --
+
+    Args:
+        durations: (N,) seconds.
+        sizes: utterances of each corpus, in order; together N.
+
+    Returns:
+        indices; a function of (seed, epoch) alone.
+    """
+    if not config.weights and not config.epoch_hours:
+        return np.arange(len(durations))
+    parts, first = [], 0
+    shares = _shares(durations, sizes, config)
+    for number, (size, seconds) in enumerate(zip(sizes, shares, strict=True)):
+        own = durations[first : first + size]
+        parts.append(first + _part(own, epoch * seconds, (epoch + 1) * seconds, (seed, number)))
+        first += size
+    return np.concatenate(parts)
+
+
+def cut(order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float) -> list[list[int]]:
+    """Neighbours of `order` as minibatches of at most `batch_size` utterances and `batch_seconds` of padded audio.
+
+    An utterance longer than `batch_seconds` is a minibatch by itself.
+    """
+    if not batch_seconds:
+        return [order[at : at + batch_size].tolist() for at in range(0, len(order), batch_size)]
+    batches: list[list[int]] = []
+    longest = 0.0
+    for index, duration in zip(order.tolist(), durations[order].tolist(), strict=True):
+        widened = max(longest, duration)
+        if batches and len(batches[-1]) < batch_size and (len(batches[-1]) + 1) * widened <= batch_seconds:
+            batches[-1].append(index)
+            longest = widened
+        else:
+            batches.append([index])
+            longest = duration
+    return batches
+
+
+def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Groups `drawn` by windows of `open_shards` random shards; (N,) `shards`: the shard of each utterance."""
+    order = rng.permutation(int(shards.max()) + 1)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order)) // open_shards
+    window = place[shards[drawn]]
+    return [drawn[window == number] for number in range(int(place.max()) + 1) if (window == number).any()]
+
+
+def _shares(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig) -> np.ndarray:
+    """Seconds of each corpus in an epoch."""
+    edges = np.cumsum([0, *sizes])
+    own = np.array([durations[start:end].sum() for start, end in itertools.pairwise(edges)])
+    weights = np.array(config.weights) if config.weights else own
+    return weights / weights.sum() * (config.epoch_hours * 3600 or own.sum())
+
+
+def _part(durations: np.ndarray, start: float, end: float, key: tuple[int, int]) -> np.ndarray:
+    """The utterances whose middles lie between `start` and `end` seconds in the endless sequence of a corpus."""
+    total = float(durations.sum())
+    if end <= start or total <= 0:
+        return np.zeros(0, dtype=np.int64)
+    taken = []
+    for number in range(int(start // total), int(np.ceil(end / total))):
+        order = np.random.default_rng((*key, number)).permutation(len(durations))
+        middles = number * total + np.cumsum(durations[order]) - durations[order] / 2
+        taken.append(order[(middles >= start) & (middles < end)])
+    return np.concatenate(taken)

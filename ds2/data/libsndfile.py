@@ -1,0 +1,76 @@
+"""Recordings by libsndfile: WAV, FLAC, MP3, OGG Vorbis, Opus and many more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import soundfile
+
+from ds2.utils.errors import InputError
+
+BLOCK = 1 << 18  # samples, channels together, that are decoded at once
+
+
+class DecodingError(Exception):
+    """The sound cannot be decoded beyond the sample number `place`."""
+
+    def __init__(self, place: int, reason: str):
+        super().__init__(reason)
+        self.place = place
+
+
+class LibsndfileSound:
+    """An open file.
+
+    Attributes:
+        sample_rate: Hz.
+        frames: samples of each channel, as the header says.
+        slack: samples by which the decoded sound may be shorter.
+    """
+
+    slack = 0
+
+    def __init__(self, source: bytes | IO[bytes], name: str | Path):
+        """`source` is a path in bytes or an open file.
+
+        Raises:
+            soundfile.LibsndfileError: not a format that libsndfile reads. TypeError: no header.
+        """
+        self.name = name
+        self.file = soundfile.SoundFile(source)
+        self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
+
+    def close(self) -> None:
+        self.file.close()
+
+    def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
+        """(n,) float32 blocks, channels averaged: from sample `start` on up to `size` samples, fewer at the end.
+
+        Raises:
+            InputError: the file is damaged before `start`. DecodingError: it is damaged after it.
+        """
+        if start:
+            self._seek(start)
+        left, most = size, max(1, BLOCK // self.channels)
+        try:
+            while len(block := self.file.read(min(most, left), dtype="float32", always_2d=True)):
+                left -= len(block)
+                yield block[:, 0] if self.channels == 1 else _mean(block)
+        except RuntimeError as error:
+            raise DecodingError(self.file.tell(), str(error)) from error
+
+    def _seek(self, start: int) -> None:
+        try:
+            self.file.seek(start)
+        except RuntimeError as error:
+            here, total = start / self.sample_rate, self.frames / self.sample_rate
+            raise InputError(
+                f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({error}); copy it again"
+            ) from error
+
+
+def _mean(block: np.ndarray) -> np.ndarray:
+    """(n, channels) -> (n,); NaN where infinities of both signs meet."""
+    with np.errstate(invalid="ignore"):
+        return block.mean(axis=1, dtype=np.float64).astype(np.float32)

@@ -1,0 +1,169 @@
+"""From the files of a published corpus to manifests: what the prepare.py of each recipe needs."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ds2.data.audio import SUFFIXES, probe
+from ds2.data.download import Archive, fetch_all
+from ds2.data.manifest import MOST_SECONDS, Utterance, read_manifest, write_manifest
+from ds2.text import normalize
+from ds2.utils.errors import InputError
+from ds2.utils.extras import hint
+from ds2.utils.files import make_folder, numbered_lines, write_lines
+from ds2.utils.progress import Progress
+
+BAD_INPUT = 2  # exit code, the same as that of the `ds2` command
+READERS = 4  # threads: opening a file waits for the disk, not for a core
+
+
+@dataclass(frozen=True)
+class Row:
+    """An utterance as its corpus describes it; its audio has not been read yet."""
+
+    audio: Path
+    text: str
+    speaker: str | None = None
+    lang: str | None = None
+    offset: float | None = None  # seconds; None: the utterance is the whole file
+    duration: float | None = None  # seconds; None: as long as the file
+    extra: dict[str, Any] = field(default_factory=dict)
+    place: str = ""  # "file:line", for messages
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs a recipe's script: bad input or a package that is missing ends it in one line on standard error."""
+    try:
+        main()
+    except (InputError, ModuleNotFoundError) as error:
+        message = hint(error) if isinstance(error, ModuleNotFoundError) else error
+        print(f"{Path(sys.argv[0]).name}: {message}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def parse_arguments(
+    description: str | None, archives: Mapping[str, Archive], others: Mapping[str, int | str] | None = None
+) -> argparse.Namespace:
+    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and any others.
+
+    `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
+
+    Raises:
+        InputError: the folder of the corpus does not exist.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--source", type=Path, help="a folder that holds the corpus")
+    if archives:
+        where.add_argument("--download", type=Path, help="a folder to download the corpus to")
+        parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
+    parser.add_argument("--output", type=Path, required=True, help="a folder for the manifests")
+    for name, default in (others or {}).items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    arguments = parser.parse_args()
+    if archives and arguments.download is not None:
+        fetch_all([archives[part] for part in arguments.parts], arguments.download)
+        arguments.source = arguments.download
+    if not arguments.source.is_dir():
+        raise InputError(f"{arguments.source}: no such folder; name the one that holds the corpus")
+    return arguments
+
+
+def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:
+    """Utterances with normalised texts and durations read from the audio, and a line for each row left out.
+
+    A row is left out when its audio cannot be read or ends before it, a row before it has the same audio, its text is
+    empty, or, where an alphabet is given, it holds other characters.
+
+    Args:
+        language: see `ds2.text.normalize`; None leaves the texts as they are.
+        alphabet: the characters allowed; empty: any.
+    """
+    rows = list(rows)
+    with Progress("reading", len(rows), "files") as progress, ThreadPoolExecutor(READERS) as readers:
+        results = []
+        for result in readers.map(lambda row: _measured(row, language, set(alphabet)), rows):
+            results.append(result)
+            progress.step()
+    first: dict[object, Utterance] = {}
+    skipped = []
+    for result in results:
+        if isinstance(result, str):
+            skipped.append(result)
+        elif (other := first.setdefault(result.segment, result)) is not result:
+            skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
+    return list(first.values()), skipped
+
+
+def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
+    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each.
+
+    What an earlier run left for a split that is empty now, or of files that it skipped, is removed.
+    train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
+
+    Raises:
+        InputError: all splits are empty.
+    """
+    if not any(splits.values()):
+        reason = skipped[0] if skipped else "the folder named does not hold the corpus"
+        raise InputError(f"{folder}: no utterances to write; {reason}")
+    make_folder(folder)
+    for split in sorted(splits, key=lambda name: name == "train"):
+        utterances = splits[split]
+        if utterances:
+            write_manifest(folder / f"{split}.jsonl", utterances)
+        else:
+            (folder / f"{split}.jsonl").unlink(missing_ok=True)
+        speakers = len({utterance.speaker for utterance in utterances} - {None})
+        hours = sum(utterance.duration for utterance in utterances) / 3600
+        print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
+    write_lines(folder / "skipped.txt", skipped)
+    if skipped:
+        print(f"{len(skipped)} left out, see {folder / 'skipped.txt'}")
+
+
+def manifest_rows(folder: Path) -> list[Row]:
+    """The rows of `folder`/manifest.jsonl, a copy of a corpus in our own form; empty where there is none."""
+    path = folder / "manifest.jsonl"
+    utterances = read_manifest(path) if path.exists() else []
+    return [Row(each.audio_path, each.text, each.speaker, each.lang, place=each.place) for each in utterances]
+
+
+def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
+    """The rows of metadata.csv, `name|text` lines, the layout that LJ Speech gave to voices."""
+    path = folder / "metadata.csv"
+    files = {file.stem: file for file in sorted(folder.glob("*/*")) if file.suffix in SUFFIXES}
+    for number, line in numbered_lines(path):
+        name, bar, text = line.partition("|")
+        if not bar:
+            raise InputError(f"{path}:{number}: expected name|text, got {line!r:.60}")
+        stem = name.rpartition("/")[2].removesuffix(Path(name).suffix if Path(name).suffix in SUFFIXES else "")
+        yield Row(files.get(stem, folder / name), text.split("|")[0], speaker, place=f"{path}:{number}")
+
+
+def table(path: Path) -> dict[str, str]:
+    """Kaldi's tables: a key, white space, and the rest of the line."""
+    pairs = (line.split(maxsplit=1) for _, line in numbered_lines(path))
+    return {pair[0]: pair[1].strip() if len(pair) > 1 else "" for pair in pairs}
+
+
+def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance | str:
+    text = row.text.strip() if language is None else normalize(row.text, language)
+    where = row.place or str(row.audio)
+    if not text:
+        return f"{where}: no text"
+    if alphabet and (others := set(text) - alphabet):
+        return f"{where}: characters beyond the alphabet: {''.join(sorted(others))!r}"
+    offset = row.offset or 0.0
+    try:
+        rest = round(probe(row.audio).duration - offset, 4)
+    except InputError as error:
+        return str(error)
+    duration = rest if row.duration is None else round(row.duration, 4)
+    if not (rest > 0 and 0 < duration <= MOST_SECONDS and offset >= 0):
+        return f"{row.audio}: holds no samples from {offset:.2f} s on, for {duration:.2f} s"
+    return Utterance(row.audio.absolute(), duration, text, row.offset, row.speaker, row.lang, dict(row.extra), where)

@@ -1,0 +1,100 @@
+"""A language model and a lexicon as torch tensors on a device: many questions at once, none waits for the host.
+
+Both are automata whose arcs are sorted by (state, label): an arc is found by a search over keys state << 32 | label.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.decoder.levels import WORD_BITS
+from ds2.decoder.ngram import Automaton
+from ds2.decoder.scoring import OUTSIDE, Tables
+
+
+class NGramTable(NamedTuple):
+    """The arrays of an NGram: A arcs, S states."""
+
+    order: int
+    keys: Tensor  # (A,) sorted
+    log_probs: Tensor  # (A,)
+    next: Tensor  # (A,) states
+    backoffs: Tensor  # (S,)
+    shorter: Tensor  # (S,) states
+
+    def advance(self, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
+        """(log-probability, next state) of each word in each state, of one shape.
+
+        As many rounds as the longest context has words, and one: the root knows every word.
+        """
+        weight = torch.zeros_like(state, dtype=torch.float64)
+        arc = torch.full_like(state, -1)
+        for _ in range(self.order):
+            place, found = find(self.keys, state, word)
+            searching = arc < 0
+            arc = torch.where(searching & found, place, arc)
+            searching = arc < 0
+            weight = torch.where(searching, weight + self.backoffs[state], weight)
+            state = torch.where(searching, self.shorter[state], state)
+        return weight + self.log_probs[arc], self.next[arc]
+
+
+class LexiconTable(NamedTuple):
+    """The arrays of a Lexicon: A arcs, N nodes; and what the decoder knows of its words."""
+
+    keys: Tensor  # (A,) sorted
+    children: Tensor  # (A,) nodes
+    words: Tensor  # (N,) the word that ends at each node, -1 if none does
+    ahead: Tensor  # (N,) what the best single word at or below each node gains
+    boosts: Tensor  # (words,)
+    numbers: Tensor  # (words,) the language model's
+
+    def step(self, node: Tensor, symbol: Tensor) -> Tensor:
+        """The node behind each symbol, OUTSIDE where there is none."""
+        place, found = find(self.keys, node, symbol)
+        return torch.where(found, self.children[place], OUTSIDE)
+
+    def hoped(self, node: Tensor) -> Tensor:
+        """What a beginning of a word was given in advance."""
+        return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
+
+
+def ngram_table(lm: Automaton, order: int, device: torch.device) -> NGramTable:
+    return NGramTable(
+        order,
+        _keys(lm.first, lm.words).to(device),
+        lm.unit * _tensor(lm.log_probs, device).double(),
+        _tensor(lm.next, device).long(),
+        lm.unit * _tensor(lm.backoffs, device).double(),
+        _tensor(lm.shorter, device).long(),
+    )
+
+
+def lexicon_table(tables: Tables, device: torch.device) -> LexiconTable:
+    trie = tables.lexicon
+    return LexiconTable(
+        _keys(trie.first, trie.tokens).to(device),
+        _tensor(trie.children, device).long(),
+        _tensor(trie.words, device).long(),
+        _tensor(tables.ahead, device),
+        _tensor(tables.boosts, device),
+        _tensor(tables.numbers, device).long(),
+    )
+
+
+def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """(place of each arc among the keys, whether it is there)."""
+    wanted = state << WORD_BITS | label
+    place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return place, keys[place] == wanted
+
+
+def _keys(first: np.ndarray, labels: np.ndarray) -> Tensor:
+    states = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return torch.from_numpy(states << WORD_BITS | labels.astype(np.int64))
+
+
+def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array)).to(device)  # a copy: mapped files cannot be written

@@ -1,0 +1,25 @@
+"""The n-grams of a language model, order by order: what is read from an ARPA file, or estimated from text."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
+WORD_BITS = 32  # of the key of an n-gram: prefix << WORD_BITS | word
+
+
+@dataclass(frozen=True)
+class Level:
+    """All n-grams of one order, sorted by (prefix, word).
+
+    Attributes:
+        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
+        word: (K,) int64, the last word.
+        log_prob: (K,) of the last word after the others.
+        backoff: (K,) log of the weight of shorter contexts after this one; 0 in the highest order.
+    """
+
+    prefix: np.ndarray
+    word: np.ndarray
+    log_prob: np.ndarray
+    backoff: np.ndarray

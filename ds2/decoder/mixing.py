@@ -1,0 +1,114 @@
+"""Mixes n-gram models into one: static linear interpolation, as of SRILM's `ngram -mix-lm` (Stolcke 2002).
+
+The n-grams are those of all models together; each has the probability
+
+    p(w | h) = sum over the models of weight * p_model(w | h),      a model that lacks the n-gram backs off
+
+and the back-off weights follow, so that it sums to 1. A word that a model does not know has no probability from it,
+and is <unk> to it in a context. The weights are those that make a text most probable, found by EM.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ds2.decoder.backoff import advance_all, normalized
+from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.decoder.ngram import ROOT, NGram
+from ds2.utils.errors import InputError
+
+ROUNDS = 1000  # of EM, at most
+SETTLED = 1e-7  # change of a weight at which EM ends
+WORD_MASK = (1 << WORD_BITS) - 1
+SMALLEST = 1e-300
+
+
+def best_weights(probabilities: np.ndarray) -> np.ndarray:
+    """(M,) weights of M distributions under whose mixture (N, M) probabilities of N words have the highest product.
+
+    Words that no distribution knows do not count.
+
+    Raises:
+        InputError: not one is known.
+    """
+    probabilities = probabilities[probabilities.any(1)]
+    if not len(probabilities):
+        raise InputError("the models know no word of the text that their weights are to be found on")
+    weights = np.full(probabilities.shape[1], 1.0 / probabilities.shape[1])
+    for _ in range(ROUNDS):
+        joint = probabilities * weights
+        better = (joint / joint.sum(1, keepdims=True)).mean(0)
+        settled = np.abs(better - weights).max() < SETTLED
+        weights = better
+        if settled:
+            break
+    return weights
+
+
+def word_probabilities(models: Sequence[NGram], sentences: Iterable[Sequence[str]]) -> np.ndarray:
+    """(N, M) probability of each word and sentence end in each of M models; 0 in one that does not know the word."""
+    rows = []
+    for sentence in sentences:
+        states = [model.start for model in models]
+        for word in [*sentence, END]:
+            answers = [model.advance(state, word) for model, state in zip(models, states, strict=True)]
+            states = [state for _, state in answers]
+            rows.append(
+                [answer[0] if model.knows(word) else -np.inf for model, answer in zip(models, answers, strict=True)]
+            )
+    return np.exp(np.array(rows).reshape(len(rows), len(models)))
+
+
+def mix(
+    models: Sequence[tuple[Sequence[str], Sequence[Level]]], weights: Sequence[float]
+) -> tuple[list[str], list[Level]]:
+    """The words, <unk> first, and n-grams of the mixture of models, given as the same.
+
+    Raises:
+        ValueError: weights that are not positive, do not sum to 1, or are not one for each model.
+    """
+    if len(weights) != len(models) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError(f"{len(models)} models need as many positive weights that sum to 1, got {list(weights)}")
+    words = [UNKNOWN, *sorted({word for words, _ in models for word in words} - {UNKNOWN})]
+    keys = union([(_places(own, words), levels) for own, levels in models], len(words))
+    probabilities = [np.zeros(len(level)) for level in keys]
+    for (own, levels), weight in zip(models, weights, strict=True):
+        model, states = NGram.from_levels(own, levels, np.float64), np.full(1, ROOT, np.int32)
+        numbers = np.array([model.index.get(word, model.index.get(UNKNOWN, ROOT)) for word in words], np.int32)
+        known = np.array([word in model.index for word in words])
+        for level, total in zip(keys, probabilities, strict=True):
+            word = level & WORD_MASK
+            scores, states = advance_all(model, states[level >> WORD_BITS], numbers[word])
+            total += weight * known[word] * np.exp(scores)
+    log_probs = [np.log(np.maximum(total, SMALLEST)) for total in probabilities]
+    mixed = [
+        Level(level >> WORD_BITS, level & WORD_MASK, log_prob, np.zeros(len(level)))
+        for level, log_prob in zip(keys, log_probs, strict=True)
+    ]
+    return words, normalized(words, mixed)
+
+
+def union(models: Sequence[tuple[np.ndarray, Sequence[Level]]], words: int) -> list[np.ndarray]:
+    """Of each order the keys, place of the prefix among the order below << WORD_BITS | word, of all models' n-grams.
+
+    Args:
+        models: new number of each of a model's words, and its n-grams.
+        words: how many there are in all.
+    """
+    keys = [np.arange(words)]
+    places = [numbers for numbers, _ in models]  # of each model's n-grams, among those of all
+    for order in range(1, max(len(levels) for _, levels in models)):
+        own = [
+            place[levels[order].prefix] << WORD_BITS | numbers[levels[order].word]
+            if order < len(levels)
+            else np.zeros(0, np.int64)
+            for place, (numbers, levels) in zip(places, models, strict=True)
+        ]
+        keys.append(np.unique(np.concatenate(own)))
+        places = [np.searchsorted(keys[-1], each) for each in own]
+    return keys
+
+
+def _places(own: Sequence[str], words: Sequence[str]) -> np.ndarray:
+    index = {word: number for number, word in enumerate(words)}
+    return np.array([index[word] for word in own])

@@ -1,0 +1,251 @@
+"""The prefixes of a beam search: a tree, the entries of the beam, and the best alignment of each entry.
+
+    tree   root -- a -- b      nodes: one for each prefix, which is read from the node up to the root
+                    \\
+                     \\-- c      entries: the nodes that are in the beam, with all that is known of them
+
+    runs   (a, frames 3-4) <-- (b, frames 6-6) <-- ...      chains: the times of an entry's labels
+
+An entry has two best alignments, one that ends in the blank and one that ends in the last label. The runs of their
+labels are chained backwards; the run of the last label itself is part of the entry until it ends.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ds2.decoder.jit import compiled, inlined
+
+ROOT = -1  # symbol of the empty prefix
+NONE = -1
+BLANK = 0
+
+ENTRY = np.dtype([
+    ("node", np.int64),
+    ("lm", np.int64),  # state of the language model
+    ("lexicon", np.int64),  # node of the lexicon
+    ("runs_blank", np.int64),  # last run of the best alignment that ends in the blank
+    ("runs_label", np.int64),  # last run before the last label's own, of the best alignment that ends in it
+    ("start", np.int64),  # frames of the last label's run: first,
+    ("end", np.int64),  # and one beyond the last
+    ("lm_after", np.int64),  # state of the language model once the word has ended here
+    ("by_blank", np.float64),  # probability of all alignments that end in the blank, gains included
+    ("by_label", np.float64),  # and of all that end in the last label
+    ("gains", np.float64),  # log of what the language model, bonuses and boosts give
+    ("best_blank", np.float64),  # log-probability of the best alignment that ends in the blank
+    ("best_label", np.float64),
+    ("peak", np.float64),  # highest log-probability of the last label in its run
+    ("gain_after", np.float64),  # gain of ending the word here; NaN until it is asked for
+])  # fmt: skip
+NODE = np.dtype([
+    ("parent", np.int32),
+    ("symbol", np.int32),
+    ("child", np.int32),  # the newest
+    ("sibling", np.int32),  # the next older
+    ("entry", np.int32),  # its number in the beam,
+    ("frame", np.int32),  # in this frame
+])  # fmt: skip
+RUN = np.dtype([("before", np.int64), ("start", np.int64), ("end", np.int64), ("peak", np.float64)])
+COUNTERS = np.dtype([
+    ("entries", np.int64),
+    ("nodes", np.int64),
+    ("runs", np.int64),
+    ("frame", np.int64),
+    ("lookups", np.int64),  # questions to the language model
+    ("scale", np.float64),  # log of what all probabilities have been divided by
+])  # fmt: skip
+STAY = np.dtype([
+    ("by_blank", np.float64),  # probabilities of an entry that stays, after this frame
+    ("by_label", np.float64),
+    ("parent", np.int64),  # the entry that became it by its last label
+    ("closed_run", np.int64),  # the run of its last label, closed in this frame
+    ("eldest", np.int64),  # first of its children in the beam
+    ("younger", np.int64),  # the next child of the same parent
+])  # fmt: skip
+
+
+class Beam(NamedTuple):
+    """State of a stream. Only the first `counters.entries`, `.nodes`, `.runs` elements of the arrays count."""
+
+    entries: np.ndarray  # of ENTRY
+    later: np.ndarray  # of ENTRY: room for those of the next frame
+    nodes: np.ndarray  # of NODE
+    runs: np.ndarray  # of RUN
+    counters: np.ndarray  # (1,) of COUNTERS
+
+
+@compiled
+def begin(lm_start):  # type: ignore[no-untyped-def]
+    """The empty prefix alone."""
+    entries, nodes, counters = np.zeros(64, ENTRY), np.zeros(256, NODE), np.zeros(1, COUNTERS)
+    root = entries[0]
+    root.runs_blank = root.runs_label = NONE
+    root.lm = lm_start
+    root.by_blank = 1.0
+    root.best_label = -math.inf
+    root.gain_after = math.nan
+    _set_node(nodes[0], NONE, ROOT)
+    counters[0].entries = counters[0].nodes = 1
+    return Beam(entries, np.zeros(64, ENTRY), nodes, np.zeros(256, RUN), counters)
+
+
+@inlined
+def _set_node(node, parent, symbol):  # type: ignore[no-untyped-def]
+    node.parent, node.symbol = parent, symbol
+    node.child = node.sibling = node.frame = NONE
+
+
+@inlined
+def child(parent, symbol, beam):  # type: ignore[no-untyped-def]
+    """The child of a node by a symbol; it is made if there is none."""
+    nodes, counters = beam.nodes, beam.counters[0]
+    number = nodes[parent].child
+    while number != NONE:
+        if nodes[number].symbol == symbol:
+            return number
+        number = nodes[number].sibling
+    new = counters.nodes
+    counters.nodes += 1
+    _set_node(nodes[new], parent, symbol)
+    nodes[new].sibling = nodes[parent].child
+    nodes[parent].child = new
+    return new
+
+
+@inlined
+def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no-untyped-def]
+    """Best alignments of an entry that stays, in its place in the next frame: the blank follows either ending; the
+    label goes on, or begins anew."""
+    entry, later = beam.entries[i], beam.later[place]
+    if entry.best_blank >= entry.best_label:
+        later.runs_blank = entry.runs_blank
+        later.best_blank = entry.best_blank + frame[BLANK]
+    else:
+        later.runs_blank = _close_run(i, beam, stays)
+        later.best_blank = entry.best_label + frame[BLANK]
+    symbol = beam.nodes[entry.node].symbol
+    if symbol == ROOT or chances[symbol] == 0.0:
+        later.best_label = -math.inf
+        return
+    on = entry.best_label + frame[symbol]
+    later.best_label = on
+    later.end = beam.counters[0].frame + 1
+    later.peak = max(entry.peak, frame[symbol])
+    parent = stays[i].parent
+    if parent != NONE and _before(parent, symbol, beam) + frame[symbol] > on:
+        start_run(parent, place, symbol, frame, beam, stays)
+
+
+@inlined
+def start_run(i, place, symbol, frame, beam, stays):  # type: ignore[no-untyped-def]
+    """A new run of `symbol` after the best alignment of entry i."""
+    entry, later, t = beam.entries[i], beam.later[place], beam.counters[0].frame
+    best = _before(i, symbol, beam)
+    later.runs_label = entry.runs_blank if best == entry.best_blank else _close_run(i, beam, stays)
+    later.start, later.end = t, t + 1
+    later.peak, later.best_label = frame[symbol], best + frame[symbol]
+
+
+@inlined
+def _before(i, symbol, beam):  # type: ignore[no-untyped-def]
+    """Log-probability of the best alignment of entry i that `symbol` may follow."""
+    entry = beam.entries[i]
+    if beam.nodes[entry.node].symbol == symbol:
+        return entry.best_blank
+    return max(entry.best_blank, entry.best_label)
+
+
+@inlined
+def _close_run(i, beam, stays):  # type: ignore[no-untyped-def]
+    """The chain of runs of entry i whose last label ends here."""
+    stay, counters = stays[i], beam.counters[0]
+    if stay.closed_run == NONE:
+        stay.closed_run = counters.runs
+        counters.runs += 1
+        entry, run = beam.entries[i], beam.runs[stay.closed_run]
+        run.before, run.start, run.end, run.peak = entry.runs_label, entry.start, entry.end, entry.peak
+    return stay.closed_run
+
+
+@compiled
+def compact(beam):  # type: ignore[no-untyped-def]
+    """The same state without the nodes and runs that no entry leads back to."""
+    counters = beam.counters[0]
+    node_kept, run_kept = _reachable(beam)
+    new_node, new_run = np.cumsum(node_kept) - 1, np.cumsum(run_kept) - 1
+    nodes, runs = np.zeros(2 * node_kept.sum() + 256, NODE), np.zeros(2 * run_kept.sum() + 256, RUN)
+    _set_node(nodes[0], NONE, ROOT)
+    for number in range(1, counters.nodes):  # parents come before their children
+        if node_kept[number]:
+            new, parent = new_node[number], new_node[beam.nodes[number].parent]
+            _set_node(nodes[new], parent, beam.nodes[number].symbol)
+            nodes[new].sibling = nodes[parent].child
+            nodes[parent].child = new
+    for number in range(counters.runs):
+        if run_kept[number]:
+            runs[new_run[number]] = beam.runs[number]
+            before = beam.runs[number].before
+            runs[new_run[number]].before = new_run[before] if before != NONE else NONE
+    for i in range(counters.entries):
+        entry = beam.entries[i]
+        entry.node = new_node[entry.node]
+        entry.runs_blank = new_run[entry.runs_blank] if entry.runs_blank != NONE else NONE
+        entry.runs_label = new_run[entry.runs_label] if entry.runs_label != NONE else NONE
+    counters.nodes, counters.runs = node_kept.sum(), run_kept.sum()
+    return Beam(beam.entries, beam.later, nodes, runs, beam.counters)
+
+
+@compiled
+def _reachable(beam):  # type: ignore[no-untyped-def]
+    """Which nodes and runs the entries lead back to, the root among them."""
+    counters = beam.counters[0]
+    node_kept, run_kept = np.zeros(counters.nodes, np.bool_), np.zeros(counters.runs, np.bool_)
+    node_kept[0] = True
+    for i in range(counters.entries):
+        number = beam.entries[i].node
+        while not node_kept[number]:
+            node_kept[number] = True
+            number = beam.nodes[number].parent
+        for run in (beam.entries[i].runs_blank, beam.entries[i].runs_label):
+            while run != NONE and not run_kept[run]:
+                run_kept[run] = True
+                run = beam.runs[run].before
+    return node_kept, run_kept
+
+
+@compiled
+def labels(beam, place):  # type: ignore[no-untyped-def]
+    """(L,) the labels of an entry's prefix."""
+    count, last = 0, beam.entries[place].node
+    number = last
+    while number != 0:
+        count += 1
+        number = beam.nodes[number].parent
+    found = np.empty(count, np.int64)
+    while last != 0:
+        count -= 1
+        found[count] = beam.nodes[last].symbol
+        last = beam.nodes[last].parent
+    return found
+
+
+@compiled
+def alignment(beam, place):  # type: ignore[no-untyped-def]
+    """First frames, frames beyond the last, and logs of the peaks, (L,) each, of the best alignment of an entry."""
+    entry = beam.entries[place]
+    open_ = entry.best_blank < entry.best_label  # the last label's run is not closed yet
+    last = entry.runs_label if open_ else entry.runs_blank
+    count, run = int(open_), last
+    while run != NONE:
+        count += 1
+        run = beam.runs[run].before
+    starts, ends, peaks = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+    if open_:
+        count -= 1
+        starts[count], ends[count], peaks[count] = entry.start, entry.end, entry.peak
+    while last != NONE:
+        count -= 1
+        starts[count], ends[count], peaks[count] = beam.runs[last].start, beam.runs[last].end, beam.runs[last].peak
+        last = beam.runs[last].before
+    return starts, ends, peaks

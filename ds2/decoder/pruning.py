@@ -1,0 +1,90 @@
+"""Makes an n-gram model smaller by relative entropy (Stolcke 1998): what changes it least goes first.
+
+Without the n-gram h w its context h backs off for w, by a weight that grows a little:
+
+    backoff'(h) = (left(h) + p(w | h)) / (left_below(h) + p(w | h'))          h' is h without its first word
+    loss(h w) = p(h) (p(w | h) log(p(w | h) / (backoff'(h) p(w | h'))) + left(h) log(backoff(h) / backoff'(h)))
+
+left(h) is the probability that the n-grams of h leave to other words, left_below(h) what h' leaves to those. The loss
+is the relative entropy between the model before and after, and exp(loss) - 1 the relative rise of its perplexity.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ds2.decoder.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
+from ds2.decoder.levels import BEGIN, END, Level
+from ds2.decoder.ngram import ROOT, UNKNOWN, NGram
+
+
+def prune(
+    words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0, histories: NGram | None = None
+) -> list[Level]:
+    """The n-grams whose loss would raise the perplexity by at least `threshold`, relatively; single words all stay.
+
+    An n-gram stays as well as long as a longer one that begins with it.
+
+    Args:
+        most: how many n-grams of all orders may stay, at most; 0: all that the threshold leaves.
+        histories: see `perplexity_rises`.
+    """
+    rises = [np.full(len(levels[0].word), np.inf), *perplexity_rises(words, levels, histories)]
+    if 0 < most < sum(map(len, rises)):
+        largest = np.sort(np.concatenate(rises))[::-1]
+        threshold = max(threshold, float(np.nextafter(largest[most], np.inf)))
+    kept = [rise >= threshold for rise in rises]
+    result = [levels[0]]
+    for level, shorter, keep in zip(levels[1:], kept, kept[1:], strict=False):
+        if keep.any():
+            numbers = np.cumsum(shorter) - 1
+            result.append(
+                Level(numbers[level.prefix[keep]], level.word[keep], level.log_prob[keep], level.backoff[keep])
+            )
+    return normalized(words, result)
+
+
+def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: NGram | None = None) -> list[np.ndarray]:
+    """Of each order from 2 on, by how much the loss of each n-gram, or of a longer one that needs it, would raise the
+    perplexity, relatively.
+
+    Args:
+        histories: the model that says how probable the contexts are, in place of this one. Kneser-Ney's short n-grams
+            do not say it: they have the probabilities of what the longer ones have not seen (Chelba, Brants, Neveitt
+            and Xu 2010).
+    """
+    contexts, rises = _contexts(words, levels, histories), []
+    for order, context in enumerate(contexts, 1):
+        losses = _losses(words, levels[: order + 1])
+        rises.append(np.expm1(np.exp(context[levels[order].prefix]) * losses))
+    for own, longer, level in zip(rises[-2::-1], rises[:0:-1], levels[:1:-1], strict=True):
+        np.maximum.at(own, level.prefix, longer)
+    return rises
+
+
+def _contexts(words: Sequence[str], levels: Sequence[Level], histories: NGram | None) -> list[np.ndarray]:
+    """(K,) log-probability of each n-gram of each order but the highest, by the chain rule; <s> has that of </s>."""
+    model = histories or NGram.from_levels(words, levels, np.float64)
+    unknown = model.index.get(UNKNOWN, ROOT)
+    numbers = np.array([model.index.get(word, unknown) for word in words])
+    result: list[np.ndarray] = []
+    states, total = np.full(1, ROOT), np.zeros(1)
+    for level in levels[:-1]:
+        log_probs, following = advance_all(model, states[level.prefix], numbers[level.word])
+        if not result and {BEGIN, END} <= set(words):
+            log_probs[words.index(BEGIN)] = log_probs[words.index(END)]
+        total, states = total[level.prefix] + log_probs, following
+        result.append(total)
+    return result
+
+
+def _losses(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
+    """(K,) relative entropy between the distributions behind a context, with and without each highest n-gram."""
+    contexts, level = len(levels[-2].word), levels[-1]
+    shorter = shorter_log_probs(words, levels)
+    own, own_shorter = np.exp(level.log_prob), np.exp(shorter)
+    rest = np.maximum(left(level.prefix, own, contexts), LITTLE)[level.prefix]
+    rest_shorter = np.maximum(left(level.prefix, own_shorter, contexts), LITTLE)[level.prefix]
+    before, after = np.log(rest / rest_shorter), np.log((rest + own) / (rest_shorter + own_shorter))
+    losses: np.ndarray = own * (level.log_prob - shorter - after) + rest * (before - after)
+    return np.maximum(losses, 0.0)

@@ -1,0 +1,137 @@
+"""What the language model, the lexicon and bonuses give to a prefix that gets one more label.
+
+A word of the lexicon is worth something before it is complete: each node of the lexicon is given in advance what the
+best single word at or below it gains, and the true score takes the place of that at the end of the word.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ds2.decoder.jit import compiled, inlined
+from ds2.decoder.lexicon import Trie
+from ds2.decoder.ngram import Automaton, advance, find_arc
+from ds2.decoder.prefixes import NONE
+
+UNKNOWN = 0  # <unk>'s number in every language model
+OUTSIDE = -1  # in place of a lexicon's node: the word is not in the lexicon
+NO_LM, WORDS, TOKENS = 0, 1, 2  # what the language model is over
+
+
+SETTINGS = np.dtype([  # gains are in nats
+    ("beam_width", np.int64),
+    ("max_symbols", np.int64),
+    ("cumulative_probability", np.float64),
+    ("score_threshold", np.float64),
+    ("blank_skip", np.float64),  # probability of the blank; inf: no frame is skipped
+    ("lm_kind", np.int64),  # NO_LM, WORDS or TOKENS
+    ("lm_weight", np.float64),
+    ("bonus", np.float64),  # of a word, or of a token where the language model is over tokens
+    ("space", np.int64),  # -1: none
+    ("spells", np.int64),  # 1: a lexicon guides the search
+    ("closed", np.int64),  # 1: only the lexicon's words are found
+    ("unknown", np.float64),  # gain of a word outside the lexicon
+    ("unknown_letter", np.float64),
+    ("tidy", np.int64),  # nodes or runs from which on those that are out of reach are dropped
+    ("most", np.float64),  # that one label can gain
+    ("most_at_end", np.float64),  # that the end of a word can gain beyond what was given in advance
+])  # fmt: skip
+
+
+class Tables(NamedTuple):
+    """What a decoder searches by."""
+
+    settings: np.ndarray  # (1,) of SETTINGS
+    lm: Automaton
+    lexicon: Trie
+    ahead: np.ndarray  # (N,) what the best single word at or below each node of the lexicon gains; 0 at the root
+    boosts: np.ndarray  # (words,) of the lexicon
+    numbers: (
+        np.ndarray
+    )  # the language model's number of each word of the lexicon or, without one, of each token; -1: none
+
+
+@inlined
+def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
+    """(allowed, gain, state of the language model, node of the lexicon) of an entry with one more label."""
+    settings = tables.settings[0]
+    if settings.lm_kind == TOKENS:
+        if tables.numbers[symbol] == NONE:
+            return True, 0.0, entry.lm, entry.lexicon
+        log_prob, state = advance(tables.lm, entry.lm, tables.numbers[symbol])
+        counters.lookups += 1
+        return True, settings.lm_weight * log_prob + settings.bonus, state, entry.lexicon
+    if not settings.spells:
+        return True, 0.0, entry.lm, entry.lexicon
+    if symbol == settings.space:
+        gain = end_word(entry, counters, tables)
+        return gain > -math.inf, gain, entry.lm_after, 0
+    node = _step(tables.lexicon, entry.lexicon, symbol)
+    if node != OUTSIDE:
+        return True, tables.ahead[node] - tables.ahead[entry.lexicon], entry.lm, node
+    gain = settings.unknown_letter
+    if entry.lexicon != OUTSIDE:
+        gain += settings.unknown - tables.ahead[entry.lexicon]
+    return settings.closed == 0, gain, entry.lm, node
+
+
+@inlined
+def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
+    """Gain of ending an entry's word here, -inf where it may not; asked once for each prefix."""
+    if not math.isnan(entry.gain_after):
+        return entry.gain_after
+    settings, node = tables.settings[0], entry.lexicon
+    word = tables.lexicon.words[node] if node != OUTSIDE else NONE
+    gain, state = 0.0, entry.lm
+    if word == NONE and settings.closed:
+        gain = -math.inf
+    elif node != 0 or settings.closed:  # two spaces in a row end no word
+        if settings.lm_kind == WORDS:
+            log_prob, state = advance(tables.lm, state, tables.numbers[word] if word != NONE else UNKNOWN)
+            counters.lookups += 1
+            gain = settings.lm_weight * log_prob
+        gain += settings.bonus
+        if word != NONE:
+            gain += tables.boosts[word]
+        elif node != OUTSIDE:  # a word that left the lexicon has paid already
+            gain += settings.unknown
+        if node != OUTSIDE:  # the true score takes the place of what was given in advance
+            gain -= tables.ahead[node]
+    entry.gain_after, entry.lm_after = gain, state
+    return gain
+
+
+@inlined
+def cannot_end(entry, chance, least, tables):  # type: ignore[no-untyped-def]
+    """Whether a space after an entry falls below `least` whatever the language model says; spares asking it."""
+    if not math.isnan(entry.gain_after):
+        return False
+    given = tables.ahead[entry.lexicon] if entry.lexicon != OUTSIDE else 0.0
+    return chance * math.exp(tables.settings[0].most_at_end - given) < least
+
+
+@inlined
+def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
+    if node == OUTSIDE:
+        return OUTSIDE
+    arc = find_arc(lexicon.tokens, lexicon.first[node], lexicon.first[node + 1], token)
+    return lexicon.children[arc] if arc >= 0 else OUTSIDE
+
+
+@compiled
+def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
+    """(N,) what each entry gains when the utterance ends here: its last word, and </s>; -inf where no word may end."""
+    counters, settings = beam.counters[0], tables.settings[0]
+    gains = np.zeros(counters.entries)
+    for i in range(counters.entries):
+        entry = beam.entries[i]
+        after = entry.lm
+        if entry.lexicon != 0 and settings.space >= 0 and settings.lm_kind != TOKENS:
+            gains[i] = end_word(entry, counters, tables)
+            after = entry.lm_after
+        if settings.lm_kind != NO_LM and sentence_end >= 0 and gains[i] > -math.inf:
+            log_prob, _ = advance(tables.lm, after, sentence_end)
+            counters.lookups += 1
+            gains[i] += settings.lm_weight * log_prob
+    return gains

@@ -1,0 +1,379 @@
+"""Prefix beam search, one frame after the other, without Python.
+
+    entries --+-- stay as they are ------+-- the best, by a threshold --> entries of the next frame
+              +-- with one more label ---+
+
+Probabilities are linear, language model included, scaled to 1 for the best entry after every frame: sums and products,
+no logarithms. An entry with one more label that is an entry itself is added to it. The best are selected, not sorted.
+
+What runs in every frame makes no arrays, and is compiled without numba's counting of references, which would take two
+thirds of the time: `decode` alone makes room, and starts the loop again where an array was too small.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ds2.decoder import prefixes, scoring
+from ds2.decoder.jit import compiled, inlined, without_references
+from ds2.decoder.prefixes import BLANK, NONE, ROOT, STAY, Beam
+
+CANDIDATE = np.dtype([  # an entry with one more label
+    ("entry", np.int64),
+    ("label", np.int64),
+    ("lm", np.int64),
+    ("lexicon", np.int64),
+    ("chance", np.float64),
+    ("gains", np.float64),
+])  # fmt: skip
+
+
+class Scratch(NamedTuple):
+    """What a frame needs besides the beam: V outputs, N entries, M candidates."""
+
+    chosen: np.ndarray  # (V,) labels worth trying
+    heap: np.ndarray  # (V,) labels that may be
+    chances: np.ndarray  # (V,) their probabilities; 0 of all others, and between frames
+    active: np.ndarray  # (V,) entry of the child of the present entry by each symbol; NONE between entries
+    stays: np.ndarray  # (N,) of STAY
+    candidates: np.ndarray  # (M,) of CANDIDATE
+    scores: np.ndarray  # (N + M,) probabilities
+    kept: np.ndarray  # (N + M,) numbers of those that are kept
+    spare: np.ndarray  # (N + M,)
+
+
+@compiled
+def decode(beam, log_probs, tables):  # type: ignore[no-untyped-def]
+    """Moves a stream on by (T, V) log-probabilities, within the arrays of its state; returns larger ones, or None where
+    these have room enough."""
+    scratch, done, larger = _scratch(log_probs.shape[1], 64, 256), 0, None
+    while True:
+        done, most = _search(log_probs, done, beam, scratch, tables)
+        if done == len(log_probs):
+            return larger
+        count = beam.counters[0].entries
+        if most > len(scratch.candidates) or count > len(scratch.stays):
+            scratch = _scratch(log_probs.shape[1], 2 * count, max(2 * most, len(scratch.candidates)))
+        larger = beam = _make_room(beam, min(tables.settings[0].beam_width, count + most), tables.settings[0].tidy)
+
+
+@compiled
+def _make_room(beam, left, tidy):  # type: ignore[no-untyped-def]
+    """The same state with room for a frame that leaves so many entries. From `tidy` nodes or runs on, those that no
+    entry leads back to are dropped first."""
+    counters = beam.counters[0]
+    nodes, runs = counters.nodes + left, counters.runs + counters.entries
+    if (nodes > len(beam.nodes) and nodes > tidy) or (runs > len(beam.runs) and runs > tidy):
+        beam = prefixes.compact(beam)
+        nodes, runs = counters.nodes + left, counters.runs + counters.entries
+    entries, later = _larger(beam.entries, left), _larger(beam.later, left)
+    return Beam(entries, later, _larger(beam.nodes, nodes), _larger(beam.runs, runs), beam.counters)
+
+
+@compiled
+def _scratch(outputs, entries, candidates):  # type: ignore[no-untyped-def]
+    numbers = entries + candidates
+    return Scratch(
+        np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
+        np.empty(entries, STAY), np.empty(candidates, CANDIDATE),
+        np.empty(numbers), np.empty(numbers, np.int64), np.empty(numbers),
+    )  # fmt: skip
+
+
+@compiled
+def _larger(values, size):  # type: ignore[no-untyped-def]
+    """The same values in an array with room for `size`."""
+    if size <= len(values):
+        return values
+    larger = np.empty(2 * size, values.dtype)
+    larger[: len(values)] = values
+    return larger
+
+
+@without_references
+def _search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
+    """Goes on from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
+    counters, settings = beam.counters[0], tables.settings[0]
+    floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
+    while done < len(log_probs) and fits:
+        labels = _choose(log_probs[done], settings, scratch)
+        most = counters.entries * (labels + 1)
+        fits = _has_room(most, beam, scratch, settings)
+        if fits:
+            _move_on(log_probs[done], labels, floor, beam, scratch, tables)
+            beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.counters)
+            done += 1
+        _forget(labels, settings, scratch)
+    if (done - began) % 2:  # the entries are where the caller has those of the next frame
+        for i in range(counters.entries):
+            beam.later[i] = beam.entries[i]
+    return done, most
+
+
+@inlined
+def _has_room(most, beam, scratch, settings):  # type: ignore[no-untyped-def]
+    """Whether the arrays are large enough for a frame with `most` candidates."""
+    counters = beam.counters[0]
+    left = min(settings.beam_width, counters.entries + most)
+    return (
+        counters.entries <= len(scratch.stays)
+        and most <= len(scratch.candidates)
+        and left <= len(beam.later)
+        and left <= len(beam.entries)
+        and counters.nodes + left <= len(beam.nodes)
+        and counters.runs + counters.entries <= len(beam.runs)
+    )
+
+
+@inlined
+def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-untyped-def]
+    """One frame: fills `beam.later`."""
+    counters = beam.counters[0]
+    best = _stay_all(math.exp(frame[BLANK]), beam, scratch)
+    new = _extend_all(labels, best * floor, beam, scratch, tables)
+    top = _score_all(new, counters.entries, scratch)
+    left = _select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
+    _keep_all(left, top, frame, beam, scratch)
+    counters.entries = left
+    counters.frame += 1
+    if left:
+        counters.scale += math.log(top)
+
+
+@inlined
+def _choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
+    """How many labels are worth trying: the fewest whose probability, with the blank's, reaches the cumulative one, and
+    no more than max_symbols. They are `chosen`, the most probable first, without the space, which is always tried."""
+    if not math.exp(frame[BLANK]) < settings.blank_skip:
+        return 0
+    chosen, chances = scratch.chosen, scratch.chances
+    if settings.space >= 0:
+        chances[settings.space] = math.exp(frame[settings.space])
+    waiting = _likely(frame, settings, scratch.heap)
+    reached, tried, kept, blank_waits = 0.0, 0, 0, True
+    while waiting > 0:
+        symbol = scratch.heap[0]
+        if blank_waits and frame[BLANK] >= frame[symbol]:  # the blank has its place among them
+            reached += math.exp(frame[BLANK])
+            tried += 1
+            blank_waits = False
+        if tried >= settings.max_symbols:
+            break
+        if settings.cumulative_probability < 1.0 and reached >= settings.cumulative_probability:
+            break
+        chance = math.exp(frame[symbol])
+        reached += chance
+        tried += 1
+        if symbol != settings.space:
+            chances[symbol] = chance
+            chosen[kept] = symbol
+            kept += 1
+        waiting -= 1
+        scratch.heap[0] = scratch.heap[waiting]
+        _sift(frame, scratch.heap, 0, waiting)
+    return kept
+
+
+@inlined
+def _likely(frame, settings, heap):  # type: ignore[no-untyped-def]
+    """A heap, the most probable first, of the labels that can matter at all; returns how many. All others together have
+    less than what may be missing."""
+    least, found = -math.inf, 0
+    if settings.cumulative_probability < 1.0:
+        least = math.log((1.0 - settings.cumulative_probability) / len(frame))
+    for symbol in range(1, len(frame)):
+        heap[found] = symbol
+        found += frame[symbol] > least
+    for place in range(found // 2 - 1, -1, -1):
+        _sift(frame, heap, place, found)
+    return found
+
+
+@inlined
+def _sift(frame, heap, place, count):  # type: ignore[no-untyped-def]
+    """Moves a label down a heap of `count` labels until none below it precedes it."""
+    symbol, below = heap[place], 2 * place + 1
+    while below < count:
+        below += below + 1 < count and _precedes(frame, heap[below + 1], heap[below])
+        if _precedes(frame, symbol, heap[below]):
+            break
+        heap[place] = heap[below]
+        place, below = below, 2 * below + 1
+    heap[place] = symbol
+
+
+@inlined
+def _precedes(frame, symbol, other):  # type: ignore[no-untyped-def]
+    """Whether a label is more probable than another; of equals the first."""
+    return frame[other] < frame[symbol] or (frame[other] == frame[symbol] and symbol < other)
+
+
+@inlined
+def _forget(labels, settings, scratch):  # type: ignore[no-untyped-def]
+    """Sets the chances of the chosen labels back to 0."""
+    for k in range(labels):
+        scratch.chances[scratch.chosen[k]] = 0.0
+    if settings.space >= 0:
+        scratch.chances[settings.space] = 0.0
+
+
+@inlined
+def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
+    """Probabilities of the entries as they are after this frame, by either ending; which are children of which. Returns
+    the best."""
+    nodes, best, t = beam.nodes, 0.0, beam.counters[0].frame
+    for i in range(beam.counters[0].entries):
+        entry, stay = beam.entries[i], scratch.stays[i]
+        stay.parent = stay.closed_run = stay.eldest = stay.younger = NONE
+        node = nodes[entry.node]
+        stay.by_blank = (entry.by_blank + entry.by_label) * blank
+        stay.by_label = entry.by_label * scratch.chances[node.symbol] if node.symbol != ROOT else 0.0
+        best = max(best, stay.by_blank + stay.by_label)
+        node.entry, node.frame = i, t
+    for j in range(beam.counters[0].entries):
+        parent = nodes[beam.entries[j].node].parent
+        if parent != NONE and nodes[parent].frame == t:
+            stay = scratch.stays[nodes[parent].entry]
+            scratch.stays[j].younger = stay.eldest
+            stay.eldest = j
+    return best
+
+
+@inlined
+def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
+    """Each entry with one more label: added to the entry that it is, if it is one, or to the candidates; returns how
+    many these are."""
+    active, chances, stays = scratch.active, scratch.chances, scratch.stays
+    free, space, new = math.exp(tables.settings[0].most), tables.settings[0].space, 0
+    for i in range(beam.counters[0].entries):
+        entry = beam.entries[i]
+        last, both = beam.nodes[entry.node].symbol, entry.by_blank + entry.by_label
+        j = stays[i].eldest
+        while j != NONE:
+            symbol = beam.nodes[beam.entries[j].node].symbol
+            active[symbol] = j
+            chance = (entry.by_blank if symbol == last else both) * chances[symbol]
+            if chance > 0.0:
+                change = beam.entries[j].gains - entry.gains
+                stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
+                stays[j].parent = i
+            j = stays[j].younger
+        for k in range(labels):
+            symbol = scratch.chosen[k]
+            if both * chances[symbol] * free < least:
+                break  # all others are less probable
+            if active[symbol] == NONE:
+                chance = (entry.by_blank if symbol == last else both) * chances[symbol]
+                new += _add(new, i, symbol, chance, least, beam, scratch, tables)
+        if space >= 0 and active[space] == NONE:
+            chance = (entry.by_blank if space == last else both) * chances[space]
+            if not scoring.cannot_end(entry, chance, least, tables):
+                new += _add(new, i, space, chance, least, beam, scratch, tables)
+        j = stays[i].eldest
+        while j != NONE:
+            active[beam.nodes[beam.entries[j].node].symbol] = NONE
+            j = stays[j].younger
+    return new
+
+
+@inlined
+def _add(new, i, symbol, chance, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
+    """Entry i with one more label as candidate `new`, if it may be and is probable enough; whether it was."""
+    if chance <= 0.0:
+        return 0
+    entry = beam.entries[i]
+    allowed, gain, state, node = scoring.extend(entry, symbol, beam.counters[0], tables)
+    if not allowed:
+        return 0
+    if gain != 0.0:
+        chance *= math.exp(gain)
+    if chance < least or chance <= 0.0:
+        return 0
+    candidate = scratch.candidates[new]
+    candidate.entry, candidate.label, candidate.lm, candidate.lexicon = i, symbol, state, node
+    candidate.chance, candidate.gains = chance, entry.gains + gain
+    return 1
+
+
+@inlined
+def _score_all(new, count, scratch):  # type: ignore[no-untyped-def]
+    """Fills (count + new,) scores, those of the entries that stay first; returns the best."""
+    scores, top = scratch.scores, 0.0
+    for i in range(count):
+        scores[i] = scratch.stays[i].by_blank + scratch.stays[i].by_label
+        top = max(top, scores[i])
+    for i in range(new):
+        scores[count + i] = scratch.candidates[i].chance
+        top = max(top, scores[count + i])
+    return top
+
+
+@inlined
+def _select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
+    """Fills `kept` with the numbers of the `width` best that are not below the floor, of equals the first; returns how
+    many."""
+    if top <= 0.0:
+        return 0
+    scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, 0, 0
+    for number in range(count):
+        spare[over] = scores[number]
+        over += scores[number] >= least
+    equal = width  # how many may be kept that are just as good as the least
+    if over > width:
+        least = _ranked(spare, over, width - 1)
+        for number in range(count):
+            equal -= scores[number] > least
+    for number in range(count):
+        if scores[number] > least or (scores[number] == least and equal > 0 and scores[number] > 0.0):
+            equal -= scores[number] == least
+            scratch.kept[left] = number
+            left += 1
+    return left
+
+
+@inlined
+def _ranked(values, count, rank):  # type: ignore[no-untyped-def]
+    """What stands at `rank` when the first `count` values fall; reorders them (Hoare 1961, "Find")."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if j < rank < i:
+            break
+        low, high = (low, j) if rank <= j else (i, high)
+    return values[rank]
+
+
+@inlined
+def _keep_all(left, top, frame, beam, scratch):  # type: ignore[no-untyped-def]
+    """The entries of the next frame: those kept, scaled by the best."""
+    count = beam.counters[0].entries
+    for place in range(left):
+        number = scratch.kept[place]
+        if number < count:
+            stay, later = scratch.stays[number], beam.later
+            later[place] = beam.entries[number]
+            later[place].by_blank, later[place].by_label = stay.by_blank / top, stay.by_label / top
+            prefixes.extend_alignments(number, place, frame, scratch.chances, beam, scratch.stays)
+        else:
+            _keep_new(scratch.candidates[number - count], place, top, frame, beam, scratch)
+
+
+@inlined
+def _keep_new(candidate, place, top, frame, beam, scratch):  # type: ignore[no-untyped-def]
+    later, parent = beam.later[place], beam.entries[candidate.entry]
+    later.node = prefixes.child(parent.node, candidate.label, beam)
+    later.lm, later.lexicon = candidate.lm, candidate.lexicon
+    later.by_blank, later.by_label = 0.0, candidate.chance / top
+    later.gains, later.gain_after = candidate.gains, math.nan
+    later.best_blank, later.runs_blank = -math.inf, NONE
+    prefixes.start_run(candidate.entry, place, candidate.label, frame, beam, scratch.stays)

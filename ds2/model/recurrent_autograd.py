@@ -1,0 +1,146 @@
+"""The recurrences of simple RNN and GRU for training on a CPU, forward and backward over time by hand.
+
+torch's own kernels add the gradient of the recurrent weight to the whole matrix at every time step, which takes most
+of the time of wide layers. Here it is one product over all time steps, after the loop. The loops are in Python; each
+call in them (matrix products, the kernels of gru_kernels.py) is large enough for that not to matter.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
+
+from ds2.model.gru_kernels import backward_step, forward_step
+from ds2.model.normalization import CLIP
+
+
+class RNN(torch.autograd.Function):
+    """h_t = clipped_relu(x_t + U h_{t-1})"""
+
+    @staticmethod
+    def forward(terms: Tensor, start: Tensor, weight: Tensor) -> Tensor:
+        """(T, B, H) input terms x, (B, H) h_0, (H, H) U -> (T + 1, B, H) h_0 to h_T."""
+        states = terms.new_empty(len(terms) + 1, *start.shape)
+        states[0] = before = start
+        transposed = weight.t()
+        for term, after in over_frames(terms, states[1:]):
+            before = torch.addmm(term, before, transposed, out=after).clamp_(0.0, CLIP)
+        return states
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2], output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weight, states = ctx.saved_tensors
+        slopes = ((states[1:] > 0) & (states[1:] < CLIP)).to(grad.dtype)
+        grad_terms = torch.empty_like(slopes)
+        flowing = torch.zeros_like(grad[0])
+        for own, slope, grad_term in reversed(list(over_frames(grad[1:], slopes, grad_terms))):
+            torch.mul(flowing.add_(own), slope, out=grad_term)
+            flowing = grad_term @ weight
+        return grad_terms, flowing + grad[0], over_time(grad_terms, states)
+
+
+class GRU(torch.autograd.Function):
+    """r, z = sigmoid(x_t + U h_{t-1});  n = tanh(x_t + r * (U_n h_{t-1} + c_n));  h_t = (1 - z) n + z h_{t-1}"""
+
+    @staticmethod
+    def forward(
+        terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (H,) c_n -> (T + 1, B, H) h_0 to h_T; and for the
+        backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n.
+
+        Products with U, and its gradient, are taken in `precision`; everything else, the states too, in that of U.
+        """
+        terms, states = terms.contiguous(), terms.new_empty(len(terms) + 1, *start.shape)
+        states[0] = start
+        gates, products, recurrent = torch.empty_like(terms), torch.empty_like(states[1:]), torch.empty_like(terms[0])
+        arrays = [flat(tensor) for tensor in (terms, recurrent, bias, gates, products, states)]
+        one, transposed = arrays[0].dtype.type(1), weight.to(precision).t()
+        for t, before in enumerate(states[:-1].unbind()):
+            product_into(recurrent, before, transposed)
+            forward_step(t, *start.shape, one, *arrays)
+        return states, gates, products
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(inputs[2], *output)
+        ctx.precision = inputs[4]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        weight, states, gates, products = ctx.saved_tensors
+        flowing, grad_terms, grad_recurrent = (
+            torch.zeros_like(grad[0]),
+            torch.empty_like(gates),
+            torch.empty_like(gates),
+        )
+        arrays = [flat(tensor) for tensor in (grad[1:], gates, products, states, flowing, grad_terms, grad_recurrent)]
+        one, rounded = arrays[0].dtype.type(1), weight.to(ctx.precision)
+        for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
+            backward_step(t, *grad.shape[1:], one, *arrays)
+            add_product(flowing, now, rounded)
+        grad_bias = grad_recurrent[..., -grad.shape[2] :].sum((0, 1))
+        grad_weight = over_time(grad_recurrent.to(ctx.precision), states.to(ctx.precision)).to(weight.dtype)
+        return grad_terms, flowing + grad[0], grad_weight, grad_bias, None
+
+
+def product_into(result: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
+    """x @ matrix in the matrix's precision, into `result` in its own."""
+    if matrix.dtype == result.dtype:
+        return torch.mm(x, matrix, out=result)
+    return result.copy_(x.to(matrix.dtype) @ matrix)
+
+
+def add_product(total: Tensor, x: Tensor, matrix: Tensor) -> None:
+    """Adds x @ matrix, taken in the matrix's precision."""
+    if matrix.dtype == total.dtype:
+        total.addmm_(x, matrix)
+    else:
+        total += x.to(matrix.dtype) @ matrix
+
+
+def flat(tensor: Tensor) -> np.ndarray:
+    """The values of a contiguous tensor, as one array."""
+    return np.asarray(tensor.view(-1).numpy())
+
+
+def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The rows of all parts at the first time step, at the second, ..."""
+    return zip(*(part.unbind() for part in parts), strict=True)
+
+
+def over_time(grad: Tensor, states: Tensor) -> Tensor:
+    """(T, B, G) gradients of U h_{t-1}, (T + 1, B, H) states -> (G, H) gradient of U."""
+    return grad.view(-1, grad.shape[2]).t() @ states[:-1].flatten(0, 1)
+
+
+def rnn(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
+    """(T, B, D), (H, D) W, (H,) b, (B, H) h_0, (H, H) U, (H,) c -> (T, B, H), in the precision of U.
+
+    The input terms are W x_t + b.
+    """
+    terms = linear(x, weight, bias + c).to(c.dtype)
+    return torch.as_tensor(RNN.apply(terms, start.to(c.dtype), recurrent_weight)[1:])
+
+
+def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
+    """As `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,).
+
+    Under autocast to bfloat16 products with U are taken in it too, in less than half the time.
+    """
+    c_rz, c_n = c.split([2 * start.shape[1], start.shape[1]])
+    terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)])).to(c.dtype)
+    half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    precision = torch.bfloat16 if half else c.dtype
+    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n, precision)[0][1:])

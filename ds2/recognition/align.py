@@ -1,0 +1,173 @@
+"""Aligns a recording, short or hours long, with its transcript: when each word is said, and whether it is said."""
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.ctc.alignment import STAR, Alignment, ctc_align
+from ds2.data.boundaries import energies, levels, word_boundaries
+from ds2.decoder import Hypothesis
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import Transcript, Word, make_transcript
+from ds2.text import normalize
+from ds2.utils.errors import InputError
+
+STAR_WORD = "*"  # in a transcript: speech that is not transcribed
+LEAST_CONFIDENCE = 0.1  # of the median word: below it the text belongs to another recording
+DOUBTFUL_CONFIDENCE = 0.02  # a word below it is doubtful
+DOUBTFUL_SECONDS = 4.0  # a word longer than this is doubtful: something else was said there
+CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
+
+
+@dataclass(frozen=True)
+class AlignedRecording:
+    """A transcript with its times, and what plots and the cutting into utterances need.
+
+    Attributes:
+        audio: the recording.
+        transcript: normalised words with start, end (seconds) and confidence.
+        peaks: start and end (seconds) of each word's tokens; between them are only blanks and spaces.
+        log_probs: (T, K) of the transcript's tokens only, the blank first; the last column is the best other token.
+        names: the tokens of the first K - 1 columns.
+        tokens: (L,) columns, stars left out.
+        starts: (L,) first frame of each token.
+        level: dB of every 10 ms.
+    """
+
+    audio: Path
+    transcript: Transcript
+    peaks: list[tuple[float, float]]
+    log_probs: Tensor
+    names: list[str]
+    tokens: Tensor
+    starts: Tensor
+    level: np.ndarray
+
+    @property
+    def doubtful(self) -> list[Word]:
+        """Words that were probably not said, or not at this place."""
+        return list(filter(is_doubtful, self.transcript.words))
+
+
+def is_doubtful(word: Word) -> bool:
+    """Whether the model hardly recognises a word where it was aligned, or the word takes too long."""
+    return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
+
+
+def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = False) -> AlignedRecording:
+    """Aligns a whole recording with its whole transcript.
+
+    Memory is 4 bytes for each output frame and each different token of the text: an hour of English in frames of 30 ms
+    takes 15 MB, and the search for the path some 70 MB; the recording itself is read piece by piece.
+
+    Args:
+        text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
+        skip: allows such speech before, after and between all lines of the text.
+
+    Raises:
+        InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
+    """
+    try:
+        tokens = _tokens(recognizer, text, skip)
+    except InputError as error:
+        raise InputError(f"{audio}: {error}") from error
+    used, columns = torch.unique(torch.cat([torch.tensor([STAR, 0]), tokens]), return_inverse=True)
+    used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
+    log_probs, level, duration = _used_log_probs(recognizer, audio, used)
+    try:
+        alignment = ctc_align(log_probs.to(recognizer.device), tokens)
+    except InputError as error:
+        raise InputError(f"{audio}: the transcript does not fit: {error}") from error
+    transcript = _transcript(recognizer, alignment, used, tokens, duration)
+    peaks = [(word.start, word.end) for word in transcript.words]
+    _check_fit(audio, transcript)
+    names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
+    spoken = tokens != STAR
+    tokens, starts = tokens[spoken], alignment.starts[spoken]
+    return AlignedRecording(Path(audio), on_sound(transcript, level), peaks, log_probs, names, tokens, starts, level)
+
+
+def _used_log_probs(recognizer: Recognizer, audio: str | Path, used: Tensor) -> tuple[Tensor, np.ndarray, float]:
+    """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
+    others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
+    parts, energy, count = [], [], 0
+    for log_probs, samples in recognizer.iter_log_probs(audio):
+        rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
+        parts.append(torch.cat([log_probs[:, used], rest], dim=1))
+        energy.append(energies(samples, recognizer.sample_rate))
+        count += len(samples)
+    level = levels(np.concatenate(energy), recognizer.sample_rate)
+    return torch.cat(parts), level, count / recognizer.sample_rate
+
+
+def _tokens(recognizer: Recognizer, text: str, skip: bool) -> Tensor:
+    """(L,) tokens of the normalised text and STAR for each star, with a space between words if the alphabet has one.
+
+    A star needs no spaces beside it: it stands for them too.
+    """
+    lines = [words for line in text.splitlines() if (words := _words(line))]
+    if skip:
+        lines = [[STAR_WORD], *(line for words in lines for line in (words, [STAR_WORD]))]
+    words = [word for line in lines for word in line]
+    if not any(word != STAR_WORD for word in words):
+        raise InputError("the transcript holds no words")
+    encode = recognizer.tokenizer.encode
+    space = encode(" ") if " " in recognizer.tokenizer.index else []
+    tokens: list[int] = []
+    for before, word in itertools.pairwise([STAR_WORD, *words]):
+        if word == STAR_WORD:
+            tokens.append(STAR)
+        else:
+            tokens += [*([] if before == STAR_WORD else space), *encode(word)]
+    return torch.tensor(tokens)
+
+
+def _words(line: str) -> list[str]:
+    return [word for raw in line.split() for word in ([STAR_WORD] if raw == STAR_WORD else normalize(raw).split())]
+
+
+def _transcript(
+    recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor, duration: float
+) -> Transcript:
+    """The words; a star separates them like a space."""
+    space = recognizer.tokenizer.index.get(" ")
+    tokens = used[columns.clamp(min=0)].masked_fill(columns == STAR, space or 0)
+    kept = columns != STAR if space is None else torch.ones_like(columns, dtype=torch.bool)
+    hypothesis = Hypothesis(
+        tuple(tokens[kept].tolist()),
+        tuple(alignment.starts[kept].tolist()),
+        tuple(alignment.ends[kept].tolist()),
+        tuple(alignment.confidences[kept].tolist()),
+        alignment.log_prob,
+    )
+    return make_transcript(hypothesis, recognizer.tokenizer, recognizer.model.config.frame_seconds, duration)
+
+
+def _check_fit(audio: str | Path, transcript: Transcript) -> None:
+    """Raises InputError where half of the words were hardly recognised."""
+    confidences = torch.tensor([word.confidence for word in transcript.words])
+    if not len(confidences) or float(confidences.median()) >= LEAST_CONFIDENCE:
+        return
+    rate = len(transcript.text) / transcript.duration
+    if rate > CHARACTERS_A_SECOND:
+        hint = f"{rate:.0f} characters a second: is the sample rate in its header right, and the recording whole?"
+    else:
+        hint = "does it belong to another recording? Mark untranscribed speech with *, or align with skip"
+    raise InputError(
+        f"{audio}: the transcript does not fit, half of its words have a confidence below {LEAST_CONFIDENCE}; {hint}"
+    )
+
+
+def on_sound(transcript: Transcript, level: np.ndarray) -> Transcript:
+    """The transcript with its words widened to the edges of their sound; `level` is in dB, one value per 10 ms."""
+    spans = word_boundaries(level, [(word.start, word.end) for word in transcript.words])
+    words = tuple(
+        dataclasses.replace(word, start=round(start, 3), end=round(min(end, transcript.duration), 3))
+        for word, (start, end) in zip(transcript.words, spans, strict=True)
+    )
+    return dataclasses.replace(transcript, words=words)

@@ -1,0 +1,161 @@
+"""Many recordings at once: which files are meant, where their transcripts go, and what could not be transcribed."""
+
+import glob
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ds2.data.audio import SUFFIXES, probe
+from ds2.data.manifest import read_manifest
+from ds2.recognition.formats import FORMATS, printable
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.windows import Segment
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder, write_lines
+
+STDIN = Path("-")
+UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
+NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
+REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
+
+
+def find_audio(arguments: Sequence[str]) -> list[Path]:
+    """Files as named, all audio files below a folder, or those that a pattern such as `calls/*.wav` matches; sorted.
+
+    Raises:
+        InputError: a folder without audio files, or a pattern that matches nothing.
+    """
+    found: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+            if not inside:
+                raise InputError(
+                    f"{path}: no audio file in this folder ({', '.join(SUFFIXES)}); ffmpeg converts others"
+                )
+            found += inside
+        elif glob.has_magic(argument) and not path.exists():
+            matches = sorted(Path(match) for match in glob.glob(argument, recursive=True))
+            if not matches:
+                raise InputError(f"{argument}: no file matches this pattern")
+            found += [match for match in matches if match.is_file()]
+        else:
+            found.append(path)
+    return found
+
+
+def find_recordings(arguments: Sequence[str]) -> list[Segment]:
+    """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests (.jsonl).
+
+    Raises:
+        InputError: nothing is found, a manifest is wrong, or "-" (standard input) is among other files.
+    """
+    if str(STDIN) in arguments and len(arguments) > 1:
+        raise InputError("-: standard input is one recording; name no other files beside it")
+    found: list[Segment] = []
+    for argument in arguments:
+        if argument.endswith(".jsonl"):
+            found += (utterance.segment for utterance in read_manifest(argument))
+        else:
+            found += map(Segment, find_audio([argument]))
+    return list(dict.fromkeys(found))
+
+
+def count_unread(arguments: Sequence[str]) -> Counter[str]:
+    """How many files below the folders hold sound in formats that are not read here, by their suffix."""
+    inside = (path for argument in map(Path, arguments) if argument.is_dir() for path in argument.rglob("*"))
+    return Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
+
+
+def total_seconds(segments: Sequence[Segment]) -> float:
+    """Seconds of audio, from the headers; files that cannot be read count as none."""
+    total = 0.0
+    for segment in segments:
+        if segment.duration is not None:
+            total += segment.duration
+            continue
+        try:
+            total += probe(segment.path).duration
+        except InputError:
+            continue
+    return total
+
+
+class OutputFolder:
+    """A folder with NAME.FORMAT for each recording and format, and a list of what failed."""
+
+    def __init__(self, folder: Path, formats: Sequence[str], segments: Sequence[Segment]):
+        """Makes the folder.
+
+        Raises:
+            InputError: it cannot be made or written.
+        """
+        make_folder(folder)
+        self.folder, self.formats = folder, formats
+        self.targets = _targets(segments, folder)
+
+    def missing(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The recordings of which an output is missing."""
+        return [segment for segment in segments if not all(path.exists() for path in self._paths(segment).values())]
+
+    def write(self, segment: Segment, transcript: Transcript) -> None:
+        """Writes the transcript in every format, each file whole or not at all."""
+        for name, path in self._paths(segment).items():
+            with atomic_write(path) as partial:
+                partial.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
+
+    def report(self, failed: Sequence[str]) -> None:
+        """Writes a line for each failure to failed.txt; without failures removes that of an earlier run."""
+        make_folder(self.folder)  # it may have been removed where nothing was written
+        write_lines(self.folder / REPORT, failed)
+
+    def _paths(self, segment: Segment) -> dict[str, Path]:
+        target = self.targets[segment]
+        return {name: target.with_name(f"{target.name}.{name}") for name in self.formats}
+
+
+def transcribe_all(
+    recognizer: Recognizer,
+    segments: Sequence[Segment],
+    output: OutputFolder | None = None,
+    on_audio: Callable[[float], object] = lambda seconds: None,
+) -> Iterator[tuple[Segment, Transcript | InputError]]:
+    """Transcribes the recordings, in their order; a bad one yields its error and the rest go on.
+
+    Args:
+        output: gets the transcripts and the list of failures.
+        on_audio: called with the seconds of audio that each batch adds.
+    """
+    failed = []
+    for segment, result in recognizer.transcribe_files(segments, on_audio):
+        if isinstance(result, InputError):
+            failed.append(printable(str(result)))
+        elif output is not None:
+            output.write(segment, result)
+        yield segment, result
+    if output is not None:
+        output.report(failed)
+
+
+def _targets(segments: Sequence[Segment], output: Path) -> dict[Segment, Path]:
+    """Output paths without their format, all distinct: by stem, and where two stems are equal by the whole path."""
+    bases = {segment: _base(segment, segment.path.stem) for segment in segments}
+    counts = Counter(bases.values())
+    taken, targets = {Path(REPORT).stem}, {}
+    for segment, base in bases.items():
+        if counts[base] > 1:
+            base = _base(segment, "_".join(part for part in segment.path.parts if part != segment.path.anchor))
+        base = printable(base).encode()[-NAME_BYTES:].decode(errors="ignore")
+        numbered = (f"{base}_{number}" for number in itertools.count(2))
+        name = base if base not in taken else next(name for name in numbered if name not in taken)
+        taken.add(name)
+        targets[segment] = output / name
+    return targets
+
+
+def _base(segment: Segment, name: str) -> str:
+    """The name of an output; a part of a recording has its start in it."""
+    return name if segment.duration is None else f"{name}_{segment.offset:.2f}"

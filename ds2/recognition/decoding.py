@@ -1,0 +1,206 @@
+"""The beam search of a bundle, with its vocabulary or language model and the options that the caller gave."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ds2.bundle import Bundle
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.kenlm_model import is_kenlm_binary
+from ds2.decoder.levels import BEGIN, END, UNKNOWN
+from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.ngram import ARRAYS, NGram
+from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
+from ds2.recognition.options import DecoderOptions
+from ds2.text import Tokenizer, normalize
+from ds2.utils.config import from_dict, to_dict
+from ds2.utils.errors import ParameterError
+
+CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
+CONFIDENCE_HYPOTHESES = 10  # n-best from which the confidence of words is computed
+PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
+PHONE_SYMBOLS = 120  # labels tried in a frame: twenty phones with the copies of each
+HOT_BOOST = 5.0  # nats of a hot word that names none
+
+logger = logging.getLogger(__name__)
+
+Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of words, in the outputs of a model's phones
+
+
+def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
+    """The beam search of a bundle, or None for greedy decoding.
+
+    A bundle with pronunciations is searched by phones, unless another language model or a hot word has none.
+
+    Raises:
+        InputError: a language model that cannot be read.
+        ParameterError: a language model that cannot be searched with, a hot word that cannot be spelt.
+
+    Logs a warning for hot words that the bundle's closed vocabulary lacks: its acoustic model never learnt them.
+    """
+    lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
+    if lm is None and not (options.lm_weight is options.word_bonus is None):
+        name = "lm_weight" if options.lm_weight is not None else "word_bonus"
+        raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; give one as lm")
+    vocabulary = bundle.metadata.get("vocabulary") if options.lm is None else None
+    if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
+        return None
+    config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
+    boosts = hot_words(options.hot)
+    if vocabulary and (foreign := [word for word in boosts if word not in vocabulary]):
+        logger.warning(
+            "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
+            ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
+        )  # fmt: skip
+    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else {}
+    if lm is not None and pronunciations and boosts.keys() <= pronunciations.keys():
+        return search_phones(tokenizer, config, lm, pronunciations, boosts)
+    return search(tokenizer, config, lm, vocabulary, boosts)
+
+
+def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
+    """The bundle's configuration of the search, overridden by the options."""
+    default = {"beam_width": CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, "closed": closed}
+    config = from_dict(BeamConfig, {**default, **chosen}, "the bundle's decoder")
+    asked: dict[str, Any] = {
+        "beam_width": options.beam,
+        "lm_weight": options.lm_weight,
+        "word_bonus": options.word_bonus,
+    }
+    return dataclasses.replace(config, **{key: value for key, value in asked.items() if value is not None})
+
+
+def search(
+    tokenizer: Tokenizer,
+    config: BeamConfig,
+    lm: NGram | None,
+    vocabulary: list[str] | None = None,
+    boosts: Mapping[str, float] | None = None,
+) -> BeamDecoder:
+    """A beam search over a language model of words, or of tokens such as Chinese characters, or over a vocabulary.
+
+    Raises:
+        ParameterError: a hot word beyond the alphabet, or hot words beside a language model of tokens; a language
+            model without a word that can be spelt.
+    """
+    boosts = boosts or {}
+    if lm is not None and is_over_tokens(lm, tokenizer):
+        if boosts:
+            raise ParameterError("hot", "cannot be combined with a language model over tokens, which knows no words")
+        config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES, closed=False)
+        return BeamDecoder(config, None, lm, token_numbers(lm, tokenizer))
+    for word in boosts:
+        if unknown := tokenizer.unknown(word):
+            letters = ", ".join(map(repr, sorted(unknown)))
+            raise ParameterError("hot", f"{word}: the model cannot spell {letters}")
+    listed = vocabulary or (spellable(lm.words, tokenizer) if lm is not None else [])
+    if lm is not None and not listed:
+        raise ParameterError(
+            "lm", f"the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text"
+        )
+    words = list(dict.fromkeys([*listed, *boosts]))
+    if not words:
+        return BeamDecoder(config)
+    [space] = tokenizer.encode(" ")
+    lexicon = Lexicon(map(tokenizer.encode, words), space, [boosts.get(word, 0.0) for word in words])
+    config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
+    numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
+    return BeamDecoder(config, lexicon, lm, numbers)
+
+
+def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """The words that the alphabet can spell."""
+    beyond = tokenizer.unknown("".join(set().union(*words)))
+    return [word for word in words if beyond.isdisjoint(word)]
+
+
+def search_phones(
+    tokenizer: Tokenizer,
+    config: BeamConfig,
+    lm: NGram,
+    pronunciations: Pronunciations,
+    boosts: Mapping[str, float] | None = None,
+) -> PronouncingDecoder:
+    """A search by phones for the words that have pronunciations."""
+    config = dataclasses.replace(
+        config, nbest=CONFIDENCE_HYPOTHESES, closed=True, cumulative_probability=1.0, max_symbols=PHONE_SYMBOLS
+    )
+    return PronouncingDecoder(config, pronunciations, lm, tokenizer.index, boosts)
+
+
+def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
+    """Whether all words of the language model are single tokens."""
+    return all(word in tokenizer.index for word in lm.words if word not in (BEGIN, END, UNKNOWN))
+
+
+def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
+    """(V,) the language model's number of each token; -1 for the space, which such models leave out."""
+    absent = dict.fromkeys(tokenizer.tokens, 0) | {" ": -1}
+    return np.array([lm.index.get(token, absent[token]) for token in tokenizer.tokens], np.int32)
+
+
+def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
+    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
+
+    Raises:
+        ParameterError: no word, or no finite number after =.
+    """
+    boosts = {}
+    for argument in arguments:
+        word, equals, nats = argument.partition("=")
+        word = normalize(word)
+        try:
+            boosts[word] = float(nats) if equals else HOT_BOOST
+        except ValueError:
+            boosts[word] = math.nan
+        if not word or not math.isfinite(boosts[word]):
+            raise ParameterError("hot", f"{argument}: expected WORD, or WORD=NATS such as deep=3.5")
+    return boosts
+
+
+def load_search_model(path: Path) -> NGram:
+    """A language model that the search can use.
+
+    Raises:
+        InputError: it cannot be read.
+        ParameterError: it is in KenLM's binary form.
+    """
+    if is_kenlm_binary(path):
+        raise ParameterError("lm", f"{path}: KenLM's binary form can rescore but not search; give the ARPA file")
+    return NGram.load(path)
+
+
+def bundled_model(bundle: Bundle) -> NGram | None:
+    """The language model in a bundle, if it holds one."""
+    if not bundle.language_model:
+        return None
+    about = bundle.metadata["language_model"]
+    return NGram(about["words"], tuple(bundle.language_model[name].numpy() for name in ARRAYS), about["order"])
+
+
+def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
+    """Of the words of the bundle's language model; empty where it has none."""
+    if PRONUNCIATIONS[0] not in bundle.language_model:
+        return {}
+    words = bundle.metadata["language_model"]["words"]
+    return unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+
+
+def with_decoder(
+    bundle: Bundle, config: BeamConfig, lm: NGram | None, pronunciations: Pronunciations | None = None
+) -> Bundle:
+    """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
+    metadata = {**bundle.metadata, "decoder": to_dict(config)}
+    if lm is None:
+        return Bundle(bundle.weights, metadata, bundle.language_model)
+    arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
+    if pronunciations:
+        arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)

@@ -1,0 +1,74 @@
+"""Measures a recogniser on a manifest."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ds2.data.manifest import Utterance
+from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+
+SHOWN = 10  # characters beyond the alphabet that are named
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
+
+    words: ErrorCounts
+    characters: ErrorCounts
+    listing: str  # the wrong utterances, reference and hypothesis aligned
+    audio_seconds: float
+    compute_seconds: float
+    skipped: list[str]
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of computing per second of audio."""
+        return self.compute_seconds / self.audio_seconds
+
+
+def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> str:
+    """A line on references with characters that the model cannot output; empty where there are none."""
+    unknown = [characters for utterance in utterances if (characters := tokenizer.unknown(utterance.text))]
+    if not unknown:
+        return ""
+    listed = ", ".join(map(repr, sorted(set.union(*unknown))[:SHOWN]))
+    return (
+        f"{len(unknown)} of {len(utterances)} references hold characters beyond the model's alphabet, which count as "
+        f"errors: {listed}"
+    )
+
+
+def evaluate(
+    recognizer: Recognizer, utterances: list[Utterance], on_done: Callable[[], None] = lambda: None
+) -> Evaluation:
+    """Transcribes every utterance and compares; calls `on_done` after each.
+
+    Raises:
+        InputError: none of them can be read.
+    """
+    references, hypotheses, names, skipped = [], [], [], []
+    audio_seconds, began = 0.0, time.monotonic()
+    results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
+    for utterance, (_, result) in zip(utterances, results, strict=True):
+        on_done()
+        if isinstance(result, InputError):
+            skipped.append(str(result))
+            continue
+        references.append(utterance.text)
+        hypotheses.append(result.text)
+        names.append(f"{utterance.place} {utterance.audio_path.name}")
+        audio_seconds += result.duration
+    if not references:
+        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    return Evaluation(
+        words=sum(map(word_errors, references, hypotheses), ErrorCounts()),
+        characters=sum(map(character_errors, references, hypotheses), ErrorCounts()),
+        listing=error_listing(references, hypotheses, names),
+        audio_seconds=audio_seconds,
+        compute_seconds=time.monotonic() - began,
+        skipped=skipped,
+    )

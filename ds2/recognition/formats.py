@@ -1,0 +1,143 @@
+"""Transcripts as files: txt, json, srt, vtt, ctm, TextGrid."""
+
+import dataclasses
+import itertools
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ds2.recognition.segments import TranscriptSegment, group_words
+from ds2.utils.errors import ParameterError
+
+if TYPE_CHECKING:  # transcript.py imports this module
+    from ds2.recognition.transcript import Transcript
+
+CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
+CUE_PAUSE = 0.5  # seconds of silence that end a cue
+CUE_SECONDS = 6.0  # the longest that the words of a cue may take
+CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
+
+
+def to_txt(transcript: "Transcript", name: str) -> str:
+    """The text alone, a line for each segment; an empty line where nothing was said."""
+    return "\n".join(segment.text for segment in transcript.segments) + "\n"
+
+
+def to_json(transcript: "Transcript", name: str) -> str:
+    """One object on one line.
+
+    Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
+    seconds.
+    """
+    segments = [{"start": segment.start, "end": segment.end, "text": segment.text} for segment in transcript.segments]
+    values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def to_srt(transcript: "Transcript", name: str) -> str:
+    """SubRip subtitles."""
+    cues = enumerate(_cues(transcript), 1)
+    return "".join(f"{number}\n{_span(cue, ',')}\n{cue.text}\n\n" for number, cue in cues)
+
+
+def to_vtt(transcript: "Transcript", name: str) -> str:
+    """WebVTT subtitles; & and < are markup there."""
+    cues = ((_span(cue, "."), cue.text.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
+    return "WEBVTT\n\n" + "".join(f"{span}\n{text}\n\n" for span, text in cues)
+
+
+def to_ctm(transcript: "Transcript", name: str) -> str:
+    """NIST CTM: file, channel, start, duration, word, confidence; spaces in the file's name become underscores."""
+    file = "_".join(printable(name).split())
+    return "".join(
+        f"{file} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.4f}\n"
+        for word in transcript.words
+    )
+
+
+def to_textgrid(transcript: "Transcript", name: str) -> str:
+    """Praat's TextGrid: one tier of words, the silence between them as empty intervals."""
+    intervals, at = [], 0.0
+    for word in transcript.words:
+        start = max(at, word.start)
+        if start > at:
+            intervals.append((at, start, ""))
+        at = max(start, word.end)
+        intervals.append((start, at, word.text))
+    if at < transcript.duration or not intervals:
+        intervals.append((at, transcript.duration, ""))
+    end = max(at, transcript.duration)
+    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {end}"]
+    lines += ["tiers? <exists>", "size = 1", "item []:", "    item [1]:", '        class = "IntervalTier"']
+    lines += ['        name = "words"', "        xmin = 0", f"        xmax = {end}"]
+    lines += [f"        intervals: size = {len(intervals)}"]
+    for number, (start, stop, text) in enumerate(intervals, 1):
+        quoted = text.replace('"', '""')
+        lines += [f"        intervals [{number}]:", f"            xmin = {start}", f"            xmax = {stop}"]
+        lines += [f'            text = "{quoted}"']
+    return "\n".join(lines) + "\n"
+
+
+FORMATS: dict[str, Callable[["Transcript", str], str]] = {
+    "txt": to_txt,
+    "json": to_json,
+    "srt": to_srt,
+    "vtt": to_vtt,
+    "ctm": to_ctm,
+    "TextGrid": to_textgrid,
+}
+ONE_A_FILE = ("srt", "vtt", "TextGrid")  # formats that cannot hold several recordings one after another
+
+
+def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[str]:
+    """ "srt,textgrid" -> ["srt", "TextGrid"]: names in any case, separated by commas; "all" means all that are known.
+
+    Raises:
+        ParameterError: a name that is not known.
+    """
+    if names.strip().lower() == "all":
+        return list(known)
+    by_lower = {name.lower(): name for name in known}
+    asked = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in asked if name.lower() not in by_lower]:
+        raise ParameterError("format", f"unknown format {unknown[0]!r}; choose from {', '.join(known)} or all")
+    return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
+
+
+def printable(name: str) -> str:
+    """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
+    """Subtitle cues that stay long enough to be read: a word alone would flash by."""
+    cues = list(group_words(transcript, _ends_cue))
+    for cue, following in itertools.zip_longest(cues, cues[1:]):
+        latest = cue.start + CUE_LEAST if following is None else min(cue.start + CUE_LEAST, following.start)
+        yield dataclasses.replace(cue, end=max(cue.end, latest))
+
+
+def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
+    """A cue ends at a pause, and before its line or its time grows too long."""
+    return (
+        longer.words[-1].start - cue.end > CUE_PAUSE
+        or longer.end - longer.start > CUE_SECONDS
+        or _width(longer.text) > CUE_CHARACTERS
+    )
+
+
+def _width(text: str) -> int:
+    """Columns on the screen: an ideograph takes two."""
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def _span(cue: TranscriptSegment, point: str) -> str:
+    return f"{_clock(cue.start, point)} --> {_clock(cue.end, point)}"
+
+
+def _clock(seconds: float, point: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{milliseconds // 1000:02}{point}{milliseconds % 1000:03}"

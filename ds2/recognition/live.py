@@ -1,0 +1,164 @@
+"""Recognition while the speaker is still speaking, with a forward-only model.
+
+stream = ds2.load("digits-streaming").stream()
+for samples in microphone:
+    if stream.accept(samples, 16000):
+        print(stream.final().text)
+    else:
+        print(stream.partial(), end="\\r")
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.decoder import Hypothesis
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.greedy import collapse
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.model.streaming import StreamingModel
+from ds2.recognition.inputs import checked_samples
+from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.utils.errors import ParameterError
+
+if TYPE_CHECKING:  # recognizer.py imports this module
+    from ds2.recognition.recognizer import Recognizer
+
+PAUSE = 0.6  # seconds without a label that end an utterance
+SPEECH = 0.5  # a frame whose blank is less probable than this holds a label
+
+
+class LiveStream:
+    """One stream of sound. `Recognizer.stream` makes it."""
+
+    def __init__(self, recognizer: "Recognizer"):
+        """A stream of a recogniser whose model is forward-only.
+
+        Raises:
+            ParameterError: the model cannot stream.
+        """
+        self.recognizer = recognizer
+        try:
+            self.model = StreamingModel(recognizer.model)
+        except ValueError as error:
+            raise ParameterError("model", str(error)) from error
+        if isinstance(recognizer.beam, PronouncingDecoder):
+            raise ParameterError("model", "its search by phones needs whole recordings; it cannot stream")
+        self.beam = recognizer.beam
+        self.frame_seconds = recognizer.model.config.frame_seconds
+        self.sample_rate: int | None = None
+        self.received = 0  # samples at the model's rate
+        self._begin()
+
+    def accept(self, samples: "np.ndarray | Tensor", sample_rate: int) -> bool:
+        """Takes the next (N,) mono samples, full scale 1.0; tells whether a pause has ended an utterance.
+
+        Raises:
+            ParameterError: samples that are empty, not finite or not one-dimensional; a rate that changes.
+        """
+        checked = checked_samples(samples)
+        if self.sample_rate is None:
+            self.sample_rate = sample_rate
+            self.resampler = _Resampler(sample_rate, self.recognizer.sample_rate)
+        if sample_rate != self.sample_rate:
+            raise ParameterError("sample_rate", f"changed from {self.sample_rate} to {sample_rate} Hz in one stream")
+        self._step(self.resampler(checked, last=False), last=False)
+        return self.last_label is not None and (self.frames - self.last_label) * self.frame_seconds >= PAUSE
+
+    def partial(self) -> str:
+        """The text of the present utterance so far."""
+        return self.recognizer.tokenizer.decode(self.search.partial().tokens).strip()
+
+    def final(self) -> Transcript:
+        """Ends the utterance and returns its transcript; times are seconds from the start of the stream.
+
+        What is accepted afterwards is a new utterance.
+        """
+        if self.sample_rate is not None:
+            self._step(self.resampler(torch.zeros(0), last=True), last=True)
+        seconds = self.received / self.recognizer.sample_rate
+        best, *competitors = self.search.finish()
+        transcript = make_transcript(
+            best, self.recognizer.tokenizer, self.frame_seconds, seconds - self.start, competitors
+        )
+        words = tuple(
+            dataclasses.replace(word, start=round(word.start + self.start, 3), end=round(word.end + self.start, 3))
+            for word in transcript.words
+        )
+        self._begin()
+        self.sample_rate = None
+        return dataclasses.replace(transcript, words=words, duration=seconds, model=self.recognizer.name)
+
+    def _begin(self) -> None:
+        self.start = self.received / self.recognizer.sample_rate  # seconds
+        self.state = self.model.begin()
+        self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
+        self.frames = 0  # of the utterance
+        self.last_label: int | None = None  # frame of the utterance
+
+    def _step(self, samples: Tensor, last: bool) -> None:
+        self.received += len(samples)
+        [rows] = self.model.step([self.state], [samples.to(self.recognizer.device)], [last])
+        rows = rows.cpu()
+        labels = (rows[:, 0].exp() < SPEECH).nonzero().flatten().tolist()
+        if labels:
+            self.last_label = self.frames + labels[-1]
+        self.frames += len(rows)
+        if len(rows):
+            self.search.step(rows)
+
+
+class _Resampler:
+    """Samples at one rate to samples at another, chunk by chunk."""
+
+    def __init__(self, from_rate: int, to_rate: int):
+        self.stream = None
+        if from_rate != to_rate:
+            import soxr
+
+            self.stream = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32")
+
+    def __call__(self, samples: Tensor, last: bool) -> Tensor:
+        if self.stream is None:
+            return samples
+        return torch.from_numpy(self.stream.resample_chunk(samples.numpy(), last=last))
+
+
+class _BeamSearch:
+    """A prefix beam search of one utterance."""
+
+    def __init__(self, decoder: BeamDecoder):
+        self.decoder, self.stream = decoder, decoder.begin()
+
+    def step(self, rows: Tensor) -> None:
+        """(T, V) log-probabilities of the next frames."""
+        self.decoder.step([self.stream], [rows])
+
+    def partial(self) -> Hypothesis:
+        return self.decoder.partial(self.stream)
+
+    def finish(self) -> list[Hypothesis]:
+        return self.decoder.finish(self.stream)
+
+
+class _GreedySearch:
+    """The best path of one utterance."""
+
+    def __init__(self) -> None:
+        self.path: list[int] = []
+        self.scores: list[float] = []
+
+    def step(self, rows: Tensor) -> None:
+        """(T, V) log-probabilities of the next frames."""
+        scores, tokens = rows.max(dim=1)
+        self.path += tokens.tolist()
+        self.scores += scores.tolist()
+
+    def partial(self) -> Hypothesis:
+        return collapse(self.path, self.scores)
+
+    def finish(self) -> list[Hypothesis]:
+        return [self.partial()]

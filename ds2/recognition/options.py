@@ -1,0 +1,47 @@
+"""What may be asked of the decoder. A module by itself: the command line reads it before anything heavy."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds2.utils.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class DecoderOptions:
+    """How to decode; whatever is None or empty is left to the bundle.
+
+    A bundle without a language model and a vocabulary is decoded greedily, unless hot words or a beam are given.
+
+    Attributes:
+        lm: Language model for the search: ARPA, plain or .gz, or the compiled form; over words or the model's tokens.
+        lm_weight: Weight of the language model's natural log-probability.
+        word_bonus: Nats added for each word; for each token where the language model is over tokens.
+        beam: Width of the prefix beam search; 0 decodes greedily.
+        hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
+        rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
+
+    Raises:
+        ParameterError: a value out of range, or options that contradict each other.
+    """
+
+    lm: Path | None = None
+    lm_weight: float | None = None
+    word_bonus: float | None = None
+    beam: int | None = None
+    hot: tuple[str, ...] = ()
+    rescore: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.beam is not None and self.beam < 0:
+            raise ParameterError("beam", f"must be at least 1, or 0 to decode greedily, got {self.beam}")
+        for name, value in (("lm_weight", self.lm_weight), ("word_bonus", self.word_bonus)):
+            if value is not None and not math.isfinite(value):
+                raise ParameterError(name, f"must be a finite number, got {value}")
+        if self.beam == 0 and (self.lm or self.hot or self.rescore):
+            raise ParameterError(
+                "beam", "0 decodes greedily, without language models and hot words; remove one of them"
+            )
+
+
+DEFAULT_OPTIONS = DecoderOptions()

@@ -1,0 +1,199 @@
+"""Recognizer: audio in, transcripts out. One file or many, short or hours long."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import torch
+from torch import Tensor
+
+from ds2.bundle import DEFAULT_MODEL, Bundle
+from ds2.decoder import Hypothesis, greedy
+from ds2.decoder.batched import BatchedDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.recognition import windows
+from ds2.recognition.decoding import make_beam
+from ds2.recognition.inputs import to_samples
+from ds2.recognition.live import LiveStream
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Window, padded_groups
+from ds2.text import Tokenizer, split_words
+from ds2.utils.config import from_dict
+from ds2.utils.devices import choose_device
+from ds2.utils.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
+
+
+class Recognizer:
+    """An acoustic model with its tokens and its decoder."""
+
+    def __init__(
+        self,
+        model: AcousticModel,
+        tokenizer: Tokenizer,
+        beam: BeamDecoder | PronouncingDecoder | None = None,
+        rescorer: SentenceModel | None = None,
+        name: str = "",
+    ):
+        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model."""
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.beam = beam
+        self.rescorer = rescorer
+        self.name = name
+        self.sample_rate = model.config.frontend.sample_rate
+        self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
+
+    @classmethod
+    def load(
+        cls, path: str | Path = DEFAULT_MODEL, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
+    ) -> "Recognizer":
+        """Loads a bundle, by its path or by its name in the package, onto "cpu", "cuda" or whichever is there ("auto").
+
+        Raises:
+            InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
+                met.
+        """
+        bundle = Bundle.load(path)
+        tokenizer = Tokenizer(bundle.metadata["tokens"])
+        config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
+        with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
+            model = AcousticModel(config, len(tokenizer))
+        try:
+            model.load_state_dict({name: tensor.float() for name, tensor in bundle.weights.items()}, assign=True)
+        except RuntimeError as error:
+            raise InputError(
+                f"{path}: the weights do not fit the bundle's own configuration; train it again"
+            ) from error
+        beam = make_beam(tokenizer, bundle, options)
+        rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
+        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, str(path))
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.output.weight.device
+
+    def transcribe(
+        self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
+    ) -> Transcript:
+        """Transcribes a file, given by path, as its bytes or opened in binary mode, or (N,) mono samples.
+
+        Args:
+            sample_rate: Hz, required for samples and for nothing else; full scale is 1.0.
+
+        Raises:
+            InputError: the file cannot be read; samples that are empty, not finite or not one-dimensional.
+            ParameterError: samples without a sample rate.
+        """
+        if isinstance(audio, str | Path):
+            [(_, transcript)] = self.transcribe_files([Segment(Path(audio))])
+            if isinstance(transcript, InputError):
+                raise transcript
+            return transcript
+        samples = to_samples(audio, sample_rate, self.sample_rate)
+        parts = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
+        return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
+
+    def stream(self) -> LiveStream:
+        """A live stream: sound comes in pieces, partial texts and final transcripts go out.
+
+        Raises:
+            ParameterError: the model is not forward-only.
+        """
+        return LiveStream(self)
+
+    def transcribe_files(
+        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[tuple[Segment, Transcript | InputError]]:
+        """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
+
+        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is
+        called with the seconds of audio that each batch adds.
+        """
+        results = self.log_probs_of_files(segments, on_audio)
+        for group in padded_groups(results, windows.GROUP_SECONDS):
+            good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, Tensor)]
+            transcripts = iter(self._decode(good))
+            for segment, _, result in group:
+                yield segment, result if isinstance(result, InputError) else next(transcripts)
+
+    def log_probs_of_files(
+        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[Result]:
+        """Like `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
+        return Batches(self.cutter, self.log_probs, on_audio).results(segments)
+
+    def iter_log_probs(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+        """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        job = Job(Segment(Path(path)))
+        cut, frame = self.cutter.windows(job), self.cutter.frame_samples
+        while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
+            for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
+                last = None if window.last_frame is None else window.last_frame * frame
+                yield log_probs[:, : len(self.tokenizer)], window.samples[window.first_frame * frame : last]
+        if job.error is not None:
+            raise job.error
+
+    @torch.inference_mode()
+    def log_probs(self, batch: list[Window]) -> list[Tensor]:
+        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each.
+
+        Those of phones, where the model has them, come after those of the tokens: (T, V + P).
+        """
+        lengths = torch.tensor([len(window.samples) for window in batch])
+        samples = torch.nn.utils.rnn.pad_sequence([window.samples for window in batch], batch_first=True)
+        log_probs, frames = self.model.all_log_probs(samples.to(self.device), lengths.to(self.device))
+        rows = zip(batch, log_probs.cpu(), frames.tolist(), strict=True)
+        return [row[:length][window.first_frame : window.last_frame] for window, row, length in rows]
+
+    def decode(self, log_probs: Tensor, duration: float) -> Transcript:
+        """(T, V) log-probabilities of a whole recording of `duration` seconds -> its transcript."""
+        return self._decode([(log_probs, duration)])[0]
+
+    def _decode(self, recordings: list[tuple[Tensor, float]]) -> list[Transcript]:
+        """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
+        if not recordings:
+            return []
+        rows = [log_probs for log_probs, _ in recordings]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        found = self._search(padded, torch.tensor(list(map(len, rows))))
+        return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
+
+    def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+        if isinstance(self.beam, PronouncingDecoder):
+            return self.beam(log_probs, lengths)
+        log_probs = log_probs[..., : len(self.tokenizer)]
+        if self.beam is None:
+            return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
+        if self.device.type == "cuda" and len(lengths) >= ON_GPU:
+            return self._batched(log_probs.to(self.device), lengths)
+        return self.beam(log_probs, lengths)
+
+    @functools.cached_property
+    def _batched(self) -> BatchedDecoder:
+        assert isinstance(self.beam, BeamDecoder)
+        return BatchedDecoder(*self.beam.problem)
+
+    def _transcript(self, nbest: list[Hypothesis], duration: float) -> Transcript:
+        if self.rescorer is not None and self.beam is not None:
+            config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
+            nbest = rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
+        best, *competitors = nbest
+        frame_seconds = self.model.config.frame_seconds
+        transcript = make_transcript(best, self.tokenizer, frame_seconds, duration, competitors)
+        return dataclasses.replace(transcript, model=self.name)

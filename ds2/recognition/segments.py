@@ -1,0 +1,65 @@
+"""Groups of neighbouring words: the segments of a transcript, the cues of subtitles."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # transcript.py imports this module
+    from ds2.recognition.transcript import Transcript, Word
+
+SEGMENT_PAUSE = 1.0  # seconds without a word that end a segment
+LONG_SEGMENT = 10.0  # seconds after which a shorter pause ends it
+SHORT_PAUSE = 0.3  # seconds
+LONGEST_SEGMENT = 30.0  # seconds that the words of a segment may take
+
+
+@dataclass(frozen=True)
+class TranscriptSegment:
+    """A stretch of speech: seconds from the start of the recording, its text and words."""
+
+    start: float
+    end: float
+    text: str
+    words: "tuple[Word, ...]"
+
+
+def group_words(
+    transcript: "Transcript", ends: Callable[[TranscriptSegment, TranscriptSegment], bool]
+) -> Iterator[TranscriptSegment]:
+    """Groups neighbouring words.
+
+    Args:
+        ends: given a segment and that segment with the next word, tells whether the segment ends before this word.
+    """
+    segment: TranscriptSegment | None = None
+    for word, space in _with_spaces(transcript):
+        if segment is not None:
+            longer = TranscriptSegment(
+                segment.start, word.end, segment.text + space + word.text, (*segment.words, word)
+            )
+            if not ends(segment, longer):
+                segment = longer
+                continue
+            yield segment
+        segment = TranscriptSegment(word.start, word.end, word.text, (word,))
+    if segment is not None:
+        yield segment
+
+
+def ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:
+    """A segment ends at a pause, the sooner the longer it is."""
+    pause = longer.words[-1].start - segment.end
+    return (
+        pause > SEGMENT_PAUSE
+        or (segment.end - segment.start > LONG_SEGMENT and pause > SHORT_PAUSE)
+        or longer.end - longer.start > LONGEST_SEGMENT
+    )
+
+
+def _with_spaces(transcript: "Transcript") -> Iterator[tuple["Word", str]]:
+    """Each word with what stands before it in the text: a space, or nothing between ideographs."""
+    at = 0
+    for word in transcript.words:
+        space = "" if transcript.text.startswith(word.text, at) else " "
+        at += len(space) + len(word.text)
+        yield word, space

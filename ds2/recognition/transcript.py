@@ -1,0 +1,119 @@
+"""Transcripts: text, and words with times and confidence."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ds2.recognition.confidence import geometric_mean, posteriors
+from ds2.recognition.formats import FORMATS
+from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words
+from ds2.text import Tokenizer
+
+if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
+    from ds2.decoder import Hypothesis
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word: seconds from the start of the recording; confidence 0 to 1.
+
+    A search with competitors gives posteriors: the share of the n-best's probability that has this word at this
+    place. Without competitors it is the geometric mean of the tokens' probabilities.
+    """
+
+    text: str
+    start: float
+    end: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle."""
+
+    text: str
+    words: tuple[Word, ...]
+    duration: float
+    model: str = ""
+
+    @property
+    def segments(self) -> tuple[TranscriptSegment, ...]:
+        """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
+        return tuple(group_words(self, ends_segment))
+
+    def to_txt(self) -> str:
+        """The text, a line for each segment."""
+        return self._formatted("txt")
+
+    def to_json(self, file: str = "") -> str:
+        """One JSON object: text, segments and words with times and confidence, duration, model."""
+        return self._formatted("json", file)
+
+    def to_srt(self) -> str:
+        """SubRip subtitles."""
+        return self._formatted("srt")
+
+    def to_vtt(self) -> str:
+        """WebVTT subtitles."""
+        return self._formatted("vtt")
+
+    def to_ctm(self, file: str = "audio") -> str:
+        """NIST CTM, a line for each word."""
+        return self._formatted("ctm", file)
+
+    def to_textgrid(self) -> str:
+        """Praat's TextGrid, one tier of words."""
+        return self._formatted("TextGrid")
+
+    def _formatted(self, name: str, file: str = "") -> str:
+        return FORMATS[name](self, file)
+
+
+def make_transcript(
+    hypothesis: "Hypothesis",
+    tokenizer: Tokenizer,
+    frame_seconds: float,
+    duration: float,
+    competitors: "Sequence[Hypothesis]" = (),
+) -> Transcript:
+    """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
+    nbest = [hypothesis, *competitors]
+    rows = [tuple(_words(each, tokenizer, frame_seconds, duration)) for each in nbest]
+    words = rows[0]
+    if competitors:
+        confidences = posteriors(rows, [each.score for each in nbest])
+        words = tuple(
+            dataclasses.replace(word, confidence=round(confidence, 4))
+            for word, confidence in zip(words, confidences, strict=True)
+        )
+    return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
+
+
+def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
+    """Groups tokens into words at spaces; an ideograph is a word by itself."""
+    texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
+    for first, last in word_spans(texts):
+        yield Word(
+            "".join(texts[first:last]),
+            round(hypothesis.starts[first] * frame_seconds, 3),
+            round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
+            round(geometric_mean(hypothesis.confidences[first:last]), 4),
+        )
+
+
+def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
+    """(first, past the last) token of each word."""
+    first = 0
+    for position, text in enumerate([*texts, " "]):
+        alone = text == " " or _is_ideograph(text)
+        if alone and position > first:
+            yield first, position
+        if _is_ideograph(text):
+            yield position, position + 1
+        if alone:
+            first = position + 1
+
+
+def _is_ideograph(text: str) -> bool:
+    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

@@ -1,0 +1,164 @@
+"""Chooses a decoder's weights and beam on held-out utterances; the acoustic model runs once for each of them."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ds2.bundle import Bundle
+from ds2.data.manifest import Utterance
+from ds2.decoder import greedy
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.ngram import NGram
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.tune import Point, best, coarse_to_fine
+from ds2.metrics import ErrorCounts, character_errors, word_errors
+from ds2.recognition.decoding import (
+    Pronunciations,
+    bundled_model,
+    is_over_tokens,
+    search,
+    search_phones,
+    with_decoder,
+)
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError, ParameterError
+
+LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # least and greatest lm_weight, word_bonus
+WIDTHS = (8, 16, 32, 64, 128, 256)
+TUNING_WIDTH = 64  # beam while the weights are searched for
+TOLERANCE = 1.005  # factor on the error rate that a narrower beam may cost
+PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # powers of the phones' priors by which posteriors are divided
+PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus while these are compared
+MOST_DECODINGS = 3 * 25 + len(WIDTHS) + len(PRIOR_WEIGHTS)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of a search for weights.
+
+    Attributes:
+        config: the best weights, and the narrowest beam that is as good.
+        surface: (lm_weight, word_bonus) -> error rate.
+        widths: beam -> error rate at the best weights.
+        unit: "WER", or "CER" for a language model over tokens.
+        greedy: error rate of greedy decoding.
+        skipped: a line for each utterance that could not be read.
+        phone_prior: (P,) nats that are taken off the phones' scores; None: the search is by letters.
+    """
+
+    config: BeamConfig
+    surface: dict[Point, float]
+    widths: dict[int, float]
+    unit: str
+    greedy: float
+    skipped: list[str]
+    phone_prior: Tensor | None = None
+
+
+def tune(
+    recognizer: Recognizer,
+    lm: NGram,
+    utterances: Sequence[Utterance],
+    closed: bool,
+    on_point: Callable[[], None],
+    pronunciations: Pronunciations | None = None,
+) -> Tuning:
+    """Searches the weights on a grid that grows finer, then the beam.
+
+    Phones' posteriors are divided by a power of their priors first, the best of a few: the search wants likelihoods
+    (Miao et al. 2015, "EESEN", section 3.3), and the blank, which is most of what CTC says, keeps rare phones out.
+
+    Args:
+        recognizer: its model and tokens are used, not its decoder.
+        closed: only words of the language model are found.
+        on_point: called before each decoding, at most MOST_DECODINGS times.
+        pronunciations: the search is by phones.
+
+    Raises:
+        InputError: no utterance can be read.
+    """
+    references, rows, skipped = _log_probs(recognizer, utterances)
+    tokenizer = recognizer.tokenizer
+    over_tokens = is_over_tokens(lm, tokenizer)
+    config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
+    count = character_errors if over_tokens else word_errors
+
+    def error(config: BeamConfig, taken_off: Tensor | float = 0.0) -> float:
+        on_point()
+        beam = search_phones(tokenizer, config, lm, pronunciations) if pronunciations else search(tokenizer, config, lm)
+        texts = decode(beam, [row - taken_off for row in rows], tokenizer)
+        return sum(map(count, references, texts), ErrorCounts()).rate
+
+    prior = None
+    if pronunciations:
+        prior = log_prior(rows, len(tokenizer))
+        trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
+        prior = prior * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * prior))
+        rows = [row - prior for row in rows]
+    surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
+    weight, bonus = best(surface)
+    config = dataclasses.replace(config, lm_weight=weight, word_bonus=bonus)
+    widths = {width: error(dataclasses.replace(config, beam_width=width)) for width in WIDTHS}
+    good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
+    without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
+    config = dataclasses.replace(config, beam_width=good)
+    taken_off = None if prior is None else prior[len(tokenizer) :]
+    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped, taken_off)
+
+
+def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
+    """(T, V + P) log-probabilities of each utterance -> (V + P,) logs of the phones' mean probabilities; V zeros."""
+    prior = torch.cat(list(rows)).exp().mean(0).log()
+    prior[:tokens] = 0.0
+    return prior
+
+
+def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
+    """The bundle with what was found; the priors go into the output layer's bias, where they cost nothing."""
+    if tuning.phone_prior is not None:
+        bias = bundle.weights["phone_output.bias"]
+        weights = {**bundle.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
+        bundle = dataclasses.replace(bundle, weights=weights)
+    return with_decoder(bundle, tuning.config, lm, pronunciations)
+
+
+def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
+    """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedily without a beam."""
+    padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    lengths = torch.tensor([len(row) for row in rows])
+    if not isinstance(beam, PronouncingDecoder):
+        padded = padded[..., : len(tokenizer)]
+    found = greedy(padded, lengths) if beam is None else [nbest[0] for nbest in beam(padded, lengths)]
+    return [" ".join(tokenizer.decode(hypothesis.tokens).split()) for hypothesis in found]
+
+
+def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
+    """The language model `lm`, or the bundle's own.
+
+    Raises:
+        ParameterError: there is neither.
+    """
+    model = lm or bundled_model(bundle)
+    if model is None:
+        raise ParameterError("lm", f"{path} holds no language model; name one")
+    return model
+
+
+def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
+    """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
+    references, rows, skipped = [], [], []
+    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
+    for utterance, (_, _, result) in zip(utterances, results, strict=True):
+        if isinstance(result, InputError):
+            skipped.append(str(result))
+        else:
+            references.append(utterance.text)
+            rows.append(result)
+    if not rows:
+        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    return references, rows, skipped

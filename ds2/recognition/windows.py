@@ -1,0 +1,166 @@
+"""Recordings on their way through the model: cut into windows, run in batches of like length, joined again."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ds2.data.audio import probe, read_audio
+from ds2.data.manifest import Segment
+from ds2.utils.errors import InputError
+
+CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
+CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
+LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
+BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
+GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
+
+
+@dataclass(frozen=True)
+class Window:
+    """(N,) samples for one pass of the model, and which of its output frames count (None: to the end)."""
+
+    samples: Tensor
+    first_frame: int = 0
+    last_frame: int | None = None
+
+
+@dataclass
+class Job:
+    """One recording on its way: the log-probabilities of its windows in order, or what went wrong."""
+
+    segment: Segment
+    duration: float = 0.0
+    parts: list[Tensor | None] = field(default_factory=list)
+    read: bool = False  # all its windows have been cut
+    error: InputError | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.error is not None or (self.read and all(part is not None for part in self.parts))
+
+    @property
+    def result(self) -> "Result":
+        """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
+        return self.segment, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
+
+
+Result = tuple[Segment, float, Tensor | InputError]  # duration in seconds; (T, V) log-probabilities
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Cuts recordings for a model that takes `sample_rate` Hz and gives an output frame every `frame_samples`."""
+
+    sample_rate: int
+    frame_samples: int
+
+    def windows(self, job: Job) -> Iterator[Window]:
+        """Reads a recording piece by piece; an error ends the windows and is kept in the job."""
+        segment = job.segment
+        try:
+            rest = probe(segment.path).duration - segment.offset
+            job.duration = rest if segment.duration is None else min(rest, segment.duration)
+            if job.duration <= LONG_SECONDS:
+                samples, _ = read_audio(segment.path, self.sample_rate, segment.offset, segment.duration)
+                yield Window(samples)
+                return
+            for start, seconds, first, last in self.cuts(job.duration):
+                samples, _ = read_audio(segment.path, self.sample_rate, segment.offset + start, seconds)
+                yield Window(samples, first, last)
+        except InputError as error:
+            job.error = error
+
+    def windows_of_samples(self, samples: Tensor) -> Iterator[Window]:
+        """The windows of (N,) samples."""
+        seconds = len(samples) / self.sample_rate
+        if seconds <= LONG_SECONDS:
+            yield Window(samples)
+            return
+        for start, length, first, last in self.cuts(seconds):
+            begin = round(start * self.sample_rate)
+            yield Window(samples[begin : begin + round(length * self.sample_rate)], first, last)
+
+    def cuts(self, seconds: float) -> Iterator[tuple[float, float, int, int | None]]:
+        """(start, length) in seconds of each window of a long recording, and the output frames that count.
+
+        |-- core --|-- core --|-- core --|      every frame of the recording counts in exactly one window
+        [==========....]                        . context, computed and thrown away
+               [....==========....]
+                          [....==========]
+        """
+        frame = self.frame_samples / self.sample_rate
+        core, context = int(CORE_SECONDS / frame), int(CONTEXT_SECONDS / frame)
+        total = int(seconds / frame) + 1
+        for first in range(0, total, core):
+            begin = max(0, first - context)
+            last = first + core
+            if total - last < context:  # the rest would be context only: the last window takes it
+                yield begin * frame, seconds - begin * frame, first - begin, None
+                return
+            yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
+
+
+class Batches:
+    """Runs the windows of many recordings in batches; memory is bounded by GROUP_SECONDS of audio."""
+
+    def __init__(
+        self,
+        cutter: Cutter,
+        model: Callable[[list[Window]], list[Tensor]],
+        on_audio: Callable[[float], object],
+    ):
+        """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
+        self.cutter, self.model, self.on_audio = cutter, model, on_audio
+        self.group: list[tuple[Job, int, Window]] = []
+
+    def results(self, segments: Iterable[Segment]) -> Iterator[Result]:
+        """The result of each segment, in the order given."""
+        jobs: list[Job] = []
+        held = 0  # samples in the group
+        for segment in segments:
+            job = Job(segment)
+            jobs.append(job)
+            for number, window in enumerate(self.cutter.windows(job)):
+                job.parts.append(None)
+                self.group.append((job, number, window))
+                held += len(window.samples)
+                if held >= GROUP_SECONDS * self.cutter.sample_rate:
+                    self._run()
+                    held = 0
+            job.read = True
+            while jobs and jobs[0].done:
+                yield jobs.pop(0).result
+        self._run()
+        for job in jobs:
+            yield job.result
+
+    def _run(self) -> None:
+        """Runs windows of like length together and hands the log-probabilities to their jobs."""
+        ordered = sorted(self.group, key=lambda item: len(item[2].samples), reverse=True)
+        self.group.clear()
+        while ordered:
+            size = max(1, int(BATCH_SECONDS * self.cutter.sample_rate / len(ordered[0][2].samples)))
+            batch, ordered = ordered[:size], ordered[size:]
+            parts = self.model([window for _, _, window in batch])
+            for (job, number, _), part in zip(batch, parts, strict=True):
+                job.parts[number] = part
+            self.on_audio(sum(map(len, parts)) * self.cutter.frame_samples / self.cutter.sample_rate)
+
+
+def padded_groups(results: Iterable[Result], seconds: float) -> Iterator[list[Result]]:
+    """Neighbours that take up to `seconds` when all are padded to the longest; a longer one comes alone."""
+    group: list[Result] = []
+    longest = 0.0
+    for result in results:
+        longest = max(longest, result[1])
+        if group and (len(group) + 1) * longest > seconds:
+            yield group
+            group, longest = [], result[1]
+        group.append(result)
+        if longest >= seconds:
+            yield group
+            group, longest = [], 0.0
+    if group:
+        yield group

@@ -1,0 +1,190 @@
+"""The routes of `ds2 serve`: the page, live streams, uploads, health, metrics."""
+
+import asyncio
+import logging
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from ds2.serve.config import ServeConfig
+from ds2.serve.gate import Gate, Refused
+from ds2.serve.messages import WorkerConfig
+from ds2.serve.metrics import Metrics
+from ds2.serve.middleware import Guard, SecurityHeaders
+from ds2.serve.openai import Transcriptions, refusal_of
+from ds2.serve.openai_messages import problem
+from ds2.serve.pool import Pool
+from ds2.serve.process import Timeouts
+from ds2.serve.vosk import LATER, POLICY, VoskSession
+
+log = logging.getLogger("ds2.serve")
+PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
+MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count among the refusals
+
+
+class Application:
+    """The state that the routes share."""
+
+    def __init__(self, config: ServeConfig, model: Path):
+        self.config, self.model = config, model
+        self.metrics = Metrics()
+        self.gate = Gate(config, self.metrics)
+        self.sessions: set[VoskSession] = set()
+        self.pool: Pool | None = None
+        self.transcriptions: Transcriptions | None = None
+
+    async def start(self) -> None:
+        """Starts the model processes and waits until they are ready.
+
+        Raises:
+            InputError: the model cannot be loaded, or cannot stream.
+        """
+        config = self.config
+        devices = config.device.split(",") * config.workers
+        slots = -(-config.limits.streams // len(devices))
+        workers = [
+            WorkerConfig(self.model, device, config.decoder, config.precision, slots, config.live, config.dispatch)
+            for device in devices
+        ]
+        limits = config.limits
+        timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)
+        self.pool = Pool(workers, self.metrics, limits.max_queue_seconds, timeouts)
+        rate = await self.pool.started()
+        self.transcriptions = Transcriptions(self.pool, limits, rate)
+
+    def stop(self) -> None:
+        """Ends the model processes."""
+        if self.pool is not None:
+            self.pool.stop()
+
+    async def drain(self) -> None:
+        """Refuses new clients, gives every live stream its final result, and waits until all have left."""
+        self.gate.draining = True
+        log.info("draining", extra={"facts": {"streams": self.gate.inside}})
+        for session in self.sessions:
+            session.drain()
+        until = time.monotonic() + self.config.limits.drain_seconds
+        while self.gate.inside and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            WebSocketRoute("/", self.live),
+            *(Route(f"/{name}", self.page) for name in PAGE),
+            Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
+            Route("/v1/models", self.models),
+            Route("/v1/models/{name}", self.models),
+            Route("/healthz", self.healthy),
+            Route("/readyz", self.ready),
+            Route("/metrics", self.measure),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        name = PAGE[request.url.path.strip("/")]
+        text = (resources.files("ds2.serve") / "page" / name).read_bytes()
+        return Response(text, media_type=MEDIA_TYPES[Path(name).suffix])
+
+    async def healthy(self, request: Request) -> Response:
+        """The process is alive."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether the server takes new streams."""
+        if self.gate.draining or self.pool is None or not self.pool.is_ready:
+            return PlainTextResponse("draining\n" if self.gate.draining else "the model is not ready\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def measure(self, request: Request) -> Response:
+        self.gate.check_key(request)
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def models(self, request: Request) -> Response:
+        """The model of this server, in a list or by its name."""
+        self.gate.check_key(request)
+        model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
+        name = request.path_params.get("name")
+        if name is None:
+            return JSONResponse({"object": "list", "data": [model]})
+        if name != self.model.stem:
+            raise HTTPException(404, f"the model here is {self.model.stem}")
+        return JSONResponse(model)
+
+    async def transcribe(self, request: Request) -> ASGIApp:
+        """An upload keeps its place until its answer is sent: events are sent while the model still works."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            began = time.monotonic()
+            with self.gate.place(request, "upload"):
+                assert self.transcriptions is not None
+                try:
+                    status = await self.transcriptions.answer(request, send)
+                except (HTTPException, ClientDisconnect) as error:
+                    raise refusal_of(error) from error
+            log.info("upload", extra={"facts": {"status": status, **_since(began)}})
+
+        return answer
+
+    async def live(self, websocket: WebSocket) -> None:
+        try:
+            with self.gate.place(websocket, "live"):
+                await self._session(websocket)
+        except Refused as refusal:
+            await websocket.send_denial_response(self.refused(websocket, refusal))
+
+    async def _session(self, websocket: WebSocket) -> None:
+        assert self.pool is not None
+        offered = websocket.scope.get("subprotocols", [])
+        await websocket.accept("ds2" if "ds2" in offered else None)
+        session, began = VoskSession(websocket, self.pool, self.config.limits), time.monotonic()
+        self.sessions.add(session)
+        if self.gate.draining:  # the shutdown began during the handshake
+            session.drain()
+        try:
+            over = await session.run()
+        finally:
+            self.sessions.discard(session)
+        if over.code in REFUSALS:
+            self.metrics.rejected.labels(REFUSALS[over.code]).inc()
+        sound = session.handle.fed if session.handle is not None else 0.0
+        facts = {"code": over.code, "reason": over.reason, "sound": round(sound, 2), **_since(began)}
+        log.info("stream", extra={"facts": facts})
+
+    def refused(self, connection: HTTPConnection, error: Exception) -> Response:
+        """The answer to a refused request."""
+        assert isinstance(error, Refused)
+        self.metrics.rejected.labels(error.kind).inc()
+        log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
+        headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+        return JSONResponse(problem(error.status, error.message, error.field), error.status, headers)
+
+
+def make_app(application: Application) -> ASGIApp:
+    """The ASGI application."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return application.refused(request, error)
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse(problem(error.status_code, error.detail), error.status_code, error.headers)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return JSONResponse(problem(500, "the server failed on this request"), 500)
+
+    handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
+    app = Starlette(routes=application.routes(), exception_handlers=handlers)
+    return SecurityHeaders(Guard(app, application.gate.check_request, application.refused))
+
+
+def _since(began: float) -> dict[str, float]:
+    return {"seconds": round(time.monotonic() - began, 3)}

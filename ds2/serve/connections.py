@@ -1,0 +1,124 @@
+"""Connections of uvicorn that no client can keep open for nothing.
+
+A connection must bring the header of a request within a deadline, and is closed when an answer is sent before the
+request's body has come. When file descriptors run out, the older half of the connections that only wait is closed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import resource
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+log = logging.getLogger("ds2.serve")
+WANTED_DESCRIPTORS = 8192  # if the system allows so many
+SPARE_DESCRIPTORS = 16  # for files and pipes
+BACKLOGS_PER_LIMIT = 8  # the system accepts a backlog of connections at once, before any of them is seen here
+LINGER_SECONDS = 1.0  # in which a client can read an answer before the connection is closed
+LOG_SECONDS = 10.0  # between two log lines about descriptors
+
+
+class Settings(uvicorn.Config):
+    """The configuration of uvicorn, with the limits of connections."""
+
+    def __init__(self, app: ASGIApp, request_timeout: float, **options: Any):
+        """`request_timeout`: seconds for the header of a request."""
+        self.descriptors = _raise_descriptor_limit()
+        backlog = self.descriptors // BACKLOGS_PER_LIMIT
+        super().__init__(app, http=HttpConnection, ws=WebSocketConnection, backlog=backlog, **options)
+        self.request_timeout = request_timeout
+        self.reserve = SPARE_DESCRIPTORS + backlog
+        self.logged_at = float("-inf")
+
+
+class HttpConnection(H11Protocol):
+    """An HTTP connection with a deadline for headers."""
+
+    config: Settings
+    deadline: asyncio.TimerHandle | None = None  # while the connection waits for the header of a request
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._update_deadline()
+        if transport.get_extra_info("socket").fileno() >= self.config.descriptors - self.config.reserve:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._update_deadline()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._close_unread()
+        self._update_deadline()
+
+    def _update_deadline(self) -> None:
+        waits = self.conn.their_state is h11.IDLE
+        if waits and self.deadline is None:
+            self.deadline = self.loop.call_later(self.config.request_timeout, self.transport.close)
+        elif not waits and self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+    def _close_unread(self) -> None:
+        """Ends the connection without reading the rest of a body, but not before the client has read the answer."""
+        self.flow.pause_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _make_room(self) -> None:
+        """Closes the older half of the connections that wait for a request."""
+        now = self.loop.time()
+        if now - self.config.logged_at > LOG_SECONDS:
+            self.config.logged_at = now
+            facts = {"limit": self.config.descriptors, "connections": len(self.connections)}
+            log.error("file descriptors run out: old connections without a request are closed", extra={"facts": facts})
+        others = [other for other in self.connections if isinstance(other, HttpConnection)]
+        waiting = [(other.deadline.when(), other.transport) for other in others if other.deadline is not None]
+        waiting.sort(key=lambda connection: connection[0])
+        for _, transport in waiting[: len(waiting) // 2]:
+            transport.abort()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket that logs no errors about what clients do."""
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.close_sent:  # also after a refused handshake, which uvicorn logs as an error of ours otherwise
+            self.handshake_complete = True
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.send_close(1007, "a text message must be UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+
+def _raise_descriptor_limit() -> int:
+    """Raises the limit of open files to what the system allows; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(WANTED_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

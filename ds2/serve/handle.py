@@ -1,0 +1,81 @@
+"""A stream as its client's connection sees it: sound goes in, results come out."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ds2.serve.messages import SAMPLE_BYTES, Command, End, Event, Final, Partial, Sound, SpanEnd, StreamConfig
+from ds2.serve.metrics import Metrics
+
+
+class Process(Protocol):
+    """The part of a model process that a stream needs."""
+
+    metrics: Metrics
+
+    def send(self, command: Command) -> None: ...
+
+    def release(self, number: int) -> None: ...
+
+
+class Handle:
+    """One stream of a model process.
+
+    `changed` is set with every new result; whoever waits for it clears it.
+    """
+
+    def __init__(self, process: Process, number: int, config: StreamConfig):
+        self.process, self.number = process, number
+        self.byte_rate = SAMPLE_BYTES[config.encoding] * config.sample_rate
+        self.partial = Partial("")
+        self.finals: deque[Final] = deque()
+        self.ends: deque[SpanEnd] = deque()
+        self.failed: str | None = None
+        self.changed = asyncio.Event()
+        self.on_failure: Callable[[], None] = lambda: None
+        self.fed = self.processed = 0.0  # seconds of sound sent to the model, and processed by it
+        self.ending: deque[float] = deque()  # when the client ended the spans whose ends have not been taken yet
+
+    @property
+    def backlog(self) -> float:
+        """Seconds of sound that wait for the model."""
+        return max(0.0, self.fed - self.processed)
+
+    def feed(self, data: bytes) -> None:
+        self.fed += len(data) / self.byte_rate
+        self.process.send(Sound(self.number, data))
+
+    def end(self, last: bool = True) -> None:
+        self.ending.append(time.monotonic())
+        self.process.send(End(self.number, last))
+
+    def close(self) -> None:
+        """Tells the model process that nobody waits for results any more."""
+        self.process.release(self.number)
+
+    def take(self, event: Event) -> None:
+        """Stores an event of the model process."""
+        if isinstance(event, Partial):
+            self.partial = event
+        elif isinstance(event, Final):
+            self.finals.append(event)
+            self.partial = Partial("")
+        elif isinstance(event, SpanEnd):
+            self.ends.append(event)
+            self.partial = Partial("")
+        elif self.failed is None:
+            self.failed = event.reason
+            self.on_failure()
+            self.process.metrics.failures.inc()
+
+    def take_end(self) -> SpanEnd:
+        """The next end of a span; the metrics count how long the client waited for it."""
+        self.process.metrics.latency.observe(time.monotonic() - self.ending.popleft())
+        return self.ends.popleft()
+
+    async def change(self) -> None:
+        """Waits for the next change."""
+        await self.changed.wait()
+        self.changed.clear()

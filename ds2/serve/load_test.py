@@ -1,0 +1,199 @@
+"""A load of live streams: clients send real recordings in real time and measure when results come.
+
+Latency is defined as in the paper: from the end of the utterance, when the client has sent its last sound, to the final
+result.
+"""
+
+import asyncio
+import json
+import math
+import random
+import statistics
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import websockets
+
+from ds2.data.audio import read_audio
+from ds2.data.manifest import read_manifest
+from ds2.metrics import wer
+
+PIECE_SECONDS = 0.1  # of sound in a message, as from a microphone
+RATE = 8000  # Hz
+FIRST_SECONDS = 2.0  # in which the streams begin, one after the other; not measured
+TIMEOUT_SECONDS = 30.0  # for a final result
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a client sends, and its reference text."""
+
+    data: bytes  # 16-bit samples
+    text: str
+
+
+@dataclass
+class Outcome:
+    """The measurements of a load of so many streams."""
+
+    streams: int
+    latencies: list[float] = field(default_factory=list)  # seconds from the end of an utterance to its final result
+    shown: list[float] = field(default_factory=list)  # seconds from the end of a word to the first result with it
+    references: list[str] = field(default_factory=list)
+    hypotheses: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    batches: dict[float, float] = field(default_factory=dict)  # size: number of steps
+
+    def percentile(self, part: float) -> float:
+        """Milliseconds within which this part (0 to 1) of the final results came; inf for a stream that failed."""
+        values = sorted([*self.latencies, *[float("inf")] * len(self.failures)])
+        return 1000 * values[min(len(values) - 1, int(part * len(values)))] if values else float("inf")
+
+    @property
+    def batched(self) -> float:
+        """Part (0 to 1) of the chunks that ran in batches of 2 or more."""
+        work = {size: size * count for size, count in self.batches.items()}
+        return 1 - work.get(1.0, 0.0) / max(1.0, sum(work.values()))
+
+    def summary(self) -> dict[str, float]:
+        """The figures of a table: times in milliseconds, parts from 0 to 1."""
+        return {
+            "streams": self.streams,
+            "utterances": len(self.latencies),
+            "median": self.percentile(0.5),
+            "98%": self.percentile(0.98),
+            "max": self.percentile(1.0),
+            "word shown after": 1000 * statistics.median(self.shown) if self.shown else float("nan"),
+            "WER": wer(self.references, self.hypotheses) if self.references else float("nan"),
+            "in batches of 2 or more": self.batched,
+            "failures": len(self.failures),
+        }
+
+
+def read_recordings(manifest: Path) -> list[Recording]:
+    """Reads the utterances of a manifest as recordings.
+
+    Raises:
+        InputError: the manifest or one of its recordings cannot be read.
+    """
+    found = []
+    for utterance in read_manifest(manifest):
+        samples, _ = read_audio(utterance.audio_path, RATE, utterance.offset or 0.0, utterance.duration)
+        data = (samples.numpy() * 32767).round().astype("<i2").tobytes()
+        found.append(Recording(data, utterance.text))
+    return found
+
+
+async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> Outcome:
+    """Keeps `streams` streams open for `seconds` at a server such as ws://127.0.0.1:2700."""
+    outcome = Outcome(streams)
+    before = _batches(url)
+    until = time.monotonic() + FIRST_SECONDS + seconds
+    clients = (_client(url, recordings, outcome, number / streams, until, number) for number in range(streams))
+    await asyncio.gather(*clients)
+    outcome.batches = {size: count - before.get(size, 0.0) for size, count in _batches(url).items()}
+    return outcome
+
+
+async def _client(
+    url: str, recordings: Sequence[Recording], outcome: Outcome, phase: float, until: float, seed: int
+) -> None:
+    """One speaker: one utterance after the other, each over a new connection."""
+    generator = random.Random(seed)
+    begin = time.monotonic() + FIRST_SECONDS
+    await asyncio.sleep(phase * FIRST_SECONDS)
+    while time.monotonic() < until:
+        recording = generator.choice(recordings)
+        try:
+            async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS) as socket:
+                utterance = _Utterance(socket, recording)
+                await asyncio.wait_for(utterance.run(), len(recording.data) / 2 / RATE + TIMEOUT_SECONDS)
+        except (OSError, TimeoutError, websockets.WebSocketException) as error:
+            outcome.failures.append(str(error) or type(error).__name__)
+            await asyncio.sleep(1.0)
+            continue
+        if utterance.begun >= begin:
+            utterance.report(outcome)
+
+
+class _Utterance:
+    """One recording that a client sends, and its results."""
+
+    def __init__(self, socket: websockets.ClientConnection, recording: Recording):
+        self.socket, self.recording = socket, recording
+        self.begun = self.ended = 0.0
+        self.finals: list[dict] = []
+        self.word_counts: list[tuple[float, int]] = []  # when a result first had so many words
+        self.last = 0.0
+
+    async def run(self) -> None:
+        await self.socket.send(json.dumps({"config": {"sample_rate": RATE, "push": 1}}))
+        reader = asyncio.create_task(self._read())
+        self.begun = time.monotonic()
+        size = round(PIECE_SECONDS * RATE) * 2
+        for number, start in enumerate(range(0, len(self.recording.data), size)):
+            piece = self.recording.data[start : start + size]
+            spoken = self.begun + number * PIECE_SECONDS + len(piece) / 2 / RATE  # a microphone delivers it at its end
+            await asyncio.sleep(max(0.0, spoken - time.monotonic()))
+            await self.socket.send(piece)
+        self.ended = time.monotonic()
+        await self.socket.send('{"eof": 1}')
+        await reader
+
+    async def _read(self) -> None:
+        words = 0
+        async for message in self.socket:
+            now, result = time.monotonic(), json.loads(message)
+            if "error" in result:
+                raise TimeoutError(result["error"])
+            text = " ".join(
+                [final["text"] for final in self.finals] + [result.get("partial") or result.get("text", "")]
+            )
+            if len(text.split()) > words:
+                words = len(text.split())
+                self.word_counts.append((now, words))
+            if "text" in result:
+                self.finals.append(result)
+                self.last = now
+        self.last = max(self.last, self.ended) if self.last > self.ended else time.monotonic()
+
+    def report(self, outcome: Outcome) -> None:
+        outcome.latencies.append(self.last - self.ended)
+        outcome.references.append(self.recording.text)
+        outcome.hypotheses.append(" ".join(final["text"] for final in self.finals if final["text"]))
+        words = [word for final in self.finals for word in final.get("result", [])]
+        for when, count in self.word_counts:
+            if count <= len(words):
+                outcome.shown.append(when - self.begun - words[count - 1]["end"])
+
+
+def _batches(url: str) -> dict[float, float]:
+    """Batch size (upper bound of the histogram): steps, from /metrics; empty for a server of another kind."""
+    try:
+        with urllib.request.urlopen(url.replace("ws", "http", 1) + "/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return {}
+    buckets = [line.replace('"', " ").split() for line in lines if line.startswith("ds2_batch_size_bucket")]
+    counts = np.diff([float(bucket[-1]) for bucket in buckets], prepend=0.0)
+    sizes = [float(bucket[1]) for bucket in buckets]
+    return {size: float(count) for size, count in zip(sizes, counts, strict=True) if math.isfinite(size)}
+
+
+def table(outcomes: Sequence[Outcome]) -> list[str]:
+    """Markdown, a row for each outcome."""
+    rows = ["| streams | utterances | median, ms | 98 % | max | word shown after, ms | WER | in batches of 2 or more |"]
+    rows.append("|---|---|---|---|---|---|---|---|")
+    for outcome in outcomes:
+        facts = outcome.summary()
+        in_batches = facts["in batches of 2 or more"]
+        failed = f", {outcome.failures[0]} ({len(outcome.failures)} times)" if outcome.failures else ""
+        rows.append(
+            f"| {outcome.streams} | {len(outcome.latencies)}{failed} | {facts['median']:.0f} | {facts['98%']:.0f} | "
+            f"{facts['max']:.0f} | {facts['word shown after']:.0f} | {facts['WER']:.2%} | {in_batches:.0%} |"
+        )
+    return rows

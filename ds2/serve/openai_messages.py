@@ -1,0 +1,128 @@
+"""The messages of OpenAI's transcription endpoint: the fields of a request, the forms of an answer. No sockets here."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from ds2.recognition.formats import to_srt, to_vtt
+from ds2.recognition.transcript import Transcript
+from ds2.serve.gate import Refused
+from ds2.serve.messages import Final
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = {"word", "segment"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The fields of a request."""
+
+    file: UploadFile
+    format: str
+    granularities: frozenset[str]
+    stream: bool
+    language: str
+
+
+def parse(form: FormData) -> Asked:
+    """Reads the fields of a request.
+
+    Raises:
+        Refused: a field is missing or wrong.
+    """
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise Refused(400, "request", "the recording is missing; send multipart/form-data", field="file")
+    format = str(form.get("response_format", "json"))
+    if format not in FORMATS:
+        raise Refused(400, "request", f"response_format: must be one of {', '.join(FORMATS)}", field="response_format")
+    wanted = [*form.getlist("timestamp_granularities[]"), *form.getlist("timestamp_granularities")]
+    granularities = frozenset(map(str, wanted))
+    if granularities - GRANULARITIES:
+        raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
+    stream = str(form.get("stream", "false")).lower() in ("true", "1")
+    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
+
+
+def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
+    """The transcript in the requested format."""
+    text = " ".join(final.transcript.text for final in finals)
+    words = tuple(word for final in finals for word in final.transcript.words)
+    whole = Transcript(text, words, duration)
+    if asked.format == "json":
+        return JSONResponse({"text": text, "usage": _usage(duration)})
+    if asked.format == "verbose_json":
+        return JSONResponse(_verbose(asked, finals, whole))
+    kind, written = {
+        "text": ("plain", text + "\n"),
+        "srt": ("plain", to_srt(whole, "")),
+        "vtt": ("vtt", to_vtt(whole, "")),
+    }[asked.format]
+    return PlainTextResponse(written, media_type=f"text/{kind}")
+
+
+def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "task": "transcribe",
+        "language": asked.language,
+        "duration": round(whole.duration, 3),
+        "text": whole.text,
+        "segments": [_segment(number, final) for number, final in enumerate(finals)],
+        "usage": _usage(whole.duration),
+    }
+    if "word" in asked.granularities:
+        answer["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in whole.words]
+        if "segment" not in asked.granularities:
+            del answer["segments"]
+    return answer
+
+
+def _segment(number: int, final: Final) -> dict[str, Any]:
+    """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model."""
+    (_, score), words = final.alternatives[0], final.transcript.words
+    return {
+        "id": number,
+        "seek": 0,
+        "start": words[0].start,
+        "end": words[-1].end,
+        "text": final.transcript.text,
+        "tokens": [],
+        "temperature": 0.0,
+        "avg_logprob": score / max(1, len(final.transcript.text)),
+        "compression_ratio": 1.0,
+        "no_speech_prob": 0.0,
+    }
+
+
+async def iter_events(finals: AsyncIterator[Final], duration: Callable[[], float]) -> AsyncIterator[str]:
+    """Server-sent events: a delta for each utterance, at last the whole text and the `duration` in seconds."""
+    text = ""
+    async for final in finals:
+        delta = (" " if text else "") + final.transcript.text
+        text += delta
+        yield _event({"type": "transcript.text.delta", "delta": delta})
+    yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration())})
+
+
+def error_event(status: int, message: str, field: str | None) -> str:
+    """The server-sent event of an error."""
+    return _event({"type": "error", **problem(status, message, field)})
+
+
+def _event(facts: dict[str, Any]) -> str:
+    return f"data: {json.dumps(facts, ensure_ascii=False)}\n\n"
+
+
+def _usage(duration: float) -> dict[str, Any]:
+    return {"type": "duration", "seconds": -(-duration // 1)}
+
+
+def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+    """An error in the form of OpenAI's API; `field` names the wrong field of the request."""
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": field, "code": None}}

@@ -1,0 +1,41 @@
+"""Averages models: the result is often better than each of them, above all on speech unlike their training data.
+
+Models trained from the same start with different seeds lie in one basin of the loss: the mean of their weights is as
+good a model, without the random errors of each (Wortsman et al. 2022, "Model soups").
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ds2.bundle import Bundle
+from ds2.utils.errors import InputError
+
+
+def average(paths: Sequence[str | Path]) -> Bundle:
+    """The mean of all weights and running statistics, with the metadata of the first model and the names of all.
+
+    Raises:
+        InputError: fewer than two bundles, or bundles whose configurations or tokens differ.
+    """
+    if len(paths) < 2:
+        raise InputError("average: at least two bundles are needed")
+    bundles = [Bundle.load(path) for path in paths]
+    first = bundles[0]
+    for path, bundle in zip(paths, bundles, strict=True):
+        for key in ("config", "tokens"):
+            if bundle.metadata[key] != first.metadata[key]:
+                raise InputError(
+                    f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
+                )
+    weights = {
+        name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)
+        for name, tensor in first.weights.items()
+    }
+    of = [
+        {"name": Path(path).parent.name, **bundle.metadata["training"]}
+        for path, bundle in zip(paths, bundles, strict=True)
+    ]
+    metadata = {**first.metadata, "training": {"version": of[0].get("version"), "average_of": of}}
+    return Bundle(weights, metadata, first.language_model)

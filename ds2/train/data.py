@@ -1,0 +1,148 @@
+"""Training data: the manifests, their alphabet, batches in order, and the statistics of the features."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import torch
+from torch.utils.data import DataLoader
+
+from ds2.bundle import Bundle
+from ds2.data.augment import Augmenter
+from ds2.data.dataset import Batch, SpeechDataset, collate
+from ds2.data.manifest import Utterance, check_characters, read_manifest
+from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
+from ds2.data.shards import shard_numbers
+from ds2.model.frontend import Frontend
+from ds2.text import Tokenizer
+from ds2.train.config import TrainConfig
+from ds2.train.distributed.ranks import Ranks
+from ds2.utils.errors import InputError
+
+STATISTICS_UTTERANCES = 200  # that the mean and deviation of the features are computed from
+
+Loader = DataLoader[Batch]
+
+
+class TrainingData:
+    """The training and dev sets of a configuration, and the part of them that this rank takes."""
+
+    def __init__(self, config: TrainConfig, ranks: Ranks, start: Bundle | None):
+        """Reads the manifests. The alphabet is that of the training texts, or of the bundle that training starts from.
+
+        Raises:
+            InputError: bad manifests, or characters that are not in the alphabet.
+        """
+        self.config = config
+        self.ranks = ranks
+        whole = [read_manifest(path) for path in config.data.train]
+        manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
+        self.train = [utterance for manifest in manifests for utterance in manifest]
+        self.dev = read_manifest(config.data.dev)
+        if start is None or config.start.new_alphabet:
+            self.tokenizer = Tokenizer.from_texts(
+                (utterance.text for manifest in whole for utterance in manifest),  # a fraction has the same alphabet
+                config.data.units,
+            )
+        else:
+            self.tokenizer = Tokenizer(start.metadata["tokens"])
+            check_characters(self.train, self.tokenizer)
+        check_characters(self.dev, self.tokenizer)
+        share = Share(ranks.number, ranks.size, config.accumulate)
+        durations = [utterance.duration for utterance in self.train]
+        self.sampler = SortaGradSampler(
+            durations,
+            config.batch_size,
+            config.seed,
+            Curriculum(config.sortagrad, config.curriculum_epochs),
+            share,
+            config.sampling,
+            Sources([len(manifest) for manifest in manifests], shard_numbers(self.train)),
+        )
+
+    @property
+    def hours(self) -> float:
+        return sum(utterance.duration for utterance in self.train) / 3600
+
+    def batches_of_run(self) -> int:
+        """Number of minibatches of all epochs."""
+        return sum(self.sampler.count(epoch) for epoch in range(self.config.epochs))
+
+    def train_loader(self) -> Loader:
+        """This rank's pieces of the minibatches of the epoch given to `sampler.begin`, augmented."""
+        rate = self.config.model.frontend.sample_rate
+        augmenter = Augmenter(self.config.augment, rate, self.config.seed)
+        return self._loader(SpeechDataset(self.train, self.tokenizer, rate, augmenter), self.sampler, keep=True)
+
+    def plain_loader(self, utterances: list[Utterance]) -> Loader:
+        """Batches of any utterances without augmentation, the shortest first."""
+        durations = [utterance.duration for utterance in utterances]
+        size = -(-self.config.batch_size // (self.ranks.size * self.config.accumulate))
+        dataset = SpeechDataset(utterances, self.tokenizer, self.config.model.frontend.sample_rate)
+        return self._loader(dataset, SortaGradSampler(durations, size, self.config.seed), keep=False)
+
+    def dev_loader(self) -> Loader:
+        """This rank's part of the dev set."""
+        return self.plain_loader(self.dev[self.ranks.number :: self.ranks.size])
+
+    def observed(self) -> Batch:
+        """`config.observe` dev utterances, evenly spaced in duration, the longest first."""
+        few = sorted(self.dev, key=lambda utterance: -utterance.duration)
+        few = few[:: max(1, len(few) // max(1, self.config.observe))][: self.config.observe]
+        dataset = SpeechDataset(few, self.tokenizer, self.config.model.frontend.sample_rate)
+        return collate([dataset[0, index] for index in range(len(few))])
+
+    def measure_features(self, frontend: Frontend) -> None:
+        """Sets the front end's mean and deviation of every frequency bin, from evenly spaced training utterances.
+
+        Raises:
+            InputError: none of these utterances can be read.
+        """
+        every = max(1, len(self.train) // STATISTICS_UTTERANCES)
+        frames, batches = [], [batch for batch in self.plain_loader(self.train[::every]) if batch.utterances]
+        if not batches:
+            raise InputError(f"{self.config.data.train[0]}: none of the utterances tried can be read")
+        if frontend.config.power == "adaptive":
+            energy = sum(float(batch.samples.square().sum()) for batch in batches)
+            frontend.set_prior(energy / sum(int(batch.sample_lengths.sum()) for batch in batches))
+        for batch in batches:
+            features, lengths = frontend.log_spectrogram(batch.samples, batch.sample_lengths)
+            frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
+        joined = torch.cat(frames, dim=1)
+        frontend.set_statistics(joined.mean(1), joined.std(1))
+
+    def _loader(self, dataset: SpeechDataset, sampler: SortaGradSampler, keep: bool) -> Loader:
+        workers = self.config.data.workers
+        return DataLoader(
+            dataset,  # type: ignore[arg-type]
+            batch_sampler=sampler,
+            collate_fn=collate,
+            num_workers=workers,
+            persistent_workers=keep and workers > 0,
+            worker_init_fn=_ignore_signals,
+            generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
+        )
+
+
+def _ignore_signals(worker: int) -> None:
+    """Signals go to all processes of a job; the trainer needs the workers until the checkpoint is written."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def ending_workers(loader: Loader) -> Iterator[Loader]:
+    """Ends the loader's processes with the context. Python would end them by SIGTERM, which they ignore."""
+    try:
+        yield loader
+    finally:
+        if loader.num_workers and loader._iterator is not None:
+            loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+def share_cores(workers: int) -> None:
+    """Leaves a core to each worker: with more threads than cores, threads wait for one another."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // processes - workers)))

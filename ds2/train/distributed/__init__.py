@@ -1,0 +1,1 @@
+"""Training with several processes: the strategies, the ranks, and their benchmark."""

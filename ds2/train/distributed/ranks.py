@@ -1,0 +1,93 @@
+"""Ranks: the processes that train one model together, and the messages between them."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# The functions of this module take the group of all ranks as a default argument. Imported while a group exists (torch's
+# optimisers import it) they keep the group and its threads alive, and the process sometimes aborts at exit.
+import torch.distributed.nn.functional
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of a run; by default it is the only one."""
+
+    number: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """The first rank writes and logs for all."""
+        return self.number == 0
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        """Sums over all ranks, exact for counts."""
+        if self.size == 1:
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(sums)
+        return [float(value) for value in sums]
+
+    def gather(self, item: Any) -> list[Any]:
+        """The item of every rank, in their order, on every rank."""
+        if self.size == 1:
+            return [item]
+        items: list[Any] = [None] * self.size
+        dist.all_gather_object(items, item)
+        return items
+
+    def barrier(self) -> None:
+        self.total([0.0])
+
+    def broadcast(self, module: nn.Module) -> None:
+        """Copies the first rank's parameters and buffers to all."""
+        if self.size > 1:
+            for tensor in module.state_dict().values():
+                dist.broadcast(tensor, 0)
+
+    def average(self, module: nn.Module) -> None:
+        """Sets parameters and floating-point buffers on all ranks to their mean."""
+        if self.size > 1:
+            tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
+            joined = torch.cat([tensor.flatten() for tensor in tensors])
+            dist.all_reduce(joined)
+            copy_flat(joined / self.size, tensors)
+
+
+def copy_flat(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    """Copies (N,) values into tensors that have N elements in all, one after the other."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    with torch.no_grad():
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+
+@contextlib.contextmanager
+def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
+    """Joins the processes that torchrun started, if it did; yields them and this one's device.
+
+    NCCL carries tensors on a GPU; gloo carries all others, including the short messages of every step.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if device == "cuda" and size > 1:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+    if size == 1:
+        yield Ranks(), device
+        return
+    store, number, size = next(dist.rendezvous("env://"))
+    # torchrun's store survives a restart, with the addresses of dead processes in it
+    store = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=size)
+    try:
+        yield Ranks(number, size), device
+    finally:
+        dist.destroy_process_group()

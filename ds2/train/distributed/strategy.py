@@ -1,0 +1,73 @@
+"""What the trainer asks of a strategy: how the gradients of several ranks become updates.
+
+Every strategy is used in the same way, minibatch by minibatch:
+
+    agree  ->  backward of every piece  ->  update          settle: before a model is validated or saved
+
+synchronous.py, mixed.py and asynchronous.py hold one each.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from ds2.data.dataset import Batch
+from ds2.train.update import Updater
+
+
+class Agreement(NamedTuple):
+    """What all ranks do next."""
+
+    utterances: float  # of the coming update
+    save: bool  # write a checkpoint after it
+    stop: bool  # and end after that checkpoint
+
+
+class Strategy(Protocol):
+    """See the file's head. A replica is the state of one group of ranks whose weights are equal."""
+
+    updater: Updater
+
+    def begin_epoch(self) -> None:
+        """After parts of the model may have been frozen or released."""
+        ...
+
+    def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
+        """Tells the others how many utterances this rank has, and whether it wants to save or to stop."""
+        ...
+
+    def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
+        """Adds the gradients of a piece of a minibatch of `utterances`; -> (B,) nats, (B,) output frames."""
+        ...
+
+    def update(self, epoch: int) -> bool:
+        """Updates the weights by the gradients; False where they were bad and the update was skipped."""
+        ...
+
+    def settle(self) -> None:
+        """Brings the weights of all ranks together."""
+        ...
+
+    def replicas(self) -> list[dict[str, Any]]:
+        """On every rank the state of all replicas: one, unless weights differ between ranks."""
+        ...
+
+    def load_replicas(self, saved: list[dict[str, Any]]) -> None: ...
+
+    def finish(self) -> None:
+        """After the last epoch."""
+        ...
+
+
+def replica(updater: Updater) -> dict[str, Any]:
+    return {"model": updater.model.state_dict(), **updater.state_dict()}
+
+
+def load_replica(updater: Updater, saved: list[dict[str, Any]], number: int, groups: int = 1) -> None:
+    """Loads the replica of this group; where there were more or fewer groups, the mean of their weights."""
+    own = saved[number] if len(saved) == groups else saved[0]
+    weights = own["model"]
+    if len(saved) != groups:
+        weights = {name: sum(other["model"][name] for other in saved) / len(saved) for name in weights}
+    updater.model.load_state_dict(weights)
+    updater.load_state_dict(own)

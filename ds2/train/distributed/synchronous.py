@@ -1,0 +1,132 @@
+"""Synchronous training: every update is made of the whole minibatch, the gradients summed over all ranks."""
+
+import contextlib
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.profiler import record_function
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from ds2.data.dataset import Batch
+from ds2.model.acoustic import AcousticModel
+from ds2.model.normalization import MinibatchStatistics
+from ds2.train.config import ParallelConfig
+from ds2.train.distributed.ranks import Ranks
+from ds2.train.distributed.strategy import Agreement, load_replica, replica
+from ds2.train.objective import Objective
+from ds2.train.update import Updater
+from ds2.utils.errors import InputError
+
+
+class Synchronous:
+    """One minibatch, one update: gradients are summed over ranks by torch's DDP; one process needs nothing more."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        updater: Updater,
+        ranks: Ranks,
+        config: ParallelConfig,
+        group: "dist.ProcessGroup | None" = None,
+    ):
+        """`group`: the ranks whose gradients are summed; by default all."""
+        self.updater = updater
+        self.ranks = ranks
+        self.group = group
+        self.size = ranks.size if group is None else group.size()
+        self.compression = config.compression
+        self.alone = objective
+        self.objective: Any = objective  # or DDP around it
+        self.trained: list[bool] = []  # which parameters DDP expects gradients of
+        if self.size > 1 and config.synchronize_batch_norm:
+            synchronize_statistics(objective.model, self.group)
+
+    def begin_epoch(self) -> None:
+        trained = [parameter.requires_grad for parameter in self.alone.parameters()]
+        if self.size > 1 and trained != self.trained:  # DDP expects the gradients of the parameters it was made with
+            self.trained = trained
+            self.objective = DistributedDataParallel(self.alone, process_group=self.group)
+            compress(self.objective, self.compression, self.group)
+
+    def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
+        total, saves, stops = self.ranks.total([utterances, save and self.ranks.first, stop])
+        return Agreement(total, saves > 0, stops > 0)
+
+    def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
+        """DDP takes the mean over ranks, and only with the last piece: hence the factor, and `no_sync`."""
+        alone = last or self.size == 1
+        with contextlib.nullcontext() if alone else self.objective.no_sync():
+            with record_function("ds2: forward"):
+                losses, lengths = self.objective(batch, key)
+            with record_function("ds2: backward"):
+                self.updater.scaler.scale(losses.sum() * self.size / utterances).backward()
+        return losses.detach(), lengths
+
+    def update(self, epoch: int) -> bool:
+        good = self.updater.update(epoch)
+        self.updater.optimizer.zero_grad(set_to_none=True)
+        return good
+
+    def settle(self) -> None:
+        pass
+
+    def replicas(self) -> list[dict[str, Any]]:
+        return [replica(self.updater)]
+
+    def load_replicas(self, saved: list[dict[str, Any]]) -> None:
+        load_replica(self.updater, saved, 0)
+
+    def finish(self) -> None:
+        pass
+
+
+def synchronize_statistics(model: AcousticModel, group: "dist.ProcessGroup | None") -> None:
+    """Makes batch normalisation take its statistics over the whole minibatch of a group of processes.
+
+    Raises:
+        InputError: a BN-LSTM: it would wait for the others at every frame.
+    """
+    if model.config.cell == "bn-lstm":
+        raise InputError("a bn-lstm has statistics of each rank only: set parallel.synchronize_batch_norm = false")
+
+    def total(tensor: Tensor) -> Tensor:
+        return torch.as_tensor(_Sum.apply(tensor, group))
+
+    for module in model.modules():
+        if isinstance(module, MinibatchStatistics):
+            module.total = total
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of a tensor over the processes of a group; its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, group: "dist.ProcessGroup | None") -> Tensor:
+        ctx.group = group
+        total = tensor.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return torch.as_tensor(_Sum.apply(grad, ctx.group)), None
+
+
+def compress(model: DistributedDataParallel, name: str, group: "dist.ProcessGroup | None") -> None:
+    """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019).
+
+    Raises:
+        InputError: bfloat16 without NCCL, which torch's hook needs.
+    """
+    if name == "bfloat16" and not dist.is_nccl_available():
+        raise InputError('parallel.compression = "bfloat16" needs GPUs and NCCL; "float16" does not')
+    if name == "powersgd":
+        model.register_comm_hook(
+            powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=10), powerSGD_hook.powerSGD_hook
+        )
+    elif name != "none":
+        hooks = {"float16": default_hooks.fp16_compress_hook, "bfloat16": default_hooks.bf16_compress_hook}
+        model.register_comm_hook(group, hooks[name])

@@ -1,0 +1,47 @@
+"""The fingerprint of a run: what must not change between a checkpoint and its resumption."""
+
+from pathlib import Path
+from typing import Any
+
+from ds2.train.config import TrainConfig
+from ds2.train.data import TrainingData
+from ds2.utils.config import from_dict, to_dict
+from ds2.utils.errors import InputError
+
+FREE = ("parallel", "checkpoint_minutes", "accumulate", "profile", "observe")  # keys that may change
+COUNTS = ("utterances", "hours")  # of the training set, beside the keys of the configuration
+
+
+def fingerprint(config: TrainConfig, data: TrainingData) -> dict[str, Any]:
+    return {**fixed_values(config), "utterances": len(data.train), "hours": data.hours}
+
+
+def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Compares the fingerprint in the checkpoint `path` with that of this run; one of version 0.1 fits as well.
+
+    Raises:
+        InputError: they differ; the message names the keys.
+    """
+    then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
+    changed = [key for key in now if now[key] != then[key]]
+    if changed:
+        raise InputError(
+            f"{path}: the checkpoint was made with another {', '.join(changed)}; resume with the same, "
+            "or choose another output folder"
+        )
+
+
+def saved_config(path: Path, saved: dict[str, Any]) -> TrainConfig:
+    """The configuration in a fingerprint; keys that may change are at their defaults."""
+    if not isinstance(saved, dict):
+        raise InputError(f"{path}: the checkpoint holds no configuration")
+    return from_dict(TrainConfig, {key: value for key, value in saved.items() if key not in COUNTS}, str(path))
+
+
+def fixed_values(config: TrainConfig) -> dict[str, Any]:
+    """The values of a configuration that must not change."""
+    values = to_dict(config)
+    for free in FREE:
+        del values[free]
+    del values["data"]["workers"]
+    return values

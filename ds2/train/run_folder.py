@@ -1,0 +1,103 @@
+"""The folder of a run: its lock, its log of epochs, what was skipped, and the best model.
+
+FOLDER/
+  best.safetensors     the model of the epoch with the lowest dev WER
+  checkpoint.pt        what a resumed run continues from
+  metrics.jsonl, tensorboard/, curves.png
+  skipped.txt          utterances that could not be trained on in the last epoch, and why
+  skipped_updates/     minibatches whose gradient was bad
+  observed/            what `ds2 report` shows of the network
+  .lock                held by the training that writes into the folder
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import ds2
+from ds2.bundle import Bundle
+from ds2.data.dataset import Batch
+from ds2.model.acoustic import AcousticModel
+from ds2.train.checkpoint import save_checkpoint
+from ds2.train.config import TrainConfig
+from ds2.train.data import TrainingData
+from ds2.train.metrics import Epoch, write_metrics
+from ds2.train.run_state import RunState
+from ds2.train.tensorboard import write_scalars
+from ds2.utils.config import to_dict
+from ds2.utils.files import make_folder, remove_partials, write_lines
+from ds2.utils.folder_lock import FolderLock
+
+BATCHES_KEPT = 20  # minibatches of skipped updates kept in a run: enough to examine, too few to fill a disk
+
+logger = logging.getLogger(__name__)
+
+
+def open_folder(folder: Path) -> FolderLock:
+    """Makes the folder, locks it, and removes what a killed training left half-written.
+
+    Raises:
+        InputError: the folder cannot be written, or another process writes into it.
+    """
+    make_folder(folder)
+    lock = FolderLock(folder)
+    remove_partials(folder)
+    return lock
+
+
+def write_epoch(folder: Path, state: RunState) -> None:
+    """Writes the files of an epoch that has just been added to the history, and logs its figures."""
+    record = state.history[-1]
+    if state.skipped:
+        write_lines(folder / "skipped.txt", state.skipped)
+        logger.warning("%d utterances skipped in this epoch, listed in %s", len(state.skipped), folder / "skipped.txt")
+    write_metrics(folder / "metrics.jsonl", state.history)
+    write_scalars(folder / "tensorboard", record)
+    logger.info(
+        f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
+        f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, {record['utterances_per_second']} utterances/s"
+    )
+
+
+def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]) -> None:
+    """Saves the pieces of a minibatch whose update was skipped, so that one can see what is wrong with it."""
+    folder = folder / "skipped_updates"
+    make_folder(folder)
+    if len(list(folder.iterdir())) >= BATCHES_KEPT:
+        return
+    pieces = [
+        {
+            "places": [utterance.place for utterance in batch.utterances],
+            "files": [str(utterance.audio_path) for utterance in batch.utterances],
+            "samples": batch.samples,
+            "sample_lengths": batch.sample_lengths,
+            "targets": batch.targets,
+            "target_lengths": batch.target_lengths,
+        }
+        for batch in minibatch
+    ]
+    path = folder / f"epoch{state.epoch + 1}_batch{state.batch + 1}_rank{rank}.pt"
+    save_checkpoint(path, {"pieces": pieces})
+    logger.warning("an update was skipped because its gradient was bad; its minibatch is in %s", path)
+
+
+def model_bundle(model: AcousticModel, config: TrainConfig, data: TrainingData, record: Epoch) -> Bundle:
+    """The model at the end of an epoch."""
+    training = {
+        "version": ds2.__version__,
+        "corpus": [path.name for path in config.data.train],
+        "hours": round(data.hours, 3),
+        "seed": config.seed,
+        **{key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer")},
+    }
+    metadata: dict[str, Any] = {
+        "config": to_dict(config.model),
+        "tokens": list(data.tokenizer.tokens),
+        "training": training,
+    }
+    if config.data.closed_vocabulary:
+        metadata["vocabulary"] = sorted({word for utterance in data.train for word in utterance.text.split()})
+    weights: dict[str, torch.Tensor] = model.state_dict()
+    return Bundle(weights, metadata)

@@ -1,0 +1,54 @@
+"""Where a run stands: epochs, minibatches and updates done, and the figures of every epoch."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+
+from ds2.train.metrics import Epoch
+
+
+@dataclass
+class RunState:
+    """Saved in every checkpoint. Sums over an epoch are those of this rank until they are joined."""
+
+    epoch: int = 0
+    batch: int = 0  # minibatches done in this epoch
+    step: int = 0  # updates done in all
+    loss_sum: float = 0.0  # nats, over the utterances of this epoch
+    utterances: int = 0  # done in this epoch
+    seconds: float = 0.0  # spent in this epoch
+    skipped: list[str] = field(default_factory=list)  # a line for each utterance skipped in this epoch
+    history: list[Epoch] = field(default_factory=list)
+    best: tuple[float, float] = (math.inf, math.inf)  # dev WER and loss of the best model
+    best_epoch: int = 0  # epochs done when it was saved
+
+    def joined(self, parts: "list[RunState]") -> "RunState":
+        """With the sums of all ranks."""
+        return dataclasses.replace(
+            self,
+            loss_sum=sum(part.loss_sum for part in parts),
+            utterances=sum(part.utterances for part in parts),
+            skipped=[line for part in parts for line in part.skipped],
+        )
+
+    def forget(self) -> None:
+        """Clears the sums of this epoch: after a resumption the first rank has those of all."""
+        self.loss_sum, self.utterances, self.skipped = 0.0, 0, []
+
+    def next_epoch(self) -> "RunState":
+        return dataclasses.replace(
+            self, epoch=self.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, skipped=[]
+        )
+
+    def record(self, validation: dict[str, float], rate: float) -> Epoch:
+        """The figures of this epoch, as metrics.jsonl holds them."""
+        return {
+            "epoch": self.epoch + 1,
+            "step": self.step,
+            "loss": self.loss_sum / max(1, self.utterances),
+            **validation,
+            "learning_rate": rate,
+            "seconds": round(self.seconds, 2),
+            "utterances_per_second": round(self.utterances / max(self.seconds, 1e-9), 1),
+            "skipped": len(self.skipped),
+        }

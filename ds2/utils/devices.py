@@ -1,0 +1,25 @@
+"""The device that a model runs on."""
+
+from ds2.utils.errors import ParameterError
+
+
+def choose_device(name: str) -> str:
+    """ "auto" -> "cuda" where there is one, else "cpu".
+
+    Raises:
+        ParameterError: a CUDA device is asked for and there is none, or the name is not that of a device.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ParameterError("device", f"{name!r} is not a device; use auto, cpu or cuda") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ParameterError("device", f"{name!r} is not supported; use auto, cpu or cuda")
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        here = f"{count} CUDA devices here" if count else "no CUDA device here; use cpu"
+        raise ParameterError("device", f"{name!r}: {here}")
+    return name

@@ -1,0 +1,40 @@
+"""Packages that only some commands need, and the extra of pyproject.toml that brings each."""
+
+from importlib.util import find_spec
+
+EXTRAS = {
+    "cn2an": "train",
+    "jinja2": "corpus",
+    "matplotlib": "train",
+    "num2words": "train",
+    "optuna": "train",
+    "prometheus_client": "serve",
+    "pyarrow": "data",
+    "starlette": "serve",
+    "tomli_w": "train",
+    "uvicorn": "serve",
+    "websockets": "serve",
+}
+
+
+def need(*modules: str) -> None:
+    """Checks up front that packages are installed which long work needs at its end.
+
+    Raises:
+        ModuleNotFoundError: as the import would.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+
+def hint(error: ModuleNotFoundError) -> str:
+    """A line that says what to install.
+
+    Raises:
+        ModuleNotFoundError: the error itself, where no extra holds the package.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        raise error
+    return f"{package} is not installed; in ds2's checkout, pip install '.[{EXTRAS[package]}]'"

@@ -1,0 +1,168 @@
+"""Files are written whole or not at all; texts are read in UTF-8."""
+
+import contextlib
+import fcntl
+import gzip
+import os
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ds2.utils.errors import InputError
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; renames it over `path` when the block ends well.
+
+    On any failure the temporary file is removed and what stood at `path` before stays as it was. The data and the
+    folder reach the disk, so that a power cut leaves the old file or the new one, never half of one. What a killed
+    process left behind is used again by the next one that writes the same file.
+
+    Raises:
+        InputError: the file cannot be written (no folder, no permission, full disk).
+    """
+    path = Path(path)
+    try:
+        with _reserved(path) as partial:
+            yield partial
+            _to_disk(partial)
+            partial.replace(path)
+            _to_disk(path.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: cannot be written ({reason}); the previous file, if any, is intact") from error
+
+
+@contextlib.contextmanager
+def _reserved(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path`, locked for as long as the block and this process live, and removed on failure."""
+    partial, descriptor = _lock(path)
+    try:
+        yield partial
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _lock(path: Path) -> tuple[Path, int]:
+    """An empty temporary file and its locked descriptor: one name for all processes, another where that is in use."""
+    shared = path.with_name(f".{path.name}.partial")
+    try:
+        return shared, _locked(shared)
+    except OSError:  # in use, or of another user; what is wrong with the folder shows below
+        own = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
+        return own, _locked(own)
+
+
+def _locked(partial: Path) -> int:
+    """Makes a file, or takes over one that is there, empties and locks it.
+
+    Raises:
+        OSError: it cannot be made, or another process holds its lock.
+    """
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(partial)):
+            raise FileExistsError(f"{partial} was renamed by another process")
+        os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _to_disk(path: Path) -> None:
+    """Waits until a file's data, or a folder's names, lie on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_partials(folder: Path) -> None:
+    """Removes the temporary files that `atomic_write` leaves where its process is killed."""
+    for partial in folder.rglob(".*.partial"):
+        partial.unlink(missing_ok=True)
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Checks up front that output files can be written; None stands for a file that is not wanted.
+
+    Raises:
+        InputError: there is no such folder, it is not writable, or a folder stands in the file's place.
+    """
+    for path in paths:
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+            raise InputError(f"{path}: cannot be written; name a file in a folder that exists and is writable")
+
+
+def make_folder(path: str | Path) -> None:
+    """Makes a folder and those above it, unless they are there.
+
+    Raises:
+        InputError: it cannot be made, or not be written into.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
+    if not os.access(path, os.W_OK):
+        raise InputError(f"{path}: this folder is not writable")
+
+
+def in_utf8(path: Path) -> bool:
+    """Whether a file's name is valid UTF-8; Python reads the bytes of other names as unpaired surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in str(path))
+
+
+def write_lines(path: str | Path, lines: Sequence[str]) -> None:
+    """Writes a text file of these lines; without any it removes the file of an earlier run."""
+    if not lines:
+        Path(path).unlink(missing_ok=True)
+        return
+    with atomic_write(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def read_text(path: str | Path) -> str:
+    """A text file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read, or is not valid UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not valid UTF-8 (byte {error.start}); convert it") from error
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file that are not blank, and their numbers, from 1.
+
+    str.splitlines would end lines at U+2028 and U+0085 too, which JSON and sentences hold as they are.
+    """
+    return ((number, line) for number, line in enumerate(read_text(path).split("\n"), 1) if line.strip())
+
+
+def text_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file, one after the other, in UTF-8 with or without a byte order mark; gunzipped if NAME.gz.
+
+    Raises:
+        InputError: it cannot be read, or is not valid UTF-8.
+    """
+    path = Path(path)
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+            yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not valid UTF-8; convert it") from error

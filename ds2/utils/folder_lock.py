@@ -1,0 +1,47 @@
+"""One process at a time writes into a folder."""
+
+import os
+import sys
+import weakref
+from pathlib import Path
+
+from ds2.utils.errors import InputError
+
+NAME = ".lock"  # of the file in the folder; it holds the number of the last process that had the lock
+
+
+class FolderLock:
+    """Held from the beginning until the context is left, the object or the process ends, however it ends."""
+
+    def __init__(self, folder: Path):
+        """Takes the lock of a folder.
+
+        Raises:
+            InputError: another process holds it.
+        """
+        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        self.release = weakref.finalize(self, os.close, descriptor)
+        try:
+            _lock(descriptor)
+        except OSError as error:
+            holder = os.read(descriptor, 20).decode() or "unknown"
+            self.release()
+            raise InputError(
+                f"{folder}: process {holder} writes into this folder; wait for it to end, or choose another folder"
+            ) from error
+        os.truncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _lock(descriptor: int) -> None:
+    """A lock of this process: unlike a lock of flock(2), the processes that it forks to load data do not inherit it."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,70 @@
+"""numba's compiler for our kernels, with a cache wherever one can be kept."""
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """`numba.njit(cache=True)`, also where neither the package nor the user's cache folder can be written.
+
+    numba refuses to compile there. Then the machine code is kept in a private temporary folder, or where there is none,
+    compiled anew in each process. All kernels of ds2 are compiled by this decorator.
+    """
+
+    def compile_lazily(function: Any) -> Any:
+        with contextlib.suppress(NoCache):
+            return _with_cache(function, options)
+        if folder := _private_folder():
+            numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # for the kernels that follow, too
+            with contextlib.suppress(NoCache):
+                return _with_cache(function, options)
+        return numba.njit(**options)(function)
+
+    return compile_lazily
+
+
+class NoCache(Exception):
+    """numba finds no folder to keep machine code in."""
+
+
+def _with_cache(function: Any, options: dict[str, Any]) -> Any:
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError as error:
+        if "no locator available" in str(error):
+            raise NoCache from error
+        raise
+
+
+def _private_folder() -> Path | None:
+    """A folder of this user alone: numba runs what it finds in a cache, so nobody else may write there.
+
+    Every process of the user finds the same one, unless someone else has taken its name.
+    """
+    for parent in _temporary_folders():
+        folder = parent / f"ds2-numba-{os.getuid()}"
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if _is_private(folder):
+                return folder
+            return Path(tempfile.mkdtemp(prefix="ds2-numba-", dir=parent))
+    return None
+
+
+def _temporary_folders() -> list[Path]:
+    """The system's, and Linux's memory, which a container with a read-only root still has."""
+    with contextlib.suppress(FileNotFoundError):
+        return [Path(tempfile.gettempdir()), Path("/dev/shm")]
+    return [Path("/dev/shm")]
+
+
+def _is_private(folder: Path) -> bool:
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == 0o700

@@ -1,0 +1,42 @@
+"""ds2 info."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from helpers.commands import Outcome, assert_refused
+
+from ds2.bundle import MODELS
+from ds2.cli.describe import PACKAGED
+
+
+def test_info_of_bundle_manifest_and_anything_else(
+    run: Callable[..., Outcome], tiny_bundle: Path, spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    _, bundle, _ = run("info", tiny_bundle)
+    assert "tokens: 5: '<blank>' ' ' 'a' 'b' 'c'" in bundle
+    assert "config.hidden: 24" in bundle
+    assert "training.wer: 1.0" in bundle
+    _, manifest, _ = run("info", spoken_digits(5))
+    assert "5 utterances" in manifest
+    assert "1 speakers" in manifest
+    assert "decoder.lm_weight: " in run("info", "english")[1]
+    for path in MODELS.glob("*.safetensors"):
+        assert run("info", path.stem)[1].splitlines()[1] == PACKAGED[path.stem]
+    assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
+    assert_refused(run("info"), "name a bundle")
+
+
+def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outcome]) -> None:
+    code, table, _ = run("info", "--model", "ds2-deploy")
+    assert code == 0
+    assert "5 forward-only gru layers of 2560" in table
+    assert "waits for 550 ms of sound" in table
+    assert [line.split()[0] for line in table.splitlines()[3:7]] == [
+        "frontend",
+        "convolutions.0",
+        "convolutions.1",
+        "recurrent.0",
+    ]
+    assert "194,073,853" in table.splitlines()[-1]
+    assert_refused(run("info", "--model", "ds2-huge"), "no such architecture")
+    assert_refused(run("info", "--model", "digits"), "name a trained model without --model")

@@ -1,0 +1,32 @@
+"""ds2 lm."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from helpers.commands import Outcome, assert_refused
+
+
+def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat\nthe cat ran\n\na dog sat\n" * 5)
+    for name in ("lm.arpa", "lm.arpa.gz", "lm.safetensors"):
+        code, shown, _ = run("lm", "build", corpus, "-o", tmp_path / name, "--order", "2")
+        assert code == 0
+        assert "2-gram model, 9 words" in shown  # six words, <unk>, <s>, </s>
+        assert run("lm", "info", tmp_path / name)[1].startswith(f"{tmp_path / name}: 2-gram model")
+    assert run("lm", "compile", tmp_path / "lm.arpa.gz", "-o", tmp_path / "compiled")[0] == 0
+    assert run("lm", "compile", tmp_path / "lm.arpa", "-o", tmp_path / "small", "--quantize")[0] == 0
+    assert (tmp_path / "small").stat().st_size < (tmp_path / "compiled").stat().st_size
+    names = ("lm.arpa", "lm.arpa.gz", "lm.safetensors", "compiled", "small")
+    values = {run("lm", "score", tmp_path / name, corpus)[1] for name in names}
+    assert len(values) == 1
+    assert "0 unknown" in values.pop()
+    assert_refused(run("lm", "build", tmp_path / "none.txt", "-o", tmp_path / "x.arpa"), "none.txt: cannot be read")
+    (tmp_path / "empty.txt").write_text("\n")
+    refused = run("lm", "build", corpus, tmp_path / "empty.txt", "-o", tmp_path / "x.arpa")
+    assert_refused(refused, "empty.txt: no sentence in it")
+    assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--order", "0"), "order 0")
+    assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--memory", "0"), "memory 0")
+    assert_refused(run("lm", "info", corpus), "neither an ARPA file")
+    assert_refused(run("lm", "compile", tmp_path / "lm.arpa", "-o", tmp_path / "x.arpa"), "x.arpa: the compiled form")
+    assert not (tmp_path / "x.arpa").exists()

@@ -1,0 +1,192 @@
+"""The `ds2` command as a whole: help, refusals, standard output."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.commands import Outcome, assert_refused, write_noise
+
+import ds2
+from ds2.cli.commands import GROUPS, SECTIONS, all_commands
+from ds2.utils.extras import EXTRAS
+
+
+@pytest.mark.parametrize(
+    "command",
+    list(all_commands()),
+)
+def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], command: str) -> None:
+    code, output, _ = run(*command.split(), "--help")
+    assert code == 0
+    assert f"Example: ds2 {command}" in output
+
+
+def test_version(run: Callable[..., Outcome]) -> None:
+    assert run("--version")[:2] == (0, f"ds2 {ds2.__version__}\n")
+
+
+def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
+    for arguments in ((), ("--help",)):
+        code, output, _ = run(*arguments)
+        assert code == 0
+        names = [line.split()[0] for line in output.splitlines() if re.match("  [a-z]", line)]
+        assert names == [name for section in SECTIONS.values() for name in section]
+        assert [line.removesuffix(":") for line in output.splitlines() if line.endswith(":")] == list(SECTIONS)
+        assert max(map(len, output.splitlines())) <= 80
+    for group, (_, commands) in GROUPS.items():
+        assert max(map(len, run(group)[1].splitlines())) <= 80
+        _, output, _ = run(group)
+        assert [line.split()[0] for line in output.splitlines() if line.startswith("  ")] == list(commands)
+        assert run(group, "--help") == (0, output, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("bogus", "bogus: ds2 has no such command; try ds2 --help"),
+        ("trancribe a.wav", "did you mean transcribe?; try ds2 --help"),
+        ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
+        ("align a.wav", "Missing from ds2 align: PATH Its transcript, plain text; try ds2 align --help"),
+        ("train a.toml", "Missing from ds2 train: -o PATH, --output PATH Folder for"),
+        ("transcribe a.wav --model", "--model"),
+        ("transcribe a.wav --formt srt", "--formt, srt; try ds2 transcribe --help"),
+        ("transcribe a.wav --beam -1", "--beam: must be at least 1, or 0 to decode greedily, got -1"),
+        ("data sample a.jsonl --hours ten -o b.jsonl", "--hours: could not convert string to float: 'ten'"),
+        ("data split a.jsonl --output b --by nobody", "'nobody' for argument '--by'"),
+        ("data mix a.jsonl --output b --snr 5", "'--snr'. Expected 2 values; try ds2 data mix --help"),
+    ],
+)
+def test_wrong_arguments_are_one_line(run: Callable[..., Outcome], arguments: str, part: str) -> None:
+    assert_refused(run(*arguments.split()), part)
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("matplotlib", "train", "align a.wav a.txt"),
+        ("matplotlib", "train", "data stats a.jsonl --picture a.png"),
+        ("optuna", "train", "tune a.toml --output a"),
+        ("starlette", "serve", "serve"),
+    ],
+)
+def test_package_that_is_not_installed_is_told_before_anything_else(package: str, extra: str, arguments: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from ds2.cli import main; sys.exit(main(sys.argv[1:]))"
+    result = subprocess.run([sys.executable, "-c", code, *arguments.split()], capture_output=True, text=True)
+    outcome = (result.returncode, result.stdout, result.stderr)
+    assert_refused(outcome, f"{package} is not installed", f"pip install '.[{extra}]'")
+
+
+def test_extras_are_those_of_the_project() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for module, extra in EXTRAS.items():
+        names = [re.match(r"[\w-]+", line)[0].replace("-", "_") for line in project["optional-dependencies"][extra]]
+        assert module in names
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "eval MANIFEST --listing no/errors.txt",
+        "segment none.wav --output no/segments.jsonl",
+        "tune-decoder MANIFEST --model MODEL --lm none.arpa --output no/with-lm.safetensors",
+        "tune-decoder MANIFEST --model MODEL --lm none.arpa --picture no/tuning.png",
+        "lm build none.txt -o no/lm.arpa",
+    ],
+)
+def test_output_that_cannot_be_written_is_told_before_the_work(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tiny_bundle: Path, arguments: str
+) -> None:
+    words = arguments.replace("MANIFEST", str(spoken_digits(1))).replace("MODEL", str(tiny_bundle)).split()
+    assert_refused(run(*words), "no/", "cannot be written; name a file in a folder that is there")
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("find-rate train.toml --output x", "--batches 0"),
+        ("find-rate train.toml --output x", "--batches 3"),
+        ("transcribe a.wav", "--device gpu"),
+        ("transcribe a.wav", "--lm-weight nan"),
+        ("bench-train train.toml --output x", "--ranks 0"),
+        ("data validate train.jsonl", "--frame-seconds 0.0"),
+        ("data validate train.jsonl", "--frame-seconds nan"),
+        ("bench-serve test.jsonl", "--url foo"),
+        ("bench-serve test.jsonl", "--url ws://localhost:port"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(run: Callable[..., Outcome], command: str, option: str) -> None:
+    assert_refused(run(*command.split(), *option.split()), f"{option.split()[0]}: ", option.split()[1])
+
+
+def test_reader_that_stops_reading_ends_it_quietly(tiny_bundle: Path, tmp_path: Path) -> None:
+    paths = [str(write_noise(tmp_path / f"{number}.wav", seed=number)) for number in range(3)]
+    command = [sys.executable, "-m", "ds2", "transcribe", *paths, "--model", str(tiny_bundle)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert "Traceback" not in result.stderr
+    assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "digits"], ["info", "--help"]])
+def test_full_disk_under_standard_output_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "ds2", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert_refused((result.returncode, "", result.stderr), "No space left on device")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_of_any_bytes_are_printed(spoken_digits: Callable[[int], Path], tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.jsonl")
+    command = [sys.executable, "-m", "ds2", "data", "merge", spoken_digits(1), "-o", path]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{tmp_path}/\\udcff.jsonl: 1 utterances\n"
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{broken", "not valid JSON"),
+        ('{"audio_filepath": "a.wav", "duration": -1, "text": "a"}', "duration"),
+        ('{"audio_filepath": "0.wav", "duration": 1, "text": "a"}', "duplicate"),
+    ],
+)
+@pytest.mark.parametrize("command", ["eval", "info"])
+def test_bad_manifest_is_one_line(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], line: str, message: str, command: str
+) -> None:
+    manifest = spoken_digits(2)
+    with manifest.open("a") as file:
+        file.write(line + "\n")
+    assert_refused(run(command, manifest), f"{manifest}:3", message)
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-4, 1e-3, 0.02, 0.25, 0.5, 0.75, 1 - 1e-9, None])
+def test_bundle_cut_anywhere_or_of_text(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, share: float | None
+) -> None:
+    data = tiny_bundle.read_bytes()
+    tiny_bundle.write_bytes(b"some text\n" * 50 if share is None else data[: int(len(data) * share)])
+    path = write_noise(tmp_path / "a.wav")
+    assert_refused(run("transcribe", path, "--model", tiny_bundle), str(tiny_bundle))
+    assert_refused(run("info", tiny_bundle), str(tiny_bundle))
+
+
+def test_completion_is_printed_for_the_shells() -> None:
+    for shell in ("bash", "zsh"):
+        command = [sys.executable, "-m", "ds2", "--tyro-print-completion", shell]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "transcribe" in result.stdout
+        assert "tune-decoder" in result.stdout

@@ -1,0 +1,202 @@
+"""ds2 transcribe: what it prints, what it writes, what it refuses."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from helpers.commands import Outcome, assert_refused, write_noise
+
+import ds2
+from ds2.recognition.formats import FORMATS
+
+
+def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav")
+    code, output, errors = run("transcribe", path, "--model", tiny_bundle)
+    assert (code, errors) == (0, "")
+    assert output == ds2.load(tiny_bundle).transcribe(path).text + "\n"
+
+
+def test_several_files_print_their_names(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    paths = [write_noise(tmp_path / f"{name}.wav", seed=ord(name)) for name in "ab"]
+    _, output, _ = run("transcribe", *paths, "--model", tiny_bundle)
+    assert [line.split("\t")[0] for line in output.splitlines()] == [str(path) for path in paths]
+
+
+def test_all_formats_into_a_folder(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    write_noise(tmp_path / "in" / "deep" / "a.flac")
+    arguments = ("--model", tiny_bundle, "--format", "txt,json,srt,vtt,ctm", "--output", tmp_path / "out")
+    assert run("transcribe", tmp_path / "in", *arguments)[0] == 0
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert len(written) == 10  # two files of one name do not overwrite each other
+    assert sum(name.endswith("deep_a.flac.srt") for name in written) == 1
+
+
+def test_outputs_never_overwrite_each_other(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    names = ["x/y/c.wav", "x_y/c.wav", "failed.wav", "d" * 120 + "/" + "e" * 120 + "/c.wav", "f" * 240 + ".wav"]
+    texts = []
+    for number, name in enumerate(names):
+        texts.append(ds2.load(tiny_bundle).transcribe(write_noise(folder / name, 0.3 + number / 10, number)).text)
+    (folder / "bad.wav").touch()
+    assert run("transcribe", folder, "--model", tiny_bundle, "--output", tmp_path / "out")[0] == 1
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert "bad.wav" in written.pop("failed.txt")
+    assert sorted(written.values()) == sorted(text + "\n" for text in texts)
+    assert all(len(name) <= 255 for name in written)
+
+
+def test_a_run_without_failures_leaves_no_report_of_an_earlier_one(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.wav").touch()
+    arguments = ("transcribe", tmp_path / "in", "--model", tiny_bundle, "--output", tmp_path / "out")
+    assert run(*arguments)[0] == 2
+    assert (tmp_path / "out" / "failed.txt").exists()
+    write_noise(tmp_path / "in" / "a.wav")
+    assert run(*arguments)[0] == 0
+    assert not (tmp_path / "out" / "failed.txt").exists()
+
+
+def test_name_that_is_not_utf8(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    write_noise(tmp_path / "in" / "a.wav").rename(tmp_path / "in" / os.fsdecode(b"\xff.wav"))
+    (tmp_path / "in" / os.fsdecode(b"\xfe.wav")).touch()
+    arguments = ("--model", tiny_bundle, "--format", "txt,json", "--output", tmp_path / "out")
+    assert run("transcribe", tmp_path / "in", *arguments)[0] == 1
+    assert "udcfe.wav" in (tmp_path / "out" / "failed.txt").read_text()
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_all_formats_in_any_case_and_existing_ones_are_skipped(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    arguments = (
+        "--model",
+        tiny_bundle,
+        "--format",
+        "all",
+        "--output",
+        tmp_path / "out",
+        "--skip-existing",
+        "--verbose",
+    )
+    assert "a.wav: 0.3 s" in run("transcribe", tmp_path / "in", *arguments)[2]
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {f".{name}" for name in FORMATS}
+    (tmp_path / "out" / "a.txt").write_text("mine")
+    write_noise(tmp_path / "in" / "b.wav")
+    code, _, errors = run("transcribe", tmp_path / "in", *arguments)
+    assert code == 0
+    assert "b.wav" in errors
+    assert "a.wav" not in errors
+    assert (tmp_path / "out" / "a.txt").read_text() == "mine"
+    _, output, _ = run("transcribe", tmp_path / "in" / "a.wav", "--model", tiny_bundle, "--format", "textGRID")
+    assert output.startswith('File type = "ooTextFile"')
+
+
+def test_patterns_and_manifests(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 0.6)
+    row = {"audio_filepath": "a.wav", "duration": 0.3, "text": "", "offset": 0.3}
+    (tmp_path / "m.jsonl").write_text(json.dumps(row))
+    _, output, _ = run("transcribe", tmp_path / "*.wav", tmp_path / "m.jsonl", "--model", tiny_bundle)
+    assert [line.split("\t")[0] for line in output.splitlines()] == [str(path), f"{path}:0.30-0.60"]
+
+
+def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav")
+    (tmp_path / "b.wma").touch()
+    for arguments, count in (((), 2), (("--quiet",), 0), ((), 2)):
+        _, _, errors = run("transcribe", tmp_path, "--hot", "spectrogram", *arguments)
+        assert errors.count("\n") == count
+    assert "hot: spectrogram: hardly any effect" in run("transcribe", path, "--hot", "spectrogram")[1:][1]
+    assert "gone.wav" in run("transcribe", tmp_path / "gone.wav", "--quiet")[2]
+
+
+def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:
+    assert_refused(run("transcribe", "a.wav", "--skip-existing"), "--skip-existing: needs --output")
+
+
+def test_standard_input(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_noise(tmp_path / "a.wav").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    _, output, _ = run("transcribe", "-", "--model", tiny_bundle, "--format", "json")
+    assert json.loads(output)["duration"] == 0.3
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert_refused(run("transcribe", "-", "--model", tiny_bundle), "stdin: empty")
+
+
+def test_hundred_files_three_of_them_bad(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    for number in range(97):
+        write_noise(tmp_path / "in" / f"{number:03}.wav", 0.1, number)
+    (tmp_path / "in" / "empty.wav").touch()
+    (tmp_path / "in" / "text.wav").write_text("no audio")
+    whole = write_noise(tmp_path / "in" / "cut.flac").read_bytes()
+    (tmp_path / "in" / "cut.flac").write_bytes(whole[: len(whole) // 2])
+    code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle, "--output", tmp_path / "out")
+    assert code == 1
+    assert len(list((tmp_path / "out").glob("*.txt"))) == 97 + 1
+    report = (tmp_path / "out" / "failed.txt").read_text().splitlines()
+    assert len(report) == 3
+    for name in ("empty.wav", "text.wav", "cut.flac"):
+        assert sum(name in line for line in report) == 1
+        assert name in errors
+    assert "97 transcribed, 3 failed" in errors
+
+
+def test_folder_with_sound_for_ffmpeg_tells_of_it(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    write_noise(tmp_path / "in" / "a.wav")
+    for name in ("b.wma", "c.WMA", "d.avi", "notes.txt"):
+        (tmp_path / "in" / name).touch()
+    code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle)
+    assert code == 0
+    assert errors.startswith("ds2: not transcribed: 2 .wma, 1 .avi; ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "flac", "none", "nan"])
+def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"{kind}.wav"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("some text\n" * 50)
+    elif kind == "cut":
+        whole = write_noise(path, 1.0).read_bytes()
+        path.write_bytes(whole[:5000])
+    elif kind == "flac":
+        soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 8000), 8000, format="FLAC")
+        path.write_bytes(path.read_bytes()[:5000])
+    elif kind == "none":
+        soundfile.write(path, np.zeros(0), 8000)
+    elif kind == "nan":
+        soundfile.write(path, np.full(800, np.nan), 8000, subtype="FLOAT")
+    assert_refused(run("transcribe", path, "--model", tiny_bundle), str(path))
+
+
+def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert_refused(run("transcribe", tmp_path), "no audio file")
+    assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
+    assert_refused(run("transcribe", "a.wav", "--format", "txt,srt"), "--output")
+    for name in ("srt", "vtt", "TextGrid"):
+        assert_refused(run("transcribe", "a.wav", "b.wav", "--format", name), f"--format: {name}", "--output")
+    assert_refused(run("transcribe"), "at least one audio file")
+    assert_refused(run("transcribe", "-", "a.wav"), "standard input")
+    assert_refused(run("transcribe", tmp_path / "*.wav"), "*.wav: no file matches this pattern")
+
+
+def test_output_that_cannot_be_made(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = write_noise(tmp_path / "a.wav")
+    outcome = run("transcribe", path, "--model", tiny_bundle, "--output", tmp_path / "file" / "x")
+    assert_refused(outcome, "cannot make the folder")

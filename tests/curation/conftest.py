@@ -1,0 +1,10 @@
+"""The bundled model, which knows digits."""
+
+import pytest
+
+from ds2.recognition.recognizer import Recognizer
+
+
+@pytest.fixture(scope="session")
+def recognizer() -> Recognizer:
+    return Recognizer.load(device="cpu")

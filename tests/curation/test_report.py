@@ -1,0 +1,129 @@
+"""The report opens in a browser, from the disk, without errors, and what one can do there works."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers.readings import read_digits
+
+from ds2.curation.filter import FilterConfig
+from ds2.curation.make import CurationConfig, make_corpus
+from ds2.curation.report import clock, outline
+from ds2.curation.segment import SegmentConfig
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on two recordings with faulty texts, one with a name that needs quoting, and a failure."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name in ("a.wav", "b & <c> #1 100%.wav"):
+        reading = read_digits(folder / "raw" / name, 1, lines=16)
+        lines = reading.text.splitlines()
+        lines[::6] = lines[3::6]
+        (folder / "raw" / name).with_suffix(".txt").write_text("\n".join(lines))
+    shutil.copy(folder / "raw" / "a.wav", folder / "raw" / "no_text.wav")
+    config = CurationConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
+    make_corpus(folder / "raw", folder / "out", config)
+    return folder / "out" / "report"
+
+
+def browse(page: Path) -> str:
+    """The page as a browser has it after its scripts ran; no error or warning may reach the console."""
+    assert CHROMIUM is not None
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
+    command += ["--virtual-time-budget=2000", "--autoplay-policy=no-user-gesture-required", page.as_uri()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+    assert not console, console
+    return result.stdout
+
+
+def with_script(page: Path, script: str) -> Path:
+    """A copy of a page in which a script leaves its findings in the title."""
+    copy = page.with_name(f"with_script_{page.name}")
+    copy.write_text(page.read_text().replace("</body>", f"<script>document.title = {script};</script></body>"))
+    return copy
+
+
+def title(dom: str) -> str:
+    found = re.search("<title>(.*?)</title>", dom)
+    assert found is not None
+    return found[1]
+
+
+@needs_browser
+def test_every_page_opens_without_errors_and_without_the_network(report: Path) -> None:
+    pages = sorted(report.glob("*.html"))
+    assert [page.name for page in pages] == ["check.html", "index.html", "recording-1.html", "recording-2.html"]
+    for page in pages:
+        dom = browse(page)
+        assert "seven" in dom
+        assert not re.search(r'(?:src|href)="(?:https?:)?//', dom)
+    assert "no transcript no_text.txt" in browse(report / "index.html")
+    assert "b &amp; &lt;c&gt; #1 100%.wav" in browse(report / "index.html")
+
+
+@needs_browser
+def test_pictures_and_sound_of_every_segment_load(report: Path) -> None:
+    script = """'waiting';
+        const images = [...document.images], sounds = [...document.querySelectorAll('audio')];
+        for (const image of images) image.loading = 'eager';
+        const heard = sounds.map((sound) => new Promise((done) => {
+            sound.addEventListener('loadedmetadata', () => done(sound.duration > 1));
+            sound.addEventListener('error', () => done(false)); sound.preload = 'metadata'; sound.load(); }));
+        Promise.all([...images.map((image) => image.decode().then(() => image.naturalWidth === 720)), ...heard])
+            .then((all) => { document.title = `${all.length} ${all.every(Boolean)}`; },
+                  (error) => { document.title = `${error}`; })"""
+    for name in ("recording-1.html", "recording-2.html"):
+        found = title(browse(with_script(report / name, script)))
+        count, fine = found.split()
+        assert int(count) > 10
+        assert fine == "true"
+
+
+@needs_browser
+def test_segments_are_sorted_and_hidden_at_will(report: Path) -> None:
+    script = """(() => {
+        const choose = (id, value) => { const list = document.getElementById(id); list.value = value;
+            list.dispatchEvent(new Event('change')); };
+        choose('order', 'odds'); choose('show', 'rejected');
+        const cards = [...document.querySelectorAll('.cards > .segment')];
+        const odds = cards.map((card) => +card.dataset.odds);
+        const seen = cards.filter((card) => !card.hidden);
+        return `${odds.every((value, at) => !at || value <= odds[at - 1])} `
+            + `${seen.length > 0 && seen.length < cards.length} ${seen.every((card) => card.matches('.rejected'))}`;
+    })()"""
+    assert title(browse(with_script(report / "recording-1.html", script))) == "true true true"
+
+
+@needs_browser
+def test_what_is_checked_can_be_saved(report: Path) -> None:
+    script = """'waiting';
+        const text = document.querySelector('textarea');
+        text.value = 'nine "nine"'; text.dispatchEvent(new Event('input'));
+        URL.createObjectURL = (blob) => { blob.text().then((saved) => { document.title = btoa(saved); });
+            return 'data:,'; };
+        HTMLAnchorElement.prototype.click = () => {};  // no download: a headless browser would wait for its end
+        document.getElementById('save').click()"""
+
+    rows = base64.b64decode(title(browse(with_script(report / "check.html", script)))).decode().splitlines()
+    first = json.loads((report.parent / "to_check.jsonl").read_text().splitlines()[0])
+    assert [json.loads(row) for row in rows] == [{"id": first["id"], "text": 'nine "nine"'}]
+
+
+def test_clock() -> None:
+    assert [clock(seconds) for seconds in (0, 61.25, 3723.4)] == ["0:00.0", "1:01.2", "1:02:03.4"]
+
+
+def test_the_outline_stays_within_its_row() -> None:
+    numbers = [float(number) for number in re.findall(r"-?[0-9.]+", outline([-100.0, -30.0, 10.0], 5.0))]
+    assert numbers[::2] == [0, 5, 10, 10, 5, 0]
+    assert all(0 <= height <= 40 for height in numbers[1::2])
+    assert outline([], 1.0) == ""

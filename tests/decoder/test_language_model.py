@@ -1,0 +1,36 @@
+"""KenLM's lmplz, where it is installed, and the built-in estimator give one model."""
+
+import shutil
+
+import numpy as np
+import pytest
+from decoder.test_ngram import corpus
+
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.language_model import estimate_by_lmplz
+
+
+@pytest.mark.parametrize(("order", "prune"), [(1, ()), (3, ()), (4, (0, 0, 1)), (3, (0, 1, 2))])
+def test_lmplz_and_the_built_in_estimator_give_the_same_model(order: int, prune: tuple[int, ...]) -> None:
+    lmplz = shutil.which("lmplz")
+    if lmplz is None:
+        pytest.skip("lmplz is not installed")
+    config = EstimateConfig(order, prune, memory=100)
+    words, levels = estimate(corpus(2000, 100), config)
+    their_words, their_levels = estimate_by_lmplz(lmplz, corpus(2000, 100), config)
+    assert sorted(their_words) == sorted(words)
+    for own, theirs in zip(scores(words, levels), scores(their_words, their_levels), strict=True):
+        assert own.keys() == theirs.keys()
+        for gram, values in own.items():
+            assert values == pytest.approx(theirs[gram], abs=2e-5)
+
+
+def scores(words: list[str], levels: list) -> list[dict[tuple[str, ...], np.ndarray]]:
+    """Of each order: n-gram -> (log-probability, back-off)."""
+    result, prefixes = [], [()]
+    for level in levels:
+        pairs = zip(level.prefix, level.word, strict=True)
+        prefixes = [(*prefixes[prefix], words[word]) for prefix, word in pairs]
+        values = np.stack([level.log_prob, level.backoff], 1)
+        result.append({gram: row for gram, row in zip(prefixes, values, strict=True) if gram != ("<s>",)})
+    return result

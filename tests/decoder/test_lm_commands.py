@@ -1,0 +1,111 @@
+"""ds2 lm vocabulary, mix and prune, as they are used together."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from decoder.test_ngram import corpus
+
+from ds2.cli import main
+from ds2.decoder.ngram import NGram
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        return main(["lm", *map(str, arguments)]), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """first.txt and second.txt are of two kinds; most of dev.txt is of the first."""
+    first, second = corpus(240, 12, 1), corpus(220, 30, 2)
+    for name, sentences in (("first", first[40:]), ("second", second[20:]), ("dev", first[:40] + second[:20])):
+        lines = map(" ".join, sentences)
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def build(run: Run, folder: Path, *options: object) -> list[Path]:
+    models = [folder / "first.arpa.gz", folder / "second.lm"]
+    for model in models:
+        text = folder / f"{model.name.partition('.')[0]}.txt"
+        assert run("build", text, "-o", model, "--order", "3", *options)[0] == 0
+    return models
+
+
+def perplexity(run: Run, model: Path, text: Path) -> float:
+    return float(run("score", model, text)[1].split()[1])
+
+
+def test_from_texts_to_a_small_model(run: Run, folder: Path) -> None:
+    """The mixture foretells dev better than any part; pruned it is as small as asked for, and little worse."""
+    texts, dev = [folder / "first.txt", folder / "second.txt"], folder / "dev.txt"
+    code, shown, _ = run("vocabulary", *texts, "--dev", dev, "--size", "15", "-o", folder / "words.txt")
+    assert code == 0
+    assert len((folder / "words.txt").read_text().split()) == 15
+    assert shown.endswith("words.txt: 15 words\n")
+    models = build(run, folder, "--words", folder / "words.txt")
+    assert run("mix", *models, "--dev", dev, "-o", folder / "mixed.lm")[0] == 0
+    counts = folder / "counts.lm"
+    assert run("build", *texts, "-o", counts, "--no-continuation", "--words", folder / "words.txt")[0] == 0
+    size = ("--ngrams", "300", "--histories", counts)
+    assert run("prune", folder / "mixed.lm", *size, "-o", folder / "small.arpa")[0] == 0
+    assert 290 <= len(NGram.load(folder / "small.arpa").arrays[1]) <= 300
+    parts = [perplexity(run, model, dev) for model in models]
+    mixed, small = (perplexity(run, folder / name, dev) for name in ("mixed.lm", "small.arpa"))
+    assert mixed < min(parts)
+    assert mixed < small < 1.3 * mixed
+
+
+def test_the_perplexity_on_dev_is_told_before_the_mixture_is_made(run: Run, folder: Path) -> None:
+    models = build(run, folder)
+    _, shown, _ = run("mix", *models, "--dev", folder / "dev.txt", "-o", folder / "mixed.arpa")
+    first, *rest = shown.splitlines()
+    told = float(first.partition("perplexity ")[2].split()[0])
+    assert told == pytest.approx(
+        perplexity(run, folder / "mixed.arpa", folder / "dev.txt"), rel=0.1
+    )  # where it backs off, not the same
+    weights = [float(line.partition("weight ")[2].partition(",")[0]) for line in rest[:2]]
+    assert sum(weights) == pytest.approx(1, abs=1e-3)
+    assert weights[0] > weights[1] > 0.1
+
+
+def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, folder: Path) -> None:
+    models = build(run, folder)
+    assert run("mix", *models, "--weights", "3", "0", "-o", folder / "mixed.lm")[0] == 0
+    assert NGram.load(folder / "mixed.lm").words == NGram.load(models[0]).words
+    first, mixed = (perplexity(run, model, folder / "dev.txt") for model in (models[0], folder / "mixed.lm"))
+    assert mixed == pytest.approx(first, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("mix first.arpa.gz -o x.lm", "give either --dev or --weights"),
+        ("mix first.arpa.gz -o x.lm --weights 1 --dev dev.txt", "give either --dev or --weights"),
+        ("mix first.arpa.gz second.lm -o x.lm --weights 1", "one for each of 2 models"),
+        ("mix first.arpa.gz second.lm -o x.lm --weights 1 -1", "none negative"),
+        ("mix first.arpa.gz rounded.lm -o x.lm --weights 1 1", "rounded.lm: quantised"),
+        ("mix first.arpa.gz dev.txt -o x.lm --weights 1 1", "dev.txt: neither an ARPA file"),
+        ("prune first.arpa.gz -o x.lm", "give a --threshold above 0"),
+        ("prune first.arpa.gz -o x.lm --threshold -1", "give a --threshold above 0"),
+        ("vocabulary first.txt --dev dev.txt --size 0 -o x.txt", "--size of at least 1"),
+        ("build first.txt -o x.lm --words none.txt", "none.txt: cannot be read"),
+    ],
+)
+def test_impossible_requests_end_in_one_line(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    build(run, folder)
+    run("compile", folder / "second.lm", "-o", folder / "rounded.lm", "--quantize")
+    code, shown, errors = run(*arguments.split())
+    assert (code, shown) == (2, "")
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert not list(folder.glob("x.*"))

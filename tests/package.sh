@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder.
+#     tests/package.sh dist/ds2-0.2.0-py3-none-any.whl
+set -euo pipefail
+package=$(realpath "$1")
+root=$(realpath "$(dirname "$0")/..")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 -m venv "$folder/venv"
+"$folder/venv/bin/pip" install --quiet --constraint "$root/constraints.txt" "$package"
+cd "$folder"
+text=$(venv/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --model digits)
+[ "$text" = "three one seven nine" ] || { echo "unexpected transcript: $text"; exit 1; }
+venv/bin/python - <<'PYTHON'
+from importlib.resources import files
+
+for name in ("csrc/ctc.cu", "csrc/viterbi.cu", "csrc/small_gemm.cu", "py.typed", "serve/page/index.html"):
+    assert files("ds2").joinpath(name).is_file(), f"{name} is missing from the package"
+PYTHON
+echo "1 passed, 0 failed: $(basename "$package")"

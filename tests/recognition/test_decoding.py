@@ -1,0 +1,163 @@
+"""A bundle's decoder: what it holds, what a person asks for, and what they may not."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.decoder.batched import BatchedDecoder
+from ds2.decoder.beam import BeamConfig
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
+from ds2.recognition.decoding import (
+    beam_config,
+    bundled_model,
+    hot_words,
+    is_over_tokens,
+    make_beam,
+    search,
+    with_decoder,
+)
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+
+TOKENIZER = Tokenizer.from_texts(["a b c"])  # blank, space, a, b, c
+EMPTY = Bundle({}, {})
+UNSURE = torch.tensor([[[0.02, 0.0, 0.5, 0.48, 0.0], [0.96, 0.01, 0.01, 0.01, 0.01]]]).log()  # "a", or nearly "b"
+
+
+def model(*sentences: str, order: int = 2) -> NGram:
+    return NGram.from_levels(*estimate([sentence.split() for sentence in sentences], EstimateConfig(order)))
+
+
+def best(beam: object, log_probs: torch.Tensor = UNSURE) -> str:
+    assert beam is not None
+    [[first, *_]] = beam(log_probs, torch.tensor([log_probs.shape[1]]))  # type: ignore[operator]
+    return TOKENIZER.decode(first.tokens)
+
+
+def test_a_bundle_without_words_is_decoded_greedily() -> None:
+    assert make_beam(TOKENIZER, EMPTY, DecoderOptions()) is None
+    assert make_beam(TOKENIZER, Bundle({}, {"vocabulary": ["a"]}), DecoderOptions(beam=0)) is None
+
+
+def test_a_closed_vocabulary_finds_no_other_words() -> None:
+    closed = make_beam(TOKENIZER, Bundle({}, {"vocabulary": ["b", "ab"]}), DecoderOptions())
+    assert best(closed) == "b"  # "a" is likeliest, and no word
+
+
+def test_width_alone_searches_without_words() -> None:
+    beam = make_beam(TOKENIZER, EMPTY, DecoderOptions(beam=7))
+    assert beam is not None
+    assert (beam.config.beam_width, beam.config.closed) == (7, False)
+
+
+def test_a_language_model_changes_the_result(tmp_path: Path) -> None:
+    model("a", "b", "b", "b", "b", "b", "cc").save(tmp_path / "lm")
+    beam = make_beam(TOKENIZER, EMPTY, DecoderOptions(lm=tmp_path / "lm", lm_weight=1.0, word_bonus=0.5))
+    assert best(beam) == "b"
+    assert best(make_beam(TOKENIZER, EMPTY, DecoderOptions(lm=tmp_path / "lm", lm_weight=0.0))) == "a"
+
+
+def test_a_model_over_tokens_leaves_out_the_space() -> None:
+    tokenizer = Tokenizer.from_texts(["我 用 wifi"])
+    lm = model("我 用 w i f i", "用 我")
+    assert is_over_tokens(lm, tokenizer)
+    rows = torch.full((1, 3, len(tokenizer)), 1e-4)
+    for frame, token in enumerate(tokenizer.encode("我 用")):
+        rows[0, frame, token] = 1.0
+    rows = (rows / rows.sum(2, keepdim=True)).log()
+    [[first, *_]] = search(tokenizer, BeamConfig(), lm)(rows, torch.tensor([3]))
+    assert tokenizer.decode(first.tokens) == "我 用"
+    assert first.gains == pytest.approx(0.7 * lm.score(["我", "用"]) + 2 * 1.5, rel=1e-5)
+
+
+def test_words_of_single_letters_beside_longer_ones_are_words() -> None:
+    assert not is_over_tokens(model("a ab"), TOKENIZER)
+
+
+def test_a_quantized_model_is_bundled_and_searched_with(tiny_bundle: Path, tmp_path: Path) -> None:
+    lm = model("a", "b", "b", "b", "b", "b", "cc").quantized()
+    with_decoder(Bundle.load(tiny_bundle), BeamConfig(), lm).save(tmp_path / "bundle")
+    found = bundled_model(Bundle.load(tmp_path / "bundle"))
+    assert found is not None
+    assert [array.dtype for array in found.arrays] == [array.dtype for array in lm.arrays]
+    beam = search(TOKENIZER, BeamConfig(lm_weight=1.0, word_bonus=0.5), found)
+    assert best(beam) == best(BatchedDecoder(*beam.problem)) == "b"
+
+
+def test_hot_words_are_heard_more_readily() -> None:
+    assert best(search(TOKENIZER, BeamConfig(), None, boosts={"b": 1.0})) == "b"
+    assert best(search(TOKENIZER, BeamConfig(), None, boosts={"b": 0.01})) == "a"
+    lm = model("a", "a", "ab")
+    assert best(search(TOKENIZER, BeamConfig(), lm)) == "a"
+    assert best(search(TOKENIZER, BeamConfig(), lm, boosts={"b": 30.0})) == "b"  # no word of the language model
+
+
+def test_hot_words_are_parsed() -> None:
+    assert hot_words(("deep", "speech=2.5")) == {"deep": 5.0, "speech": 2.5}
+    assert hot_words(("Deep=1",)) == {"deep": 1.0}  # as transcripts spell it
+    for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf"):
+        with pytest.raises(InputError, match="WORD=NATS"):
+            hot_words((wrong,))
+
+
+def test_hot_words_beyond_a_closed_vocabulary_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    closed = Bundle({}, {"vocabulary": ["a", "b"]})
+    make_beam(TOKENIZER, closed, DecoderOptions(hot=("b",)))
+    assert caplog.messages == []
+    make_beam(TOKENIZER, closed, DecoderOptions(hot=("b", "ab")))
+    assert caplog.messages == ["hot: ab: hardly any effect, the model learnt only 2 words: a, b ..."]
+
+
+def test_hot_words_must_be_spelt_and_need_words() -> None:
+    with pytest.raises(InputError, match="cannot spell 'x'"):
+        search(TOKENIZER, BeamConfig(), None, boosts={"ax": 1.0})
+    with pytest.raises(InputError, match="over tokens"):
+        search(TOKENIZER, BeamConfig(), model("a b c"), boosts={"a": 1.0})
+
+
+def test_a_language_model_that_cannot_be_spelt_is_refused() -> None:
+    with pytest.raises(InputError, match="no letters for its words"):
+        search(TOKENIZER, BeamConfig(closed=True), model("A B", "AB"))
+    assert best(search(TOKENIZER, BeamConfig(), model("a AB", "ab AB"))) == "a"  # the others are left out
+
+
+def test_weights_without_a_language_model_are_refused() -> None:
+    for options in (DecoderOptions(lm_weight=1.0), DecoderOptions(word_bonus=0.0)):
+        with pytest.raises(InputError, match="no language model"):
+            make_beam(TOKENIZER, EMPTY, options)
+
+
+def test_language_model_and_weights_travel_in_the_bundle(tiny_bundle: Path, tmp_path: Path) -> None:
+    lm = model("ab b", "b c", "c", order=3)
+    path = tmp_path / "with-lm.safetensors"
+    with_decoder(Bundle.load(tiny_bundle), BeamConfig(12, lm_weight=0.3, word_bonus=0.1), lm).save(path)
+    loaded = bundled_model(Bundle.load(path))
+    assert loaded is not None
+    assert loaded.score(["ab", "b", "x"]) == lm.score(["ab", "b", "x"])
+    recognizer = Recognizer.load(path)
+    assert recognizer.beam is not None
+    assert (recognizer.beam.config.beam_width, recognizer.beam.config.lm_weight) == (12, 0.3)
+    narrow = Recognizer.load(path, options=DecoderOptions(beam=3, word_bonus=-1.0)).beam
+    assert narrow is not None
+    assert (narrow.config.beam_width, narrow.config.lm_weight, narrow.config.word_bonus) == (3, 0.3, -1.0)
+    samples = torch.randn(8000, generator=torch.Generator().manual_seed(0))
+    words = recognizer.transcribe(samples, 8000).words
+    assert words
+    assert all(0 < word.confidence <= 1 for word in words)
+
+
+def test_a_decoder_configured_by_version_0_1_is_read() -> None:
+    chosen = {"beam_width": 9, "lm_weight": 0.4, "best": 3}
+    assert beam_config(chosen, DecoderOptions(), closed=False) == BeamConfig(9, lm_weight=0.4, nbest=3)
+
+
+def test_weights_in_half_precision_are_widened(tiny_bundle: Path, tmp_path: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    halves = {name: tensor.half() for name, tensor in bundle.weights.items()}
+    Bundle(halves, bundle.metadata).save(tmp_path / "half.safetensors")
+    assert Recognizer.load(tmp_path / "half.safetensors").model.output.weight.dtype == torch.float32

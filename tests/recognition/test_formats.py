@@ -1,0 +1,133 @@
+"""Transcripts as files, by hand."""
+
+import json
+
+import pytest
+
+from ds2.recognition.formats import FORMATS, _clock, choose_formats
+from ds2.recognition.transcript import Transcript, Word
+from ds2.utils.errors import ParameterError
+
+WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))
+TRANSCRIPT = Transcript("one two three", WORDS, 3700.0, "digits")
+NOTHING = Transcript("", (), 1.0)
+
+
+def test_txt() -> None:
+    assert FORMATS["txt"](TRANSCRIPT, "a.wav") == TRANSCRIPT.to_txt() == "one two\nthree\n"
+    assert FORMATS["txt"](NOTHING, "a.wav") == "\n"
+
+
+def test_json_is_one_line_that_holds_everything() -> None:
+    text = FORMATS["json"](TRANSCRIPT, "a.wav")
+    assert text.count("\n") == 1
+    values = json.loads(text)
+    assert values["file"] == "a.wav"
+    assert values["model"] == "digits"
+    assert values["segments"] == [
+        {"start": 0.5, "end": 1.25, "text": "one two"},
+        {"start": 3661.5, "end": 3662.0, "text": "three"},
+    ]
+    assert values["words"][1] == {"text": "two", "start": 1.0, "end": 1.25, "confidence": 0.5}
+
+
+def test_srt() -> None:
+    assert FORMATS["srt"](TRANSCRIPT, "a.wav") == (
+        "1\n00:00:00,500 --> 00:00:01,500\none two\n\n2\n01:01:01,500 --> 01:01:02,500\nthree\n\n"
+    )
+
+
+def test_vtt() -> None:
+    text = FORMATS["vtt"](TRANSCRIPT, "a.wav")
+    assert text.startswith("WEBVTT\n\n00:00:00.500 --> 00:00:01.500\none two\n\n")
+
+
+def test_ctm() -> None:
+    assert FORMATS["ctm"](TRANSCRIPT, "my call.wav").splitlines()[1] == "my_call.wav 1 1.000 0.250 two 0.5000"
+
+
+@pytest.mark.parametrize(("name", "empty"), [("txt", "\n"), ("srt", ""), ("vtt", "WEBVTT\n\n"), ("ctm", "")])
+def test_nothing_said(name: str, empty: str) -> None:
+    assert FORMATS[name](NOTHING, "a.wav") == empty
+
+
+def test_ideographs_stand_together_and_take_two_columns() -> None:
+    words = tuple(Word(text, 0.1 * n, 0.1 * n + 0.1, 1.0) for n, text in enumerate(["你", "好", "ok", "我"]))
+    assert "你好 ok我\n" in FORMATS["srt"](Transcript("你好 ok我", words, 1.0), "a")
+    many = tuple(Word("好", 0.1 * n, 0.1 * n + 0.1, 1.0) for n in range(30))
+    lines = FORMATS["vtt"](Transcript("好" * 30, many, 3.0), "a").splitlines()
+    assert [len(line) for line in lines if line.startswith("好")] == [21, 9]
+
+
+def test_vtt_escapes_what_it_would_take_for_markup() -> None:
+    words = (Word("<a", 0.0, 0.1, 1.0), Word("&", 0.2, 0.3, 1.0))
+    assert "\n&lt;a &amp;\n" in FORMATS["vtt"](Transcript("<a &", words, 1.0), "a")
+    assert "\n<a &\n" in FORMATS["srt"](Transcript("<a &", words, 1.0), "a")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_names_that_are_not_utf8_can_be_written(name: str) -> None:
+    text = FORMATS[name](TRANSCRIPT, "\udcff.wav")
+    assert text.encode("utf-8")
+    if name == "json":
+        assert json.loads(text)["file"] == "\\udcff.wav"
+
+
+def test_cues_break_where_lines_or_times_grow_too_long() -> None:
+    wide = tuple(Word("abcdefghi", n * 0.1, n * 0.1 + 0.1, 1.0) for n in range(9))
+    lines = [line for line in FORMATS["srt"](Transcript("", wide, 1.0), "a").splitlines() if line.startswith("abc")]
+    assert [len(line) for line in lines] == [39, 39, 9]
+    slow = tuple(Word("a", n * 1.0, n + 0.9, 1.0) for n in range(9))
+    assert FORMATS["srt"](Transcript("", slow, 9.0), "a").count("-->") == 2
+
+
+def test_a_cue_stays_a_second_or_until_the_next() -> None:
+    words = (Word("a", 0.0, 0.09, 1.0), Word("b", 0.7, 0.79, 1.0), Word("c", 2.0, 3.5, 1.0))
+    spans = [line for line in FORMATS["srt"](Transcript("a b c", words, 4.0), "a").splitlines() if "-->" in line]
+    assert spans == [
+        "00:00:00,000 --> 00:00:00,700",
+        "00:00:00,700 --> 00:00:01,700",
+        "00:00:02,000 --> 00:00:03,500",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "clock"), [(0.0, "00:00:00,000"), (59.9996, "00:01:00,000"), (3599.999, "00:59:59,999")]
+)
+def test_clock(seconds: float, clock: str) -> None:
+    assert _clock(seconds, ",") == clock
+
+
+def test_textgrid_covers_the_whole_time() -> None:
+    lines = FORMATS["TextGrid"](TRANSCRIPT, "a.wav").splitlines()
+    assert lines[:2] == ['File type = "ooTextFile"', 'Object class = "TextGrid"']
+    starts = [float(line.split("=")[1]) for line in lines if line.startswith("            xmin")]
+    ends = [float(line.split("=")[1]) for line in lines if line.startswith("            xmax")]
+    texts = [line.split('"')[1] for line in lines if "text = " in line]
+    assert texts == ["", "one", "", "two", "", "three", ""]
+    assert starts[0] == 0
+    assert starts[1:] == ends[:-1]
+    assert ends[-1] == 3700
+
+
+def test_textgrid_of_silence_and_quotes() -> None:
+    assert 'text = ""' in FORMATS["TextGrid"](NOTHING, "a.wav")
+    quoted = Transcript('say "a"', (Word('"a"', 0.0, 1.0, 1.0),), 1.0)
+    assert 'text = """a"""' in FORMATS["TextGrid"](quoted, "a.wav")
+
+
+def test_methods_of_a_transcript_give_its_formats() -> None:
+    assert TRANSCRIPT.to_srt() == FORMATS["srt"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_vtt() == FORMATS["vtt"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_textgrid() == FORMATS["TextGrid"](TRANSCRIPT, "")
+    assert TRANSCRIPT.to_json("a.wav") == FORMATS["json"](TRANSCRIPT, "a.wav")
+    assert TRANSCRIPT.to_ctm("a.wav") == FORMATS["ctm"](TRANSCRIPT, "a.wav")
+
+
+def test_formats_are_chosen_by_name_in_any_case() -> None:
+    assert choose_formats("SRT, textgrid,srt") == ["srt", "TextGrid"]
+    assert choose_formats("all") == list(FORMATS)
+    assert choose_formats("PNG", ("json", "png")) == ["png"]
+    for wrong in ("", "doc", "txt,,srt", "all,txt"):
+        with pytest.raises(ParameterError, match="format: unknown format"):
+            choose_formats(wrong)

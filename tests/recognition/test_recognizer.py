@@ -1,0 +1,190 @@
+"""From audio to transcripts: words, times, long recordings, many files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+from ds2.bundle import Bundle
+from ds2.data.audio import read_audio
+from ds2.model.acoustic import AcousticModel
+from ds2.recognition import windows
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.windows import Segment, Window
+from ds2.utils.errors import InputError, ParameterError
+
+
+@pytest.fixture
+def recognizer(tiny_bundle: Path) -> Recognizer:
+    return Recognizer.load(tiny_bundle, "cpu")
+
+
+def write_noise(path: Path, seconds: float, rate: int = 8000, seed: int = 0) -> Path:
+    samples = np.random.default_rng(seed).normal(0, 0.1, round(seconds * rate))
+    soundfile.write(path, samples, rate)
+    return path
+
+
+def test_file_samples_and_array_give_the_same_transcript(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 1.0)
+    samples, rate = read_audio(path)
+    from_file = recognizer.transcribe(path)
+    assert from_file.words
+    assert from_file == recognizer.transcribe(samples, rate) == recognizer.transcribe(samples.numpy(), rate)
+    assert from_file.duration == 1.0
+
+
+@pytest.mark.parametrize("rate", [16000, 44100, 48000])
+def test_other_rates_are_resampled(recognizer: Recognizer, tmp_path: Path, rate: int) -> None:
+    assert recognizer.transcribe(write_noise(tmp_path / "a.wav", 0.5, rate)).duration == pytest.approx(0.5)
+
+
+def test_bytes_and_open_files_give_the_transcript_of_the_path(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 1.0)
+    with path.open("rb") as file:
+        assert recognizer.transcribe(path.read_bytes()) == recognizer.transcribe(file) == recognizer.transcribe(path)
+    with pytest.raises(InputError, match=r"bad\.wav"), (tmp_path / "bad.wav").open("wb+") as empty:
+        recognizer.transcribe(empty)
+    with pytest.raises(ParameterError, match="binary mode"), (tmp_path / "a.txt").open("w+") as text:
+        recognizer.transcribe(text)  # type: ignore[arg-type]
+
+
+def test_samples_need_their_rate(recognizer: Recognizer) -> None:
+    with pytest.raises(ParameterError, match="sample_rate: required"):
+        recognizer.transcribe(torch.zeros(8000))
+
+
+def test_a_transcript_names_its_model(recognizer: Recognizer, tiny_bundle: Path) -> None:
+    assert recognizer.transcribe(torch.zeros(8000), 8000).model == str(tiny_bundle)
+
+
+@pytest.mark.parametrize("samples", [torch.zeros(0), torch.zeros(2, 100), torch.tensor([0.0, float("nan")])])
+def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor) -> None:
+    with pytest.raises(InputError, match="finite samples"):
+        recognizer.transcribe(samples, 8000)
+
+
+@pytest.mark.parametrize("size", [1, 100, 160])
+def test_shortest_audio_has_a_transcript(recognizer: Recognizer, size: int) -> None:
+    assert isinstance(recognizer.transcribe(0.1 * torch.ones(size), 8000), Transcript)
+
+
+def test_silence_has_a_transcript(recognizer: Recognizer) -> None:
+    assert isinstance(recognizer.transcribe(torch.zeros(8000), 8000), Transcript)
+
+
+def test_long_recording_equals_one_pass_but_for_distant_context(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "long.wav", 70.0)
+    samples, _ = read_audio(path)
+    [whole] = recognizer.log_probs([Window(samples)])
+    cut = recognizer.cutter.windows_of_samples(samples)
+    joined = torch.cat([recognizer.log_probs([window])[0] for window in cut])
+    assert joined.shape == whole.shape
+    assert (joined.argmax(1) == whole.argmax(1)).float().mean() > 0.99
+    of_file, of_samples = recognizer.transcribe(path), recognizer.transcribe(samples, 8000)
+    assert [(word.text, word.start, word.end) for word in of_file.words] == [
+        (word.text, word.start, word.end) for word in of_samples.words
+    ]
+    assert [word.confidence for word in of_file.words] == pytest.approx(
+        [word.confidence for word in of_samples.words], abs=1e-3
+    )  # sums of padded and of unpadded rows are rounded differently
+
+
+def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """A digit every 2 seconds for 70 seconds, with the bundled model: words and times are those of one pass."""
+    rng, digits = np.random.default_rng(0), sorted(spoken_digits(30).parent.glob("*.wav"))
+    long = rng.normal(0, 1e-3, 70 * 8000)
+    for number in range(35):
+        samples, _ = soundfile.read(digits[number % len(digits)])
+        start = 2 * 8000 * number + 4000
+        long[start : start + len(samples)] += samples[: len(long) - start]
+    soundfile.write(tmp_path / "long.wav", long, 8000)
+    recognizer = Recognizer.load(device="cpu")
+    samples, _ = read_audio(tmp_path / "long.wav")
+    whole = recognizer.decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
+    heard = recognizer.transcribe(tmp_path / "long.wav").words
+    moments = {(word.text, round(word.start)) for word in whole}
+    assert len(whole) >= 33
+    assert abs(len(heard) - len(whole)) <= 2
+    assert sum((word.text, round(word.start)) in moments for word in heard) >= len(whole) - 3
+
+
+def test_many_files_come_back_in_order_whatever_their_lengths(
+    recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "BATCH_SECONDS", 3.0)
+    monkeypatch.setattr(windows, "GROUP_SECONDS", 6.0)
+    lengths = [0.3, 2.0, 0.1, 1.5, 2.5, 0.7, 33.0, 0.2]
+    paths = [write_noise(tmp_path / f"{n}.wav", seconds, seed=n) for n, seconds in enumerate(lengths)]
+    heard: list[float] = []
+    results = list(recognizer.transcribe_files(map(Segment, paths), heard.append))
+    assert len(heard) > 3
+    assert sum(heard) == pytest.approx(sum(lengths), abs=0.05 * len(lengths))
+    assert [segment.path for segment, _ in results] == paths
+    for path, (_, transcript) in zip(paths, results, strict=True):
+        assert transcript == recognizer.transcribe(path)
+
+
+def test_a_result_does_not_wait_for_the_recordings_after_it(
+    recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second recording fills the group with its first window; the first is then done, though more windows wait."""
+    monkeypatch.setattr(windows, "GROUP_SECONDS", 30.0)
+    paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([6.0, 45.0, 1.0, 1.0])]
+    read = []
+    results = recognizer.log_probs_of_files(read.append(path) or Segment(path) for path in paths)
+    assert next(results)[0].path == paths[0]
+    assert read == paths[:2]
+    assert [segment.path for segment, _, _ in results] == paths[1:]
+
+
+def test_one_bad_file_is_its_own_error(recognizer: Recognizer, tmp_path: Path) -> None:
+    good = write_noise(tmp_path / "a.wav", 0.5)
+    results = [result for _, result in recognizer.transcribe_files(map(Segment, [good, tmp_path / "gone.wav", good]))]
+    assert isinstance(results[1], InputError)
+    assert results[0] == results[2] == recognizer.transcribe(good)
+
+
+def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 2.0)
+    [(_, part)] = recognizer.transcribe_files([Segment(path, 0.5, 1.0)])
+    assert part == recognizer.transcribe(read_audio(path, offset=0.5, duration=1.0)[0], 8000)
+
+
+def test_no_files_no_transcripts(recognizer: Recognizer) -> None:
+    assert list(recognizer.transcribe_files([])) == []
+
+
+def test_weights_that_do_not_fit_are_refused(tiny_bundle: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    config = {**bundle.metadata["config"], "hidden": 25}
+    Bundle(bundle.weights, {**bundle.metadata, "config": config}).save(tiny_bundle)
+    with pytest.raises(InputError, match="do not fit"):
+        Recognizer.load(tiny_bundle)
+
+
+def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Path) -> None:
+    bundle, before = Bundle.load(tiny_bundle), torch.get_rng_state()
+    loaded = Recognizer.load(tiny_bundle, "cpu").model
+    assert torch.equal(torch.get_rng_state(), before)
+    filled = AcousticModel(loaded.config, len(bundle.metadata["tokens"]))
+    filled.load_state_dict(bundle.weights)
+    for of_loaded, of_filled in (
+        (loaded.named_parameters(), filled.named_parameters()),
+        (loaded.named_buffers(), filled.named_buffers()),
+    ):
+        for (name, value), (_, expected) in zip(of_loaded, of_filled, strict=True):
+            assert torch.equal(value, expected), name
+
+
+def test_bundles_of_the_package_go_by_their_names() -> None:
+    assert Recognizer.load("digits-streaming").model.config.bidirectional is False
+    with pytest.raises(InputError, match=r"klingon: neither .* \(digits"):
+        Recognizer.load("klingon")

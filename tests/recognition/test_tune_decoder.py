@@ -1,0 +1,156 @@
+"""ds2 tune-decoder: from a manifest to weights in the bundle."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import ds2
+from ds2.bundle import Bundle
+from ds2.cli import main
+from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
+from ds2.data.pronunciation import read_pronunciations
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.estimate import EstimateConfig, estimate
+from ds2.decoder.ngram import NGram
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.recognition.decoding import bundled_pronunciations
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tune_decoder import Tuning, log_prior, tuned_bundle
+from ds2.recognition.windows import Segment
+
+AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    texts = {
+        row["audio_filepath"]: row["text"] for row in map(json.loads, (AUDIO / "pieces.jsonl").read_text().splitlines())
+    }
+    lines = [
+        json.dumps({"audio_filepath": str(AUDIO / f"{name}.opus"), "duration": 3.0, "text": texts[f"{name}.opus"]})
+        for name in STRINGS
+    ]
+    path = tmp_path / "dev.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def lm(tmp_path: Path) -> Path:
+    digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    NGram.from_levels(*estimate([[word] for word in digits], EstimateConfig(1))).save(tmp_path / "lm")
+    return tmp_path / "lm"
+
+
+def test_weights_and_model_are_written_and_used(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, picture = tmp_path / "tuned.safetensors", tmp_path / "surface.png"
+    source = Path(ds2.__file__).parent / "models" / "digits.safetensors"
+    arguments = [str(dev), "--model", str(source), "--lm", str(lm), "--output", str(bundle), "--picture", str(picture)]
+    assert main(["tune-decoder", *arguments]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("WER ")
+    assert str(bundle) in line
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    chosen = Bundle.load(bundle).metadata["decoder"]
+    recognizer = ds2.load(bundle)
+    assert recognizer.beam is not None
+    assert recognizer.beam.config.lm_weight == chosen["lm_weight"]
+    assert recognizer.transcribe(AUDIO / f"{STRINGS[0]}.opus").text
+
+
+def test_a_bundle_without_a_language_model_needs_one(dev: Path, tiny_bundle: Path) -> None:
+    before = tiny_bundle.read_bytes()
+    assert main(["tune-decoder", str(dev), "--model", str(tiny_bundle)]) == 2
+    assert tiny_bundle.read_bytes() == before
+
+
+def test_a_packaged_model_is_not_written_over(dev: Path, lm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm)]) == 2
+    assert "--output" in capsys.readouterr().err
+    assert not Path("digits").exists()
+
+
+def test_references_beyond_the_alphabet_are_told(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in dev.read_text().splitlines()]
+    rows[0]["text"] += " Ein\u00e9"
+    dev.write_text("\n".join(map(json.dumps, rows)))
+    arguments = [str(dev), "--model", "digits"]
+    assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
+    assert main(["eval", *arguments]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "references hold characters" in line and "'\u00e9'" in line] == lines
+    assert len(lines) == 2
+
+
+DIGITS = "zero Z IH R OW\none W AH N\ntwo T UW\nfour F AO R\nfour(2) F R\n"
+
+
+@pytest.fixture
+def hears_phones(tmp_path: Path) -> Path:
+    """The packaged model of digits, with a second output layer that says any phone."""
+    source = Bundle.load("digits")
+    hidden, phones = source.metadata["config"]["hidden"], len(PHONE_TOKENS)
+    generator = torch.Generator().manual_seed(1)
+    layer = {"phone_output.weight": torch.randn(phones, hidden, generator=generator)}
+    layer["phone_output.bias"] = torch.zeros(phones)
+    metadata = {**source.metadata, "config": {**source.metadata["config"], "phones": phones}}
+    metadata.pop("vocabulary", None)
+    Bundle(source.weights | layer, metadata).save(tmp_path / "phones.safetensors")
+    return tmp_path / "phones.safetensors"
+
+
+def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phones: Path, tmp_path: Path) -> None:
+    """The bundle keeps the pronunciations; letters remain for greedy decoding, other models and words without any."""
+    lexicon, tuned, clip = tmp_path / "lexicon.txt", tmp_path / "tuned.safetensors", AUDIO / f"{STRINGS[0]}.opus"
+    lexicon.write_text(DIGITS)
+    greedy = ds2.load(hears_phones).transcribe(clip).text
+    options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(lexicon), "--output", str(tuned)]
+    assert main(["tune-decoder", str(dev), *options]) == 0
+    assert bundled_pronunciations(Bundle.load(tuned)) == read_pronunciations(lexicon)
+    recognizer = ds2.load(tuned)
+    assert isinstance(recognizer.beam, PronouncingDecoder)
+    transcript = recognizer.transcribe(clip)
+    assert transcript.text != greedy
+    assert {word.text for word in transcript.words} <= {"zero", "one", "two", "four"}
+    assert Recognizer.load(tuned, options=DecoderOptions(beam=0)).transcribe(clip).text == greedy
+    for options in (DecoderOptions(hot=("nine",)), DecoderOptions(lm=lm)):
+        assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
+    assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
+
+
+def test_priors_are_the_means_of_the_phones_alone() -> None:
+    """Two letters, two phones of p (0.9, 0.1) and (0.6, 0.4) in two utterances."""
+    rows = [torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log(), torch.tensor([[0.2, 0.8, 0.6, 0.4]]).log()]
+    torch.testing.assert_close(log_prior(rows, 2).exp(), torch.tensor([1.0, 1.0, 0.75, 0.25]))
+
+
+def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> None:
+    """What is found by the tuned bundle has the log-probabilities less the priors, normalised again."""
+    before, prior = Bundle.load(hears_phones), torch.linspace(-3, 0, len(PHONE_TOKENS))
+    tuning = Tuning(BeamConfig(), {}, {}, "WER", 1.0, [], prior)
+    model = NGram.from_levels(*estimate([["one"]], EstimateConfig(1)))
+    tuned_bundle(before, tuning, model).save(hears_phones.with_name("tuned.safetensors"))
+    [first, second] = [
+        next(iter(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")])))[2]
+        for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))
+    ]
+    tokens = len(before.metadata["tokens"])
+    torch.testing.assert_close(second[:, :tokens], first[:, :tokens])
+    torch.testing.assert_close(second[:, tokens:], (first[:, tokens:] - prior).log_softmax(1), atol=1e-5, rtol=1e-4)
+
+
+def test_a_lexicon_needs_a_model_that_knows_phones(
+    dev: Path, lm: Path, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lexicon.txt").write_text(DIGITS)
+    options = ["--model", str(tiny_bundle), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
+    assert main(["tune-decoder", str(dev), *options]) == 2
+    assert "knows no phones" in capsys.readouterr().err

@@ -1,0 +1,43 @@
+"""Averages of bundles."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.train.average import average
+from ds2.utils.errors import InputError
+
+
+def saved(path: Path, value: float, hidden: int = 4, tokens: tuple[str, ...] = ("<blank>", "a")) -> Path:
+    metadata = {"config": {"hidden": hidden}, "tokens": list(tokens), "training": {"wer": value}, "vocabulary": ["a"]}
+    Bundle({"w": torch.full((2, 6), value), "count": torch.tensor([2])}, metadata).save(path)
+    return path
+
+
+def test_mean_of_weights_and_the_records_of_all(tmp_path: Path) -> None:
+    bundle = average([saved(tmp_path / "a.safetensors", 1.0), saved(tmp_path / "b.safetensors", 4.0)])
+    assert torch.equal(bundle.weights["w"], torch.full((2, 6), 2.5))
+    assert bundle.weights["count"].tolist() == [2]
+    assert bundle.metadata["vocabulary"] == ["a"]
+    assert [one["wer"] for one in bundle.metadata["training"]["average_of"]] == [1.0, 4.0]
+
+
+def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
+    first = saved(tmp_path / "a.safetensors", 1.0)
+    for other in (
+        saved(tmp_path / "b.safetensors", 1.0, hidden=5),
+        saved(tmp_path / "c.safetensors", 1.0, tokens=("<blank>",)),
+    ):
+        with pytest.raises(InputError, match=f"{other}.*not that of"):
+            average([first, other])
+    with pytest.raises(InputError, match="at least two"):
+        average([first])
+
+
+def test_a_language_model_stays_with_the_average() -> None:
+    bundle = Bundle.load("english")
+    averaged = average(["english", "english"])
+    assert averaged.language_model.keys() == bundle.language_model.keys()
+    assert averaged.metadata["decoder"] == bundle.metadata["decoder"]

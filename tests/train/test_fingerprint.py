@@ -1,0 +1,45 @@
+"""What must not change between a checkpoint and its resumption."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from helpers.training import Manifests, augmented_config
+
+from ds2.train.checkpoint import load_checkpoint, save_checkpoint
+from ds2.train.config import OptimizerConfig, ParallelConfig
+from ds2.train.trainer import Trainer
+from ds2.utils.errors import InputError
+
+
+def test_checkpoint_of_another_configuration_is_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = augmented_config(spoken_digits(4), epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    with pytest.raises(InputError, match="another seed"):
+        Trainer(dataclasses.replace(config, seed=9), tmp_path / "run")
+
+
+def test_keys_that_change_no_result_may_change(spoken_digits: Manifests, tmp_path: Path) -> None:
+    config = augmented_config(spoken_digits(4), epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    free = {"checkpoint_minutes": 9.0, "observe": 0, "parallel": ParallelConfig(group=3)}
+    changed = dataclasses.replace(config, **free, data=dataclasses.replace(config.data, workers=2))  # type: ignore
+    assert Trainer(changed, tmp_path / "run").state.epoch == 1
+
+
+def test_a_checkpoint_of_version_0_1_is_resumed(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Its fingerprint has the former names, and lacks the keys that are new."""
+    config = augmented_config(spoken_digits(4), epochs=1, optimizer=OptimizerConfig("sgd", 1e-4, ema_decay=0.5))
+    Trainer(config, tmp_path / "run").run()
+    path = tmp_path / "run" / "checkpoint.pt"
+    saved = load_checkpoint(path)
+    then = saved["fingerprint"]
+    then["growing"] = then.pop("curriculum_epochs")
+    optimizer = then["optimizer"]
+    optimizer["surge"], optimizer["average_decay"] = optimizer.pop("gradient_spike"), optimizer.pop("ema_decay")
+    save_checkpoint(path, saved)
+    assert Trainer(config, tmp_path / "run").state.epoch == 1
+    optimizer["average_decay"] = 0.6
+    save_checkpoint(path, saved)
+    with pytest.raises(InputError, match="another optimizer;"):
+        Trainer(config, tmp_path / "run")

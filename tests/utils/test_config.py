@@ -1,0 +1,172 @@
+"""Configuration files."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from ds2.model.acoustic import ModelConfig
+from ds2.train.config import TrainConfig
+from ds2.utils.config import formerly, from_dict, load_config, replaces, to_dict
+from ds2.utils.errors import InputError
+
+
+@dataclass(frozen=True)
+class Layer:
+    size: int = 1
+    kernel: tuple[int, int] = (3, 3)
+
+
+@dataclass(frozen=True)
+class Example:
+    name: Literal["one", "two"] = "one"
+    rate: float = 0.5
+    path: Path | None = None
+    layers: tuple[Layer, ...] = ()
+    inner: Layer = field(default_factory=Layer)
+
+    def __post_init__(self) -> None:
+        if self.rate < 0:
+            raise ValueError(f"rate {self.rate} must not be negative")
+
+
+def load(folder: Path, text: str, *overrides: str) -> Example:
+    (folder / "c.toml").write_text(text)
+    return load_config(Example, folder / "c.toml", overrides)
+
+
+def test_nested_values_in_their_types(tmp_path: Path) -> None:
+    text = 'name = "two"\nrate = 1\npath = "x/y"\nlayers = [{size = 2, kernel = [1, 5]}]\n[inner]\nsize = 7\n'
+    assert load(tmp_path, text) == Example("two", 1.0, tmp_path / "x/y", (Layer(2, (1, 5)),), Layer(7))
+    assert isinstance(load(tmp_path, text).rate, float)
+
+
+def test_overrides(tmp_path: Path) -> None:
+    assert load(tmp_path, "", "inner.size=9", "name=two", "rate=2.5") == Example("two", 2.5, inner=Layer(9))
+    assert load(tmp_path, "", "layers=[{size=3}]").layers == (Layer(3),)
+    assert load(tmp_path, "path = 'a'", "path='/b'").path == Path("/b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nmae = 'one'", "unknown key nmae; did you mean name"),
+        ("[inner]\nsise = 1", r"unknown key inner\.sise; did you mean size"),
+        ("layers = [{sizes = 1}]", r"unknown key layers\[0\]\.sizes"),
+        ("rate = 'fast'", "rate = 'fast' must be of type float"),
+        ("[inner]\nsize = 1.5", r"inner\.size = 1\.5 must be of type int"),
+        ("[inner]\nsize = true", r"inner\.size = True must be of type int"),
+        ("name = 'three'", "must be one of 'one', 'two'"),
+        ("layers = 3", "layers = 3 must be a list"),
+        ("inner = 3", "inner = 3 must be a section"),
+        ("[inner]\nkernel = [1]", "must hold 2 values"),
+        ("rate = -1.0", "rate -1.0 must not be negative"),
+        ("rate = nan", "rate = nan must be a finite number"),
+        ("rate = inf", "rate = inf must be a finite number"),
+        ("rate = ", "not valid TOML"),
+    ],
+)
+def test_mistakes_name_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert str(tmp_path / "c.toml") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("override", ["rate", "=1", "rate.fast=1"])
+def test_impossible_overrides(tmp_path: Path, override: str) -> None:
+    with pytest.raises(InputError, match="set: "):
+        load(tmp_path, "rate = 1.0", override)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        load_config(Example, tmp_path / "gone.toml")
+
+
+def test_byte_order_mark(tmp_path: Path) -> None:
+    assert load(tmp_path, "\ufeffrate = 0.25") == Example(rate=0.25)
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.toml").write_text("[data]\ntrain = []\n")
+    with pytest.raises(InputError, match=r"train\.toml: data\.dev is missing"):
+        load_config(TrainConfig, tmp_path / "train.toml")
+
+
+def test_a_whole_configuration_survives_a_round_trip() -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "digits" / "train.toml"
+    config = load_config(TrainConfig, recipe)
+    assert from_dict(TrainConfig, to_dict(config), "round trip") == config
+
+
+def test_a_preset_and_what_differs_from_it(tmp_path: Path) -> None:
+    toml = tmp_path / "train.toml"
+    toml.write_text('[data]\ntrain = ["a.jsonl"]\ndev = "b.jsonl"\n[model]\npreset = "ds2-tiny"\nhidden = 40\n')
+    model = load_config(TrainConfig, toml).model
+    assert model == dataclasses.replace(ModelConfig.preset("ds2-tiny"), hidden=40)
+    with pytest.raises(InputError, match=r"train.toml: model.preset = 'huge' must be one of ds2-deploy"):
+        load_config(TrainConfig, toml, ["model.preset=huge"])
+
+
+@dataclass(frozen=True)
+class Renamed:
+    noise_probability: float = formerly("noise_share", 0.4)
+
+
+def test_a_former_key_is_accepted_with_a_warning_that_names_the_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text("noise_share = 0.2")
+    assert load_config(Renamed, path) == Renamed(0.2)
+    assert caplog.messages == [f"{path}: noise_share is now called noise_probability; rename it"]
+
+
+def test_a_former_key_in_a_bundle_is_accepted_silently(caplog: pytest.LogCaptureFixture) -> None:
+    assert from_dict(Renamed, {"noise_share": 0.2}, "a.safetensors") == Renamed(0.2)
+    assert not caplog.messages
+
+
+def test_a_key_under_both_names_is_refused() -> None:
+    with pytest.raises(InputError, match="noise_share is the former name of noise_probability; remove it"):
+        from_dict(Renamed, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rate = " + "[" * 500 + "]" * 500, r"c\.toml: (not valid TOML|rate = )"),
+        ("rate = " + "[" * 100_000, "not valid TOML"),
+        ("rate = 1" + "0" * 5000, "not valid TOML"),
+        ("rate = 0x1" + "0" * 5000, "rate = a int that is too large to show must be of type float"),
+        ("name = '" + "x" * 500_000 + "'", "must be one of 'one', 'two'"),
+    ],
+)
+def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+    with pytest.raises(InputError):
+        load(tmp_path, "", text.replace(" = ", "=", 1))
+
+
+@dataclass(frozen=True)
+class Replaced:
+    minutes: float = replaces("every", 5.0)
+
+
+def test_a_replaced_key_is_ignored_with_a_warning_that_names_the_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text("every = 200")
+    assert load_config(Replaced, path) == Replaced(5.0)
+    assert caplog.messages == [f"{path}: every is ignored; minutes took its place"]
+    assert load_config(Replaced, path, ["minutes=2"]) == Replaced(2.0)
+    caplog.clear()
+    assert from_dict(Replaced, {"every": 3, "minutes": 1.0}, "a.safetensors") == Replaced(1.0)
+    assert not caplog.messages

@@ -1,0 +1,169 @@
+"""Files appear whole or not at all, also on a full disk."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle
+from ds2.train.checkpoint import load_checkpoint, save_checkpoint
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, check_writable, make_folder, numbered_lines, text_lines, write_lines
+
+
+def test_appears_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with atomic_write(path) as partial:
+        partial.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(TypeError), atomic_write(path) as partial:
+        partial.write_text("ne") and partial.write_text(3)  # type: ignore[arg-type]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, signal, sys
+from ds2.utils.files import atomic_write
+with atomic_write(sys.argv[1]) as partial:
+    partial.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for _ in range(3):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -signal.SIGKILL
+        assert len(list(tmp_path.iterdir())) == 1
+    assert not path.exists()
+    with atomic_write(path) as partial:
+        assert partial.read_bytes() == b""
+        partial.write_text("whole")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "whole"
+
+
+def test_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with atomic_write(path) as first:
+        first.write_text("first")
+        with atomic_write(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+        assert first.read_text() == "first"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_data_and_folder_reach_the_disk_around_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves the old file or the new one."""
+    events: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        events.append("sync " + Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    def recorded_replace(path: Path, target: Path) -> Path:
+        events.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(Path, "replace", recorded_replace)
+    with atomic_write(tmp_path / "a.txt") as partial:
+        partial.write_text("x")
+    assert events == ["sync .a.txt.partial", "rename", f"sync {tmp_path.name}"]
+
+
+def test_name_too_long(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / ("x" * 300)) as partial:
+        partial.write_text("x")
+
+
+def test_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "no" / "a.txt") as partial:
+        partial.write_text("x")
+
+
+def test_what_cannot_be_written_is_told_before(tmp_path: Path, small_disk: Path) -> None:
+    check_writable(None, tmp_path / "a.txt")
+    for path in (tmp_path, tmp_path / "no" / "a.txt"):
+        with pytest.raises(InputError, match=f"{path}: cannot be written"):
+            check_writable(None, path)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(InputError, match="cannot be written"):
+        check_writable(small_disk / "a.txt")
+    with pytest.raises(InputError, match="not writable"):
+        make_folder(small_disk)
+
+
+def test_full_disk_keeps_the_earlier_checkpoint(small_disk: Path) -> None:
+    path = small_disk / "checkpoint.pt"
+    save_checkpoint(path, {"step": 1, "model": torch.zeros(10_000)})
+    with pytest.raises(InputError, match=r"checkpoint\.pt: cannot be written \(No space left") as caught:
+        save_checkpoint(path, {"step": 2, "model": torch.zeros(100_000)})
+    assert "\n" not in str(caught.value)
+    assert load_checkpoint(path)["step"] == 1
+    assert list(small_disk.iterdir()) == [path]
+
+
+def test_full_disk_keeps_the_earlier_bundle(small_disk: Path) -> None:
+    path = small_disk / "model.safetensors"
+    metadata = {"config": {}, "tokens": []}
+    Bundle({"w": torch.zeros(10_000)}, metadata).save(path)
+    with pytest.raises(InputError, match="No space left"):
+        Bundle({"w": torch.zeros(100_000)}, metadata).save(path)
+    assert len(Bundle.load(path).weights["w"]) == 10_000
+
+
+def test_lines_end_where_lines_end_alone(tmp_path: Path) -> None:
+    """U+2028 and U+0085 are characters of a text, as JSON has it."""
+    (tmp_path / "a.txt").write_bytes("one\u2028two\r\n\nthree\u0085four".encode())
+    assert list(numbered_lines(tmp_path / "a.txt")) == [(1, "one\u2028two"), (3, "three\u0085four")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_large_text_with_a_byte_order_mark_plain_and_zipped(tmp_path: Path, name: str) -> None:
+    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt", encoding="utf-8-sig") as file:
+        file.write("one\ntwo\n")
+    assert list(text_lines(tmp_path / name)) == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("gone.txt", None, "No such file"),
+        ("latin.txt", b"\xff\n", "not valid UTF-8"),
+        ("latin.gz", gzip.compress(b"\xff\n"), "not valid UTF-8"),
+        ("text.gz", b"no gzip", "Not a gzipped file"),
+        ("cut.gz", gzip.compress(b"one\n" * 100)[:-12], "ended before"),
+        ("damaged.gz", gzip.compress(b"one\n")[:10] + b"\xff" * 20, "invalid"),
+    ],
+)
+def test_large_text_that_cannot_be_read_is_named(tmp_path: Path, name: str, data: bytes | None, why: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=rf"{name}: .*{why}"):
+        list(text_lines(tmp_path / name))
+
+
+def test_without_lines_there_is_no_file_and_names_that_are_no_utf8_are_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "failed.txt"
+    write_lines(path, [os.fsdecode(b"\xff.wav: gone"), "b"])
+    assert path.read_text() == "\\udcff.wav: gone\nb\n"
+    for _ in range(2):
+        write_lines(path, [])
+        assert not path.exists()

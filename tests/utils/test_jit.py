@@ -1,0 +1,80 @@
+"""Kernels compile and keep their machine code also where neither the package nor the home can be written."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ds2
+
+COMPILE = "import numpy; from ds2.ctc.band import required; print(required(numpy.array([1, 1, 2])))"
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Path:
+    """A folder that holds the package and can only be read."""
+    folder = tmp_path / "read_only"
+    ignore = shutil.ignore_patterns("__pycache__", "models")
+    shutil.copytree(Path(ds2.__file__).parent, folder / "ds2", ignore=ignore)
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    return folder
+
+
+def compile_there(read_only: Path, temporary: Path, code: str = COMPILE) -> None:
+    """Compiles a kernel in a process that may write into `temporary` alone, and checks what it computes."""
+    command = [sys.executable, "-B", "-c", code]
+    if os.getuid() == 0:  # root may write everywhere, unless it gives that up
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+    settings = {"PYTHONPATH": str(read_only), "HOME": str(read_only), "TMPDIR": str(temporary)}
+    environment = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run(command, env=environment | settings, capture_output=True, text=True, cwd=read_only)
+    assert done.stdout.strip() == "4", done.stderr
+
+
+def kept(temporary: Path) -> dict[Path, int]:
+    """Files of machine code and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in temporary.rglob("*.nbc")}
+
+
+def test_machine_code_is_kept_in_a_private_folder(read_only: Path, tmp_path: Path) -> None:
+    """The second process finds what the first has compiled."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    compile_there(read_only, temporary)
+    first = kept(temporary)
+    assert first
+    (folder,) = temporary.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    compile_there(read_only, temporary)
+    assert kept(temporary) == first
+
+
+def test_a_folder_that_others_may_write_is_not_trusted(read_only: Path, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    planted = temporary / f"ds2-numba-{os.getuid()}"
+    planted.mkdir(parents=True)
+    planted.chmod(0o777)
+    compile_there(read_only, temporary)
+    assert not kept(planted)
+    assert kept(temporary)
+
+
+def test_without_any_folder_kernels_are_compiled_anew(read_only: Path, tmp_path: Path) -> None:
+    compile_there(read_only, tmp_path, f"import ds2.utils.jit; ds2.utils.jit._temporary_folders = list; {COMPILE}")
+    assert not kept(tmp_path)
+
+
+def test_a_writable_package_keeps_its_own(tmp_path: Path) -> None:
+    shutil.copytree(Path(ds2.__file__).parent, tmp_path / "ds2", ignore=shutil.ignore_patterns("__pycache__", "models"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    compile_there(tmp_path, temporary)
+    assert not kept(temporary)
+    assert kept(tmp_path / "ds2")
