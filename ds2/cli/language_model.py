@@ -247,11 +247,11 @@ def tune_decoder_command(
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
     from ds2.data.pronunciation import read_pronunciations
-    from ds2.recognition.decoding import load_search_model, with_decoder
+    from ds2.recognition.decoding import load_search_model
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune
+    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune, tuned_bundle
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
@@ -270,7 +270,7 @@ def tune_decoder_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
-    with_decoder(bundle, tuning.config, chosen, pronunciations).save(output or model)
+    tuned_bundle(bundle, tuning, chosen, pronunciations).save(output or model)
     _print_tuning(tuning, output or model)
     if picture is not None:
         from ds2.recognition.plots import draw_tuning

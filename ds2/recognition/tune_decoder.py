@@ -16,16 +16,25 @@ from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.tune import Point, best, coarse_to_fine
 from ds2.metrics import ErrorCounts, character_errors, word_errors
-from ds2.recognition.decoding import Pronunciations, bundled_model, is_over_tokens, search, search_phones
+from ds2.recognition.decoding import (
+    Pronunciations,
+    bundled_model,
+    is_over_tokens,
+    search,
+    search_phones,
+    with_decoder,
+)
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # least and greatest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256)
-MOST_DECODINGS = 3 * 25 + len(WIDTHS)
 TUNING_WIDTH = 64  # beam while the weights are searched for
 TOLERANCE = 1.005  # factor on the error rate that a narrower beam may cost
+PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # powers of the phones' priors by which posteriors are divided
+PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus while these are compared
+MOST_DECODINGS = 3 * 25 + len(WIDTHS) + len(PRIOR_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,7 @@ class Tuning:
         unit: "WER", or "CER" for a language model over tokens.
         greedy: error rate of greedy decoding.
         skipped: a line for each utterance that could not be read.
+        phone_prior: (P,) nats that are taken off the phones' scores; None: the search is by letters.
     """
 
     config: BeamConfig
@@ -47,6 +57,7 @@ class Tuning:
     unit: str
     greedy: float
     skipped: list[str]
+    phone_prior: Tensor | None = None
 
 
 def tune(
@@ -58,6 +69,9 @@ def tune(
     pronunciations: Pronunciations | None = None,
 ) -> Tuning:
     """Searches the weights on a grid that grows finer, then the beam.
+
+    Phones' posteriors are divided by a power of their priors first, the best of a few: the search wants likelihoods
+    (Miao et al. 2015, "EESEN", section 3.3), and the blank, which is most of what CTC says, keeps rare phones out.
 
     Args:
         recognizer: its model and tokens are used, not its decoder.
@@ -74,12 +88,18 @@ def tune(
     config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
     count = character_errors if over_tokens else word_errors
 
-    def error(config: BeamConfig) -> float:
+    def error(config: BeamConfig, taken_off: Tensor | float = 0.0) -> float:
         on_point()
         beam = search_phones(tokenizer, config, lm, pronunciations) if pronunciations else search(tokenizer, config, lm)
-        texts = decode(beam, rows, tokenizer)
+        texts = decode(beam, [row - taken_off for row in rows], tokenizer)
         return sum(map(count, references, texts), ErrorCounts()).rate
 
+    prior = None
+    if pronunciations:
+        prior = log_prior(rows, len(tokenizer))
+        trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
+        prior = prior * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * prior))
+        rows = [row - prior for row in rows]
     surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
     weight, bonus = best(surface)
     config = dataclasses.replace(config, lm_weight=weight, word_bonus=bonus)
@@ -87,7 +107,24 @@ def tune(
     good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
     without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
     config = dataclasses.replace(config, beam_width=good)
-    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped)
+    taken_off = None if prior is None else prior[len(tokenizer) :]
+    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped, taken_off)
+
+
+def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
+    """(T, V + P) log-probabilities of each utterance -> (V + P,) logs of the phones' mean probabilities; V zeros."""
+    prior = torch.cat(list(rows)).exp().mean(0).log()
+    prior[:tokens] = 0.0
+    return prior
+
+
+def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
+    """The bundle with what was found; the priors go into the output layer's bias, where they cost nothing."""
+    if tuning.phone_prior is not None:
+        bias = bundle.weights["phone_output.bias"]
+        weights = {**bundle.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
+        bundle = dataclasses.replace(bundle, weights=weights)
+    return with_decoder(bundle, tuning.config, lm, pronunciations)
 
 
 def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:

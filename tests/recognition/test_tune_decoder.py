@@ -11,13 +11,15 @@ from ds2.bundle import Bundle
 from ds2.cli import main
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.data.pronunciation import read_pronunciations
-from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.recognition.decoding import bundled_pronunciations
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tune_decoder import Tuning, log_prior, tuned_bundle
+from ds2.recognition.windows import Segment
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")
@@ -122,6 +124,27 @@ def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phone
     for options in (DecoderOptions(hot=("nine",)), DecoderOptions(lm=lm)):
         assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
     assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
+
+
+def test_priors_are_the_means_of_the_phones_alone() -> None:
+    """Two letters, two phones of p (0.9, 0.1) and (0.6, 0.4) in two utterances."""
+    rows = [torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log(), torch.tensor([[0.2, 0.8, 0.6, 0.4]]).log()]
+    torch.testing.assert_close(log_prior(rows, 2).exp(), torch.tensor([1.0, 1.0, 0.75, 0.25]))
+
+
+def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> None:
+    """What is found by the tuned bundle has the log-probabilities less the priors, normalised again."""
+    before, prior = Bundle.load(hears_phones), torch.linspace(-3, 0, len(PHONE_TOKENS))
+    tuning = Tuning(BeamConfig(), {}, {}, "WER", 1.0, [], prior)
+    model = NGram.from_levels(*estimate([["one"]], EstimateConfig(1)))
+    tuned_bundle(before, tuning, model).save(hears_phones.with_name("tuned.safetensors"))
+    [first, second] = [
+        next(iter(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")])))[2]
+        for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))
+    ]
+    tokens = len(before.metadata["tokens"])
+    torch.testing.assert_close(second[:, :tokens], first[:, :tokens])
+    torch.testing.assert_close(second[:, tokens:], (first[:, tokens:] - prior).log_softmax(1), atol=1e-5, rtol=1e-4)
 
 
 def test_a_lexicon_needs_a_model_that_knows_phones(
