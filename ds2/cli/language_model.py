@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import Device, OptionalOutput, Output
+from ds2.cli.options import DEFAULT_COUNTING, Counting, Device, OptionalOutput, Output
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -21,10 +21,8 @@ def build_command(
     output: Output,
     order: int = 3,
     prune: tuple[int, ...] = (),
-    vocabulary: int = 0,
-    words: Path | None = None,
+    counting: Counting = DEFAULT_COUNTING,
     memory: float = 1000.0,
-    continuation: bool = True,
     characters: bool = False,
 ) -> int:
     """Estimate an n-gram model from text, one sentence per line.
@@ -38,19 +36,17 @@ def build_command(
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
         order: Length of the longest n-gram.
         prune: For each order, leave out n-grams seen no more often than this; the last number holds for the rest.
-        vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
-        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
+        counting: Which words and which counts.
         memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
-        continuation: Without it, shorter n-grams have the counts of the text, as ds2 lm prune --histories needs them.
         characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.decoder.estimate import EstimateConfig
     from ds2.decoder.language_model import build, describe, read_words
     from ds2.utils.files import check_writable
 
-    listed = read_words(words) if words is not None else ()
+    listed = read_words(counting.words) if counting.words is not None else ()
     try:
-        config = EstimateConfig(order, prune, vocabulary, listed, continuation, memory)
+        config = EstimateConfig(order, prune, counting.vocabulary, listed, counting.continuation, memory)
     except ValueError as error:
         raise InputError(f"lm build: {error}") from error
     if not corpus:
@@ -264,8 +260,6 @@ def tune_decoder_command(
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
     pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
-    if pronunciations and not recognizer.model.config.phones:
-        raise ParameterError("lexicon", f"{model} knows no phones; train it with data.lexicon")
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:

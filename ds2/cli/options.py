@@ -74,7 +74,24 @@ class FilterOptions:
     keep: float | None = None
 
 
+@dataclass(frozen=True)
+class CountingOptions:
+    """Which words a language model has, and what is counted.
+
+    Attributes:
+        vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
+        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
+        continuation: Without it, shorter n-grams have the counts of the text, as ds2 lm prune --histories needs them.
+    """
+
+    vocabulary: int = 0
+    words: Path | None = None
+    continuation: bool = True
+
+
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
+DEFAULT_COUNTING = CountingOptions()
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
+Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]
 Filter = Annotated[FilterOptions, tyro.conf.arg(name="")]

@@ -81,7 +81,10 @@ def tune(
 
     Raises:
         InputError: no utterance can be read.
+        ParameterError: pronunciations for a model without outputs for phones.
     """
+    if pronunciations and not recognizer.model.config.phones:
+        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     references, rows, skipped = _log_probs(recognizer, utterances)
     tokenizer = recognizer.tokenizer
     over_tokens = is_over_tokens(lm, tokenizer)
@@ -96,9 +99,9 @@ def tune(
 
     prior = None
     if pronunciations:
-        prior = log_prior(rows, len(tokenizer))
+        whole = log_prior(rows, len(tokenizer))
         trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
-        prior = prior * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * prior))
+        prior = whole * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * whole))
         rows = [row - prior for row in rows]
     surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
     weight, bonus = best(surface)
