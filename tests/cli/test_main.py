@@ -102,7 +102,7 @@ def test_output_that_cannot_be_written_is_told_before_the_work(
     run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tiny_bundle: Path, arguments: str
 ) -> None:
     words = arguments.replace("MANIFEST", str(spoken_digits(1))).replace("MODEL", str(tiny_bundle)).split()
-    assert_refused(run(*words), "no/", "cannot be written; name a file in a folder that is there")
+    assert_refused(run(*words), "no/", "cannot be written; name a file in a folder that exists and is writable")
 
 
 @pytest.mark.parametrize(

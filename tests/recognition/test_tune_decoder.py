@@ -153,4 +153,4 @@ def test_a_lexicon_needs_a_model_that_knows_phones(
     (tmp_path / "lexicon.txt").write_text(DIGITS)
     options = ["--model", str(tiny_bundle), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
     assert main(["tune-decoder", str(dev), *options]) == 2
-    assert "knows no phones" in capsys.readouterr().err
+    assert "no outputs for phones" in capsys.readouterr().err
