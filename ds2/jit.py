@@ -22,7 +22,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         with contextlib.suppress(NoCache):
             return _with_cache(function, options)
         if folder := _private_folder():
-            numba.config.CACHE_DIR = str(folder)  # for the kernels that follow, too
+            numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # for the kernels that follow, too
             with contextlib.suppress(NoCache):
                 return _with_cache(function, options)
         return numba.njit(**options)(function)
