@@ -25,14 +25,14 @@ def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-u
     Returns:
         The scale of the step before the block; NaN where an overlap of alpha and beta is too small to be trusted.
     """
-    states, band, w, distinct = trellis.states, trellis.band, trellis.w, trellis.distinct  # references: see `forward`
+    states, band, w, distinct = trellis.states, trellis.band, trellis.w, trellis.distinct
     gradient, posteriors, outputs = utterance.gradient, states.posteriors, trellis.symbols.outputs
     probabilities, symbol_of_label, sums = (
         trellis.symbols.probabilities,
         trellis.symbols.of_label,
         trellis.symbols.posteriors,
     )
-    width, count = np.uint64(len(states.skips)), np.uint64(trellis.count)
+    width, count = np.uint64(len(states.skips)), np.uint64(trellis.labels)
     column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size - 1, -1, -1):
         t = start + k
@@ -52,7 +52,7 @@ def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-u
     return scale
 
 
-@njit(nogil=True, fastmath=REORDER)
+@njit(nogil=True, fastmath=REORDER, _nrt=True)
 def _backward_step(states, frame, t, own, w):  # type: ignore[no-untyped-def]
     """beta times emission of frame t, whose alpha begins at `own`, from that of the next frame.
 

@@ -52,8 +52,7 @@ def ctc_on_cuda(
         library = kernels_or_none("ctc", "CTC is computed on the CPU")
         if library is None or most_labels(logits, targets, target_lengths) > library.ds2_ctc_most_labels():
             return _on_cpu(logits, rest, blank, differentiable)
-        stream = torch.cuda.current_stream().cuda_stream
-        return run_kernels(library, logits, *rest, blank, differentiable, stream)
+        return run_kernels(library, logits, *rest, blank, differentiable)
 
 
 def run_kernels(
@@ -65,7 +64,6 @@ def run_kernels(
     weights: Tensor,
     blank: int,
     differentiable: bool,
-    stream: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """As `ctc_on_cuda`, with the given library of kernels, which uses the memory of the logits' device."""
     logits = logits.detach()
@@ -88,6 +86,7 @@ def run_kernels(
         most_labels(logits, targets, target_lengths), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
         TYPES[logits.dtype],
     )  # fmt: skip
+    stream = torch.cuda.current_stream().cuda_stream if logits.is_cuda else 0
     launch(library, "ds2_ctc", arguments, device, stream)
     if differentiable and not dense:
         gradient.copy_(result)

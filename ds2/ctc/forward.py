@@ -23,10 +23,10 @@ def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-
     Returns:
         `product` times the columns' sums, of which too large or small a part has moved into `logarithm`; and that.
     """
-    states, band, w = trellis.states, trellis.band, trellis.w  # taken out of the loop: each access counts a reference
+    states, band, w = trellis.states, trellis.band, trellis.w
     alpha, emissions = states.alpha, states.emissions
     probabilities, symbol_of_label = trellis.symbols.probabilities, trellis.symbols.of_label
-    width, count = np.uint64(len(states.skips)), np.uint64(trellis.count)
+    width, count = np.uint64(len(states.skips)), np.uint64(trellis.labels)
     column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size):
         t = start + k
@@ -60,7 +60,7 @@ def _spread(probabilities, k, symbol_of_label, low, high, emissions, row):  # ty
         emissions[row + i] = probabilities[k, symbol_of_label[i]]
 
 
-@njit(nogil=True, fastmath=REORDER)
+@njit(nogil=True, fastmath=REORDER, _nrt=True)
 def _forward_step(states, frame, old, new, w):  # type: ignore[no-untyped-def]
     """States low..high - 1 of the column at `new` from that at `old`; their sum."""
     alpha, emissions, skips, width = states.alpha, states.emissions, states.skips, np.uint64(len(states.skips))

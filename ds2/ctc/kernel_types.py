@@ -1,5 +1,8 @@
 """What the CTC kernels on the CPU share. All arrays of states are flat: a slice would count a reference.
 
+A NamedTuple of arrays counts references to all of them wherever it is unpacked, some 100 ns: the functions that are
+called for each block of frames are compiled without reference counts (_nrt=False) and allocate nothing.
+
 States come in pairs, blank i and label i; blanks and labels lie in separate halves, each as wide as all blanks and a
 margin, so that each step of the recursion is a vector step (see linear_space).
 """
@@ -88,7 +91,7 @@ class Trellis(NamedTuple):
     states: States
     symbols: Symbols
     band: np.ndarray  # (2, T)
-    count: int  # type: ignore[assignment]  # labels
+    labels: int  # how many
     distinct: int  # symbols in use
     w: float  # factor of every half label (see linear_space)
 

@@ -88,11 +88,11 @@ def _begin(trellis, frames, checkpoints):  # type: ignore[no-untyped-def]
     checkpoints.columns[0], checkpoints.blocks[0] = 0.0, 0
     checkpoints.columns[0, 0], checkpoints.columns[0, 2 * width] = 1.0, 1.0  # all mass is at the first blank
     beta[:] = 0.0
-    beta[trellis.count + 2 * width * (frames & 1)] = 1.0  # all mass is at the last blank
+    beta[trellis.labels + 2 * width * (frames & 1)] = 1.0  # all mass is at the last blank
     return 1
 
 
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def _forward_to(number, trellis, utterance, workspace, kept, product, logarithm):  # type: ignore[no-untyped-def]
     """Computes alpha from the nearest checkpoint through block `number`, and keeps columns on the way.
 
@@ -111,13 +111,16 @@ def _forward_to(number, trellis, utterance, workspace, kept, product, logarithm)
     )
     nearest = blocks[kept - 1]
     place = nearest * block % (block + 1) * column
-    alpha[place : place + column] = columns[kept - 1]
+    for i in range(column):
+        alpha[place + i] = columns[kept - 1, i]
     keep = nearest + distance_to_keep(number + 1 - nearest, places - kept)
     for here in range(nearest, number + 1):
         start, size = here * block, min(block, utterance.frames - here * block)
         if here == keep:
             place = start % (block + 1) * column
-            columns[kept], blocks[kept] = alpha[place : place + column], here
+            for i in range(column):
+                columns[kept, i] = alpha[place + i]
+            blocks[kept] = here
             kept += 1
             keep += distance_to_keep(number + 1 - here, places - kept)
         symbol_probabilities(utterance, trellis, start, size, workspace.normalizers)
@@ -128,7 +131,7 @@ def _forward_to(number, trellis, utterance, workspace, kept, product, logarithm)
 @njit(nogil=True, error_model="numpy")
 def _loss(trellis, frames, product, logarithm):  # type: ignore[no-untyped-def]
     """-log of the probability, from the last column of alpha and the sums of all columns."""
-    alpha, width, count, w = trellis.states.alpha, len(trellis.states.skips), trellis.count, trellis.w
+    alpha, width, count, w = trellis.states.alpha, len(trellis.states.skips), trellis.labels, trellis.w
     end = frames % (len(trellis.symbols.probabilities) + 1) * (2 * width + 1)
     final = alpha[end + count] + (w * alpha[end + count + width] if count else 0.0)
     return 2 * count * math.log(w) - math.log(final / alpha[end + 2 * width]) - logarithm - math.log(product)

@@ -108,7 +108,7 @@ def test_any_batch_equals_the_cpu(
     blank: int,
     padded: bool,
 ) -> None:
-    """Any blank, any frames at all or none, targets that fit into them or do not."""
+    """Any blank, any number of frames, targets that fit into them or do not."""
     generator = torch.Generator().manual_seed(seed)
     counts = tuple(lengths(*(size[part] for size in sizes)) for part in (0, 1))
     blank %= outputs
@@ -135,7 +135,7 @@ def test_thousands_of_labels(kernels: Callable[..., Result], size: tuple[int, in
 
 
 def test_paths_of_a_million_nats(kernels: Callable[..., Result]) -> None:
-    """float32 scores so far apart that their differences are rounded: of them nothing may be lost."""
+    """float32 scores so far apart that their differences are rounded: the rounding must be compensated."""
     logits, *rest = batch(1, 7, [(90, 20), (47, 46)], scale=1e4)
     logits = logits.float()
     expected, expected_gradient = on_cpu(logits.double(), *rest)
@@ -181,7 +181,7 @@ def test_weights_scale_the_gradient_alone(kernels: Callable[..., Result]) -> Non
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_rescaling_changes_the_weights_in_place(emulated: ctypes.CDLL, dtype: torch.dtype) -> None:
-    """Time first in memory; the first utterance has what it should, and is left alone to the bit."""
+    """Time first in memory; the first utterance has the right weight already and keeps its bits."""
     gradient = torch.randn(40, 2, 35).to(dtype).transpose(0, 1)
     expected = gradient.clone()
     expected[1] = (gradient[1].double() * 1.5).to(dtype)
@@ -202,7 +202,7 @@ def test_backward_passes_of_other_weights_and_of_a_kept_graph() -> None:
     assert torch.allclose(last, 2 * first)
 
 
-def test_what_cannot_be_aligned_costs_infinity_and_teaches_nothing(kernels: Callable[..., Result]) -> None:
+def test_what_cannot_be_aligned_has_infinite_loss_and_no_gradient(kernels: Callable[..., Result]) -> None:
     """Too few frames by one for the repeated label; a label masked out; a good utterance beside them."""
     logits = torch.randn(3, 4, 5, dtype=torch.float64)
     logits[1, :, 2] = -torch.inf
@@ -228,8 +228,8 @@ def test_nan_stays_in_its_utterance(kernels: Callable[..., Result]) -> None:
     assert not gradient[1].isnan().any()
 
 
-def test_wrong_lengths_and_labels_cost_nan(kernels: Callable[..., Result]) -> None:
-    """They lie on the GPU, and no one waits to look at them."""
+def test_wrong_lengths_and_labels_give_nan(kernels: Callable[..., Result]) -> None:
+    """They are on the GPU and are not checked before."""
     logits = torch.randn(6, 6, 4)
     targets = torch.tensor([[1, 2], [1, 4], [0, 1], [1, -1], [1, 2], [3, 2]])
     losses, _ = kernels(logits, targets, lengths(7, 6, 6, 6, 6, 6), lengths(2, 2, 2, 2, 3, 2))

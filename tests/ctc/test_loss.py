@@ -67,7 +67,7 @@ def test_as_a_module() -> None:
     assert CTCLoss()(logits[:1], targets[:1] + 1, lengths(2), lengths(2)).isfinite()
 
 
-def test_too_few_frames_cost_infinity_or_nothing() -> None:
+def test_too_few_frames_give_infinity_or_zero() -> None:
     logits = torch.randn(1, 2, 3, requires_grad=True)
     arguments = (torch.tensor([[1, 1]]), lengths(2), lengths(2))
     assert ctc_loss(logits, *arguments, reduction="sum").isinf()
@@ -143,7 +143,7 @@ def ours(logits: Tensor, *arguments: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def batch(seed: int, frames: int, outputs: int, labels: int, scale: float = 1.0, size: int = 2) -> tuple[Tensor, ...]:
-    """Float64 logits, and targets that fit: no label follows itself where frames are short."""
+    """Float64 logits, and targets that fit: without equal neighbours where frames are few."""
     generator = torch.Generator().manual_seed(seed)
     logits = scale * torch.randn(size, frames, outputs, generator=generator, dtype=torch.float64)
     targets = torch.randint(1, outputs, (size, labels), generator=generator)
@@ -178,7 +178,7 @@ def test_equals_torch_in_double_precision(data: st.DataObject) -> None:
     ("frames", "labels", "outputs"), [(350, 340, 29), (400, 25, 600), (1000, 998, 3), (1500, 400, 29), (4000, 3, 5)]
 )
 def test_no_underflow_at_any_scale(scale: float, frames: int, labels: int, outputs: int) -> None:
-    """Where linear space does not reach, log space answers. torch's own rounding, over 4,000 frames, is 1e-9."""
+    """Where linear space underflows, log space is used. torch's own rounding error over 4,000 frames is 1e-9."""
     arguments = batch(0, frames, outputs, labels, scale, size=1)
     expected, expected_gradient = torch_reference(*arguments)
     losses, gradient = ours(*arguments)
@@ -232,7 +232,7 @@ def test_layouts_are_equal_and_keep_theirs() -> None:
 
 
 def test_a_stretched_batch_of_one() -> None:
-    """An expanded tensor has stride 0: its gradient has a row for each utterance all the same."""
+    """An expanded tensor has stride 0, but its gradient has a row for each utterance."""
     logits, targets, input_lengths, target_lengths = batch(3, 20, 5, 4, size=1)
     stretched = logits.expand(3, -1, -1)
     arguments = (targets.expand(3, -1), input_lengths.expand(3), target_lengths.expand(3))
@@ -274,7 +274,7 @@ def fewer_outputs(rest: list[Tensor], spare: int) -> tuple[Tensor, ...]:
     return targets - (targets > spare).long(), rest[1][:1], rest[2][:1]
 
 
-def test_a_label_that_is_masked_out_costs_infinity() -> None:
+def test_a_label_that_is_masked_out_gives_infinity() -> None:
     logits, *rest = batch(6, 10, 5, 2)
     logits[0, :, rest[0][0, 0]] = -torch.inf
     losses, gradient = ours(logits, *rest)
@@ -283,7 +283,7 @@ def test_a_label_that_is_masked_out_costs_infinity() -> None:
     assert gradient.isfinite().all()
 
 
-def test_the_same_bits_whatever_the_threads_and_the_company() -> None:
+def test_the_same_bits_with_any_threads_and_in_any_batch() -> None:
     logits, *rest = batch(7, 60, 9, 12, size=7)
     threads = torch.get_num_threads()
     results = []
@@ -342,7 +342,7 @@ def test_more_threads_than_utterances_with_work() -> None:
     assert losses.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_any_gradient_from_above_scales() -> None:
+def test_any_incoming_gradient_scales() -> None:
     logits, *rest = batch(8, 20, 5, 4)
     scores = logits.requires_grad_()
     losses = ctc_loss(scores, *rest, reduction="none")
