@@ -4,7 +4,7 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
      \\--a--> (a)
 """
 
-import itertools
+from array import array
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -24,12 +24,16 @@ class Lexicon:
 
         `boosts` are nats added to the score of each word when it is spoken: positive for hot words.
         """
-        spellings = list(words)
+        # Not a list of 100,000 lists, through which the garbage collector would go again and again.
+        tokens, lengths = array("q"), array("q")
+        for word in words:
+            tokens.extend(word)
+            lengths.append(len(word))
         self.space = space
-        self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
-        if len(self.boosts) != len(spellings):
-            raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
-        self.arrays = _trie(spellings)
+        self.boosts = np.zeros(len(lengths)) if boosts is None else np.asarray(boosts, np.float64)
+        if len(self.boosts) != len(lengths):
+            raise ValueError(f"boosts must be one for each of {len(lengths)} words, got {len(self.boosts)}")
+        self.arrays = _trie(np.array(tokens, np.int64), np.array(lengths, np.int64))
 
 
 def look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
@@ -48,15 +52,17 @@ def _hand_up(first, children, ahead):  # type: ignore[no-untyped-def]
             ahead[node] = max(ahead[node], ahead[children[arc]])
 
 
-def _trie(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _trie(tokens: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """first (N + 1,) child of each node, token and child (N - 1,) of each arc, word (N,) that ends at a node.
 
     All words are spelt side by side, a token each round: nodes are numbered by depth, then parent, then token.
+
+    Args:
+        tokens: (T,) of all words, one word behind the other.
+        lengths: (words,) tokens of each.
     """
-    lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
-    tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
     starts = np.cumsum(lengths) - lengths
-    node = np.zeros(len(spellings), np.int64)  # that each word has reached
+    node = np.zeros_like(lengths)  # that each word has reached
     spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
     while spelt.size:
         keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
@@ -69,7 +75,7 @@ def _trie(spellings: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, n
         spelt = spelt[lengths[spelt] > 0]
     keys = np.concatenate(arcs)
     word = np.full(nodes, NO_WORD, np.int32)
-    word[node] = np.arange(len(spellings))
+    word[node] = np.arange(len(node))
     word[0] = NO_WORD  # an empty word is none
     first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
     return first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word
