@@ -19,7 +19,7 @@ from torch import Tensor
 from ds2.config import require
 from ds2.decoder import beam_kernels as kernels
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
-from ds2.decoder.lexicon import Lexicon, look_ahead
+from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import END, UNKNOWN, NGram
 from ds2.errors import InputError
 
@@ -100,7 +100,7 @@ class BeamDecoder:
         if lexicon is not None:
             boosts, space = lexicon.boosts, lexicon.space
             gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
-            ahead = look_ahead(lexicon.arrays, gains)
+            ahead = _look_ahead(lexicon.arrays, gains)
             arrays, most = (*lexicon.arrays, ahead), max(0.0, ahead.max())
         skip = config.blank_skip if config.blank_skip < 1 else math.inf
         at_end = max(0.0, word_bonus) + max(0.0, boosts.max(initial=0.0))
@@ -212,6 +212,18 @@ NO_LM = (
 NO_LEXICON = (
     np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32), np.zeros(1)
 )  # fmt: skip
+
+
+def _look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
+    """(N,) what the best single word at or below each node gains; nothing is hoped for at the root."""
+    first, _, children, ends = trie
+    ahead = np.where(ends >= 0, gains[ends] if len(gains) else -np.inf, -np.inf)
+    for node in range(len(ends) - 1, -1, -1):  # children come after their parents
+        below = children[first[node] : first[node + 1]]
+        if len(below):
+            ahead[node] = max(ahead[node], ahead[below].max())
+    ahead[0] = 0.0
+    return ahead
 
 
 def _frames(rows: Tensor, index: int) -> np.ndarray:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ds2.decoder.ngram import without_references
-
 NO_WORD = -1
 TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
 TOKEN_MASK = (1 << TOKEN_BITS) - 1
@@ -34,22 +32,6 @@ class Lexicon:
         if len(self.boosts) != len(lengths):
             raise ValueError(f"boosts must be one for each of {len(lengths)} words, got {len(self.boosts)}")
         self.arrays = _trie(np.array(tokens, np.int64), np.array(lengths, np.int64))
-
-
-def look_ahead(trie: tuple[np.ndarray, ...], gains: np.ndarray) -> np.ndarray:
-    """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
-    first, _, children, words = trie
-    ahead = np.where(words != NO_WORD, gains[words] if len(gains) else -np.inf, -np.inf)
-    _hand_up(first, children, ahead)
-    ahead[0] = 0.0
-    return ahead
-
-
-@without_references
-def _hand_up(first, children, ahead):  # type: ignore[no-untyped-def]
-    for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
-        for arc in range(first[node], first[node + 1]):
-            ahead[node] = max(ahead[node], ahead[children[arc]])
 
 
 def _trie(tokens: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

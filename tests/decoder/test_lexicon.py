@@ -1,12 +1,9 @@
 """The trie of a lexicon: against dictionaries of dictionaries."""
 
-import random
-
-import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.decoder.lexicon import NO_WORD, Lexicon, look_ahead
+from ds2.decoder.lexicon import NO_WORD, Lexicon
 
 WORDS = st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=30)
 
@@ -35,20 +32,3 @@ def test_every_word_and_no_other_ends_where_its_tokens_lead(words: list[list[int
         open_ += [((*spelling, int(tokens[arc])), int(children[arc])) for arc in arcs]
     assert found == number
     assert len(ends) == len({word[:length] for word in number for length in range(1, len(word) + 1)}) + 1
-
-
-@settings(deadline=None)  # the kernel may be compiled first
-@given(WORDS, st.randoms())
-def test_a_beginning_hopes_for_its_best_word(words: list[list[int]], rng: random.Random) -> None:
-    gains = np.array([rng.uniform(-9, 3) for _ in words])
-    trie = Lexicon(words, 9).arrays
-    first, tokens, children, _ = trie
-    ahead, open_ = look_ahead(trie, gains), [((), 0)]
-    number = {tuple(word): place for place, word in enumerate(words) if word}
-    assert ahead[0] == 0
-    while open_:
-        spelling, node = open_.pop()
-        if node:
-            assert ahead[node] == max(gains[n] for word, n in number.items() if word[: len(spelling)] == spelling)
-        arcs = range(first[node], first[node + 1])
-        open_ += [((*spelling, int(tokens[arc])), int(children[arc])) for arc in arcs]
