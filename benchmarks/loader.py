@@ -58,6 +58,8 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    if arguments.hours < 0.2:
+        parser.error("--hours must be at least 0.2: a minibatch has two minutes, and the first is not measured")
     for package in ("lhotse", "webdataset"):
         if importlib.util.find_spec(package) is None:
             raise SystemExit(f"{package} is not installed: pip install -c constraints.txt '.[dev]'")
