@@ -8,8 +8,10 @@ utterance is the same thing in one go.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,6 +25,7 @@ from ds2.decoder.ngram import Automaton, NGram
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
+from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.utils.config import formerly, require
 from ds2.utils.errors import InputError
 
@@ -94,6 +97,7 @@ class BeamDecoder:
         """
         self.config = config = config or BeamConfig()
         self.problem = (config, lexicon, lm, lm_words)
+        self.alphabet: Alphabet | None = None
         if config.closed and lexicon is None:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):
@@ -103,6 +107,54 @@ class BeamDecoder:
         self._tables = _tables(config, lexicon, lm, lm_words)
         if lm is not None:
             _check_numbers(self._tables.numbers, len(lm.words), lexicon)
+
+    @classmethod
+    def from_tokens(
+        cls,
+        tokens: Sequence[str],
+        lm: "str | Path | NGram | None" = None,
+        hot: Mapping[str, float] | Sequence[str] = (),
+        config: BeamConfig | None = None,
+    ) -> "BeamDecoder":
+        """A decoder for `decode` and `nbest`, which return text.
+
+        Args:
+            tokens: of the model's outputs, in their order; the blank is "", the space between words " " or "|".
+            lm: a language model over words or over tokens: ARPA, plain or gzipped, or the compiled form.
+            hot: words to prefer, or words with the nats by which each is preferred.
+
+        Raises:
+            InputError: the language model cannot be read.
+            ParameterError: tokens without a blank, or words that they do not spell.
+        """
+        alphabet = Alphabet(tokens)
+        model = lm if isinstance(lm, NGram) or lm is None else NGram.load(lm)
+        lexicon, numbers = alphabet.problem(model, hot)
+        decoder = cls(config, lexicon, model, numbers)
+        decoder.alphabet = alphabet
+        return decoder
+
+    def decode(self, log_probs: "Tensor | np.ndarray", lengths: Tensor | None = None) -> str | list[str]:
+        """(T, V) log-probabilities -> the text; (B, T, V), with (B,) frames if they differ -> B texts.
+
+        Raises:
+            InputError: NaN or +inf among the log-probabilities.
+            ValueError: a decoder not made by `from_tokens`, or shapes that do not fit.
+        """
+        found = self.nbest(log_probs if log_probs.ndim == 3 else log_probs[None], lengths)
+        texts = [hypotheses[0].text for hypotheses in found]
+        return texts if log_probs.ndim == 3 else texts[0]
+
+    def nbest(self, log_probs: "Tensor | np.ndarray", lengths: Tensor | None = None) -> list[list[TextHypothesis]]:
+        """(B, T, V) log-probabilities, (B,) frames -> the `config.nbest` best readings of each utterance, with the
+        frames of their words. Raises as `decode` does."""
+        if self.alphabet is None:
+            raise ValueError("this decoder knows no tokens; make it by BeamDecoder.from_tokens")
+        rows = torch.as_tensor(log_probs)
+        if rows.ndim != 3 or rows.shape[2] != len(self.alphabet.tokens):
+            raise ValueError(f"log_probs: expected (B, T, {len(self.alphabet.tokens)}), got {tuple(rows.shape)}")
+        lengths = torch.full((len(rows),), rows.shape[1]) if lengths is None else lengths
+        return [list(map(self.alphabet.hypothesis, found)) for found in self(rows[..., self.alphabet.order], lengths)]
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""

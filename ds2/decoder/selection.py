@@ -1,0 +1,127 @@
+"""Which labels are tried in a frame, and which prefixes are kept after it."""
+
+import math
+
+from ds2.decoder.jit import inlined
+from ds2.decoder.prefixes import BLANK
+
+
+@inlined
+def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
+    """How many labels are worth trying: the fewest whose probability, with the blank's, reaches the cumulative one, and
+    no more than max_symbols. They are `chosen`, the most probable first, without the space, which is always tried."""
+    if not math.exp(frame[BLANK]) < settings.blank_skip:
+        return 0
+    chosen, chances = scratch.chosen, scratch.chances
+    if settings.space >= 0:
+        chances[settings.space] = math.exp(frame[settings.space])
+    waiting = _likely(frame, settings, scratch.heap)
+    reached, tried, kept, blank_waits = 0.0, 0, 0, True
+    while waiting > 0:
+        symbol = scratch.heap[0]
+        if blank_waits and frame[BLANK] >= frame[symbol]:  # the blank has its place among them
+            reached += math.exp(frame[BLANK])
+            tried += 1
+            blank_waits = False
+        if tried >= settings.max_symbols:
+            break
+        if settings.cumulative_probability < 1.0 and reached >= settings.cumulative_probability:
+            break
+        chance = math.exp(frame[symbol])
+        reached += chance
+        tried += 1
+        if symbol != settings.space:
+            chances[symbol] = chance
+            chosen[kept] = symbol
+            kept += 1
+        waiting -= 1
+        scratch.heap[0] = scratch.heap[waiting]
+        _sift(frame, scratch.heap, 0, waiting)
+    return kept
+
+
+@inlined
+def _likely(frame, settings, heap):  # type: ignore[no-untyped-def]
+    """A heap, the most probable first, of the labels that can matter at all; returns how many. All others together have
+    less than what may be missing."""
+    least, found = -math.inf, 0
+    if settings.cumulative_probability < 1.0:
+        least = math.log((1.0 - settings.cumulative_probability) / len(frame))
+    for symbol in range(1, len(frame)):
+        heap[found] = symbol
+        found += frame[symbol] > least
+    for place in range(found // 2 - 1, -1, -1):
+        _sift(frame, heap, place, found)
+    return found
+
+
+@inlined
+def _sift(frame, heap, place, count):  # type: ignore[no-untyped-def]
+    """Moves a label down a heap of `count` labels until none below it precedes it."""
+    symbol, below = heap[place], 2 * place + 1
+    while below < count:
+        below += below + 1 < count and _precedes(frame, heap[below + 1], heap[below])
+        if _precedes(frame, symbol, heap[below]):
+            break
+        heap[place] = heap[below]
+        place, below = below, 2 * below + 1
+    heap[place] = symbol
+
+
+@inlined
+def _precedes(frame, symbol, other):  # type: ignore[no-untyped-def]
+    """Whether a label is more probable than another; of equals the first."""
+    return frame[other] < frame[symbol] or (frame[other] == frame[symbol] and symbol < other)
+
+
+@inlined
+def forget(labels, settings, scratch):  # type: ignore[no-untyped-def]
+    """Sets the chances of the chosen labels back to 0."""
+    for k in range(labels):
+        scratch.chances[scratch.chosen[k]] = 0.0
+    if settings.space >= 0:
+        scratch.chances[settings.space] = 0.0
+
+
+@inlined
+def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
+    """Fills `kept` with the numbers of the `width` best that are not below the floor, of equals the first; returns how
+    many."""
+    if top <= 0.0:
+        return 0
+    scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, 0, 0
+    for number in range(count):
+        spare[over] = scores[number]
+        over += scores[number] >= least
+    equal = width  # how many may be kept that are just as good as the least
+    if over > width:
+        least = _ranked(spare, over, width - 1)
+        for number in range(count):
+            equal -= scores[number] > least
+    for number in range(count):
+        if left < width and (scores[number] > least or (scores[number] == least and equal > 0 and least > 0.0)):
+            equal -= scores[number] == least
+            scratch.kept[left] = number
+            left += 1
+    return left
+
+
+@inlined
+def _ranked(values, count, rank):  # type: ignore[no-untyped-def]
+    """What stands at `rank` when the first `count` values fall; reorders them (Hoare 1961, "Find")."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if j < rank < i:
+            break
+        low, high = (low, j) if rank <= j else (i, high)
+    return values[rank]

@@ -1,0 +1,35 @@
+"""Decodes the log-probabilities of any CTC model, with a language model and hot words.
+
+python examples/decode_log_probs.py [lm.arpa.gz]
+"""
+
+import sys
+
+import numpy as np
+
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+
+TOKENS = ["", " ", *"abcdefghijklmnopqrstuvwxyz"]  # of your model, the blank is ""
+
+
+def main() -> None:
+    log_probs = spoken("deep speach")  # (T, V) of your model, from numpy or torch
+    decoder = BeamDecoder.from_tokens(TOKENS, lm=sys.argv[1] if len(sys.argv) > 1 else None, hot={"speech": 6.0},
+                                      config=BeamConfig(nbest=3))  # fmt: skip
+    print(decoder.decode(log_probs))
+    for hypothesis in decoder.nbest(log_probs[None])[0]:
+        print(f"{hypothesis.score:8.2f}", *(f"{word.text} ({word.start}-{word.end})" for word in hypothesis.words))
+
+
+def spoken(text: str) -> np.ndarray:
+    """(T, V) log-probabilities in which each letter fills a frame and resembles e and c a little."""
+    scores = np.zeros((2 * len(text), len(TOKENS)))
+    scores[1::2, 0] = 8.0
+    for place, letter in enumerate(text):
+        scores[2 * place, TOKENS.index(letter)] = 8.0
+        scores[2 * place, [TOKENS.index("e"), TOKENS.index("c")]] += 5.0
+    return scores - np.log(np.exp(scores).sum(1, keepdims=True))
+
+
+if __name__ == "__main__":
+    main()
