@@ -246,13 +246,13 @@ def tune_decoder_command(
     from ds2.recognition.decoding import load_search_model
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.plots import draw_tuning
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune, tuned_bundle
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
-    if output is None and not model.exists():
-        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    _need_output(output, model)
     if picture is not None:
         need("matplotlib")
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
@@ -267,10 +267,13 @@ def tune_decoder_command(
     tuned_bundle(bundle, tuning, chosen, pronunciations).save(output or model)
     _print_tuning(tuning, output or model)
     if picture is not None:
-        from ds2.recognition.plots import draw_tuning
-
         draw_tuning(tuning, picture)
     return SOME_FAILED if tuning.skipped else 0
+
+
+def _need_output(output: Path | None, model: Path) -> None:
+    if output is None and not model.exists():
+        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
 
 
 def _print_tuning(tuning: "Tuning", written: Path) -> None:

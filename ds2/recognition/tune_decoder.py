@@ -83,10 +83,9 @@ def tune(
         InputError: no utterance can be read.
         ParameterError: pronunciations for a model without outputs for phones.
     """
-    if pronunciations and not recognizer.model.config.phones:
-        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
+    _check_phones(recognizer, pronunciations)
     references, rows, skipped = _log_probs(recognizer, utterances)
-    tokenizer = recognizer.tokenizer
+    tokenizer, prior = recognizer.tokenizer, None
     over_tokens = is_over_tokens(lm, tokenizer)
     config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
     count = character_errors if over_tokens else word_errors
@@ -97,7 +96,6 @@ def tune(
         texts = decode(beam, [row - taken_off for row in rows], tokenizer)
         return sum(map(count, references, texts), ErrorCounts()).rate
 
-    prior = None
     if pronunciations:
         whole = log_prior(rows, len(tokenizer))
         trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
@@ -109,9 +107,9 @@ def tune(
     widths = {width: error(dataclasses.replace(config, beam_width=width)) for width in WIDTHS}
     good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
     without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
-    config = dataclasses.replace(config, beam_width=good)
+    config, unit = dataclasses.replace(config, beam_width=good), "CER" if over_tokens else "WER"
     taken_off = None if prior is None else prior[len(tokenizer) :]
-    return Tuning(config, dict(surface), widths, "CER" if over_tokens else "WER", without, skipped, taken_off)
+    return Tuning(config, dict(surface), widths, unit, without, skipped, taken_off)
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
@@ -119,6 +117,11 @@ def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
     prior = torch.cat(list(rows)).exp().mean(0).log()
     prior[:tokens] = 0.0
     return prior
+
+
+def _check_phones(recognizer: Recognizer, pronunciations: Pronunciations | None) -> None:
+    if pronunciations and not recognizer.model.config.phones:
+        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
 
 
 def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
