@@ -249,14 +249,10 @@ def tune_decoder_command(
     from ds2.recognition.plots import draw_tuning
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune, tuned_bundle
-    from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
-    _need_output(output, model)
-    if picture is not None:
-        need("matplotlib")
+    _check_tuning_outputs(output, model, picture)
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
-    check_writable(output or model, picture)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
     pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
@@ -271,9 +267,14 @@ def tune_decoder_command(
     return SOME_FAILED if tuning.skipped else 0
 
 
-def _need_output(output: Path | None, model: Path) -> None:
+def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None) -> None:
+    from ds2.utils.files import check_writable
+
     if output is None and not model.exists():
         raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    if picture is not None:
+        need("matplotlib")
+    check_writable(output or model, picture)
 
 
 def _print_tuning(tuning: "Tuning", written: Path) -> None:

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numba import njit
 
 from ds2.data.pronunciation import TOKENS, Pronunciation
+from ds2.utils.jit import njit
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 PHONES = len(TOKENS)
@@ -25,7 +25,7 @@ ROUNDS = 5  # of expectation maximisation
 WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 2), (1, 3), (2, 2), (1, 2), (0, 2), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0))
 PADDING = "#" * 4
 
-compiled = njit(cache=True, nogil=True)
+compiled = njit(nogil=True)
 
 
 class LetterToSound:

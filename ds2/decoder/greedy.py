@@ -6,8 +6,7 @@ import math
 from torch import Tensor
 
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
-
-BLANK = 0
+from ds2.text import BLANK
 
 
 def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:

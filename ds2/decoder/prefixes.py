@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder.jit import compiled, inlined
+from ds2.text import BLANK
 
 ROOT = -1  # symbol of the empty prefix
 NONE = -1
-BLANK = 0
 
 ENTRY = np.dtype([
     ("node", np.int64),

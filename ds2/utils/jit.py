@@ -1,6 +1,8 @@
 """numba's compiler for our kernels, with a cache wherever one can be kept."""
 
 import contextlib
+import functools
+import hashlib
 import os
 import stat
 import tempfile
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
@@ -36,11 +39,27 @@ class NoCache(Exception):
 
 def _with_cache(function: Any, options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(cache=True, **options)(function)
+        dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "no locator available" in str(error):
             raise NoCache from error
         raise
+    sources = _hash_of_kernels(Path(function.__code__.co_filename).parent)
+    cache = dispatcher._cache
+    cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}.{sources}", sources)
+    return dispatcher
+
+
+@functools.cache
+def _hash_of_kernels(folder: Path) -> str:
+    """Of all sources that a kernel in this folder may call.
+
+    numba itself looks at the kernel's own file alone: it would go on with old machine code of what that calls.
+    """
+    digest = hashlib.sha256()
+    for path in sorted({*folder.glob("*.py"), *Path(__file__).parent.glob("*.py")}):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _private_folder() -> Path | None:

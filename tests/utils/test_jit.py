@@ -78,3 +78,26 @@ def test_a_writable_package_keeps_its_own(tmp_path: Path) -> None:
     compile_there(tmp_path, temporary)
     assert not kept(temporary)
     assert kept(tmp_path / "ds2")
+
+
+def test_a_kernel_is_compiled_anew_when_what_it_calls_in_another_file_changes(tmp_path: Path) -> None:
+    """It also guards the private parts of numba's cache that ds2.utils.jit uses."""
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "outer.py").write_text(
+        "from ds2.utils.jit import njit\nfrom kernels.inner import inner\n\n@njit()\ndef outer():\n    return inner()\n"
+    )
+
+    def run(value: int) -> list[str]:
+        source = "from ds2.utils.jit import njit\n\n@njit()\ndef inner():\n    return VALUE\n"
+        (package / "inner.py").write_text(source.replace("VALUE", str(value)))
+        code = "from kernels.outer import outer; print(outer(), sum(outer.stats.cache_hits.values()))"
+        path = os.pathsep.join([str(tmp_path), *sys.path])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run(1) == ["1", "0"]
+    assert run(1) == ["1", "1"]  # from the cache
+    assert run(2) == ["2", "0"]
