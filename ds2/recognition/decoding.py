@@ -25,7 +25,7 @@ from ds2.utils.errors import InputError, ParameterError
 CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
 CONFIDENCE_HYPOTHESES = 10  # n-best from which the confidence of words is computed
 PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
-PHONE_SYMBOLS = 120  # labels tried in a frame: twenty phones with the copies of each
+PHONE_SYMBOLS = 240  # labels tried in a frame: all phones with the copies of each
 HOT_BOOST = 5.0  # nats of a hot word that names none
 
 logger = logging.getLogger(__name__)

@@ -32,6 +32,7 @@ LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # least and greatest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256)
 TUNING_WIDTH = 64  # beam while the weights are searched for
 TOLERANCE = 1.005  # factor on the error rate that a narrower beam may cost
+PHONE_THRESHOLD = 14.0  # score_threshold of a search by phones: a word's pronunciation says less than its letters
 PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # powers of the phones' priors by which posteriors are divided
 PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus while these are compared
 MOST_DECODINGS = 3 * 25 + len(WIDTHS) + len(PRIOR_WEIGHTS)
@@ -97,6 +98,7 @@ def tune(
         return sum(map(count, references, texts), ErrorCounts()).rate
 
     if pronunciations:
+        config = dataclasses.replace(config, score_threshold=PHONE_THRESHOLD)
         whole = log_prior(rows, len(tokenizer))
         trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
         prior = whole * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * whole))
