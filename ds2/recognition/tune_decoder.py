@@ -84,12 +84,11 @@ def tune(
         InputError: no utterance can be read.
         ParameterError: pronunciations for a model without outputs for phones.
     """
-    _check_phones(recognizer, pronunciations)
     references, rows, skipped = _log_probs(recognizer, utterances)
     tokenizer, prior = recognizer.tokenizer, None
     over_tokens = is_over_tokens(lm, tokenizer)
     config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
-    count = character_errors if over_tokens else word_errors
+    count, unit = (character_errors, "CER") if over_tokens else (word_errors, "WER")
 
     def error(config: BeamConfig, taken_off: Tensor | float = 0.0) -> float:
         on_point()
@@ -109,21 +108,18 @@ def tune(
     widths = {width: error(dataclasses.replace(config, beam_width=width)) for width in WIDTHS}
     good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
     without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
-    config, unit = dataclasses.replace(config, beam_width=good), "CER" if over_tokens else "WER"
+    config = dataclasses.replace(config, beam_width=good)
     taken_off = None if prior is None else prior[len(tokenizer) :]
     return Tuning(config, dict(surface), widths, unit, without, skipped, taken_off)
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
     """(T, V + P) log-probabilities of each utterance -> (V + P,) logs of the phones' mean probabilities; V zeros."""
+    if rows[0].shape[1] == tokens:
+        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     prior = torch.cat(list(rows)).exp().mean(0).log()
     prior[:tokens] = 0.0
     return prior
-
-
-def _check_phones(recognizer: Recognizer, pronunciations: Pronunciations | None) -> None:
-    if pronunciations and not recognizer.model.config.phones:
-        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
 
 
 def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
