@@ -1,4 +1,4 @@
-"""What is done to all n-grams of a model at once: their scores, and the back-off weights by which they sum to 1."""
+"""Operations on all n-grams of a model at once: their scores, and the back-off weights by which they sum to 1."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from ds2.decoder.jit import compiled
 from ds2.decoder.levels import Level
 from ds2.decoder.ngram import NGram, advance
 
-LITTLE = 1e-12  # of probability that is left: rounding, and no word to give it to
+LITTLE = 1e-12  # remaining probability that is only a rounding error, where there is no word to give it to
 
 
 @compiled
@@ -19,26 +19,27 @@ def _advance_all(automaton, states, words, log_probs, following):  # type: ignor
 
 
 def advance_all(model: NGram, states: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) log-probabilities of (N,) words, by number, in (N,) states, float64; (N,) states behind them."""
+    """(N,) float64 log-probabilities of (N,) word numbers in (N,) states; (N,) the states that follow."""
     log_probs, following = np.empty(len(words)), np.empty(len(words), np.int32)
     _advance_all(model.automaton, states, words, log_probs, following)
     return log_probs, following
 
 
 def shorter_log_probs(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
-    """(K,) log-probabilities of the highest order's n-grams without their first word, by the orders below alone."""
+    """(K,) log-probabilities of the highest order's n-grams without their first word, from the orders below alone."""
     *lower, highest = levels
     model = NGram.from_levels(words, lower, np.float64)
-    contexts = model.arrays[3][-len(lower[-1].word) :]  # behind an n-gram of the order below: it without its first word
+    # The state after an n-gram of the order below is that n-gram without its first word.
+    contexts = model.arrays[3][-len(lower[-1].word) :]
     return advance_all(model, contexts[highest.prefix], highest.word)[0]
 
 
 def normalized(words: Sequence[str], levels: Sequence[Level]) -> list[Level]:
     """The same n-grams and probabilities, with the back-off weights by which those of each context sum to 1:
 
-        backoff(h) = (1 - sum of p(w | h)) / (1 - sum of p(w | h without its first word)), over the w seen behind h
+        backoff(h) = (1 - sum of p(w | h)) / (1 - sum of p(w | h without its first word)), over the w that follow h
 
-    The weights that `levels` hold do not matter.
+    The weights in `levels` are ignored.
     """
     result = list(levels)
     for order in range(1, len(levels)):

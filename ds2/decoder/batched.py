@@ -1,13 +1,15 @@
 """Prefix beam search of a whole batch at once, in torch operations on the device that holds the log-probabilities.
 
-What beam.py searches, by the same formula; every step is an operation over (B utterances, W prefixes, K symbols):
+It searches what beam.py searches, by the same formula. Every step is an operation over (B utterances, W prefixes, K
+symbols):
 
     W prefixes --+-- stay as they are ---- (B, W) ----+-- the W best --> W prefixes
                  +-- with one more label - (B, W, K) -+
 
-A prefix is known by a hash of its labels, so that two ways to one are added up. For each frame is kept where the best
-alignment of every prefix came from; followed back, it gives labels and times. No shape depends on what is computed, so
-no frame waits for the host; an utterance that ends before others goes on in certain blanks, which change nothing.
+A hash of its labels identifies a prefix, so two ways to the same prefix are added. For each frame the decoder keeps
+where the best alignment of every prefix came from; the way back gives labels and times. No shape depends on a computed
+value, so no frame waits for the host. An utterance that ends before others continues with certain blanks, which change
+nothing.
 """
 
 import dataclasses
@@ -27,37 +29,37 @@ from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
 from ds2.utils.errors import InputError
 
-MULTIPLIER = 6364136223846793005  # of the hash of prefixes (Knuth's, modulo 2 ** 64)
+MULTIPLIER = 6364136223846793005  # multiplier of the hash of prefixes (Knuth's, modulo 2 ** 64)
 BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
 
 
 class Beam(NamedTuple):
-    """Prefixes, (B, W) each; one whose probabilities are 0 is none. Scores are natural logarithms in float64."""
+    """Prefixes, (B, W) each; a slot whose probabilities are 0 is empty. Scores are natural logarithms in float64."""
 
-    blank: Tensor  # of all alignments that end in the blank, gains included
-    label: Tensor  # of all that end in the last label
-    gains: Tensor  # from language model and bonuses
-    best_blank: Tensor  # of the best alignment of either ending
+    blank: Tensor  # sum over all alignments that end in the blank, gains included
+    label: Tensor  # sum over all alignments that end in the last label
+    gains: Tensor  # what the language model and the bonuses add
+    best_blank: Tensor  # score of the best alignment with this ending
     best_label: Tensor
     from_blank: Tensor  # 2 * its prefix one frame ago + its ending there
     from_label: Tensor
-    last: Tensor  # label; BLANK of the empty prefix
+    last: Tensor  # last label; BLANK for the empty prefix
     hash: Tensor
-    parent: Tensor  # hash without the last label
-    lm: Tensor  # state
-    node: Tensor  # of the lexicon
+    parent: Tensor  # hash of the prefix without the last label
+    lm: Tensor  # state of the language model
+    node: Tensor  # node of the lexicon
 
 
 class Symbols(NamedTuple):
-    """What may follow in a frame, for each utterance."""
+    """The symbols that may follow in a frame, for each utterance."""
 
     blank: Tensor  # (B, 1) log-probability
     labels: Tensor  # (B, K)
-    scores: Tensor  # (B, K) log-probabilities, -inf of a label that is not tried
+    scores: Tensor  # (B, K) log-probabilities, -inf for a label that is not tried
 
 
 class BatchedDecoder(BeamDecoder):
-    """A BeamDecoder that searches batches on their own device; streams as ever."""
+    """A BeamDecoder that searches batches on the device that holds them; streams are searched as before."""
 
     def __init__(
         self,
@@ -73,15 +75,15 @@ class BatchedDecoder(BeamDecoder):
         self._bonus, self._unknown = float(settings["bonus"]), float(settings["unknown"])
         self._unknown_letter = float(settings["unknown_letter"])
         self._spells = bool(settings["spells"]) and self._kind != scoring.TOKENS
-        self._device: torch.device | None = None  # where the tables are
+        self._device: torch.device | None = None  # the device that holds the tables
 
     @torch.inference_mode()
     def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities on any device, (B,) frames -> for each utterance its n-best, best first.
 
         Raises:
-            InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
-            ValueError: lengths that do not fit.
+            InputError: an utterance has NaN or +inf among its log-probabilities; frames beyond its length do not count.
+            ValueError: the lengths do not fit.
         """
         counts = frame_counts(log_probs, lengths)
         if not counts:
@@ -109,9 +111,9 @@ class BatchedDecoder(BeamDecoder):
         return Beam(zero, never, zero, zero, never, none, none, none + BLANK, none + 1, none, start, none)
 
     def _choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, K) labels worth trying in each frame, best first, the space once more at the end; their scores.
+        """(B, T, K) labels to try in each frame, best first, the space once more at the end; (B, T, K) their scores.
 
-        The fewest that reach the cumulative probability, the blank counted among them, and no more than max_symbols.
+        These are the fewest labels that reach the cumulative probability together with the blank, at most max_symbols.
         """
         config, blank = self.config, log_probs[..., BLANK, None].double()
         scores, labels = log_probs[..., 1:].topk(min(config.max_symbols, log_probs.shape[2] - 1), dim=2)
@@ -131,12 +133,12 @@ class BatchedDecoder(BeamDecoder):
         return labels, scores.masked_fill(~tried, -math.inf)
 
     def _step(self, beam: Beam, frame: Symbols) -> Beam:
-        """One frame: all candidates, of which the best remain."""
+        """Searches one frame: computes all candidates and keeps the best."""
         same = beam.last[..., None] == frame.labels[:, None]  # (B, W, K)
         on = torch.where(same, frame.scores[:, None], -math.inf).amax(2)  # (B, W) score of the last label
         elder, has_elder = _elders(beam)
         stay = _stay(beam, frame.blank, on, elder, has_elder)
-        # A prefix that is in the beam already is no new one.
+        # A prefix that is already in the beam does not count as a new one.
         there = torch.zeros_like(same, dtype=torch.int32)
         there.scatter_add_(1, elder[..., None].expand_as(same), (same & has_elder[..., None]).int())
         more = self._more(beam, frame, same, there > 0)
@@ -159,7 +161,7 @@ class BatchedDecoder(BeamDecoder):
         )  # fmt: skip
 
     def _select(self, candidates: Beam) -> Beam:
-        """The beam_width best of (B, N) candidates, without those that lie too far below the best."""
+        """The beam_width best of (B, N) candidates, without those too far below the best one."""
         totals = torch.logaddexp(candidates.blank, candidates.label)
         totals, chosen = totals.topk(min(self.config.beam_width, totals.shape[1]), 1)
         dropped = totals < totals[:, :1] - self.config.score_threshold
@@ -168,7 +170,7 @@ class BatchedDecoder(BeamDecoder):
         return beam._replace(blank=blank, label=label)
 
     def _extend(self, beam: Beam, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, W, K) gain, state of the language model and node of the lexicon behind one more label."""
+        """(B, W, K) gain, state of the language model and node of the lexicon after one more label."""
         if self._kind == scoring.TOKENS:
             number = self._words.numbers[labels]
             log_prob, lm = self._ngram.advance(beam.lm, number.clamp(min=0))
@@ -186,7 +188,7 @@ class BatchedDecoder(BeamDecoder):
         return gain, torch.where(space, end_lm[..., None], beam.lm), torch.where(space, 0, node)
 
     def _end_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, W) gain of ending the word here, -inf where it may not, and the language model's state behind it."""
+        """(B, W) gain if the word ends here, -inf where it may not, and the state of the language model after it."""
         table, word = self._words, torch.where(node == scoring.OUTSIDE, -1, self._words.words[node.clamp(min=0)])
         known, after = word >= 0, lm
         gain = torch.full_like(node, self._bonus, dtype=torch.float64)
@@ -194,16 +196,16 @@ class BatchedDecoder(BeamDecoder):
             number = torch.where(known, table.numbers[word.clamp(min=0)], scoring.UNKNOWN)
             log_prob, after = self._ngram.advance(lm, number)
             gain = gain + self.config.lm_weight * log_prob
-        left = torch.where(node == scoring.OUTSIDE, 0.0, self._unknown)  # who left the lexicon has paid already
+        left = torch.where(node == scoring.OUTSIDE, 0.0, self._unknown)  # outside the lexicon it is paid already
         gain = gain + torch.where(known, table.boosts[word.clamp(min=0)], left) - table.hoped(node)
         if self.config.closed:
             return gain.masked_fill(~known, -math.inf), after
         return gain.masked_fill(node == 0, 0.0), torch.where(node == 0, lm, after)  # two spaces in a row end no word
 
     def _finish(self, beam: Beam, steps: list[Tensor], log_probs: Tensor, counts: list[int]) -> list[list[Hypothesis]]:
-        """The n-best of each utterance, by one transfer of the labels, and of the scores of their best alignments."""
+        """The n-best of each utterance, with one transfer for labels and one for the scores of their alignments."""
         totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
-        broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # no word may end here: better a broken one
+        broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # then an incomplete word is allowed
         gains = gains.masked_fill(broken, 0.0)
         scores, slots = (totals + gains).topk(min(self.config.nbest, totals.shape[1]), 1)
         gains = (beam.gains + gains).gather(1, slots)
@@ -225,7 +227,7 @@ class BatchedDecoder(BeamDecoder):
 
 
 def _padded(log_probs: Tensor, counts: list[int]) -> Tensor:
-    """Certain blanks behind the end of every utterance; nothing longer than the longest."""
+    """Log-probabilities with certain blanks after the end of every utterance, cut at the longest utterance."""
     log_probs = log_probs.detach()[:, : max(counts)]
     if log_probs.dtype != torch.float64:
         log_probs = log_probs.float()
@@ -245,7 +247,7 @@ def _places(columns: Tensor, dim: int) -> Tensor:
 
 
 def _elders(beam: Beam) -> tuple[Tensor, Tensor]:
-    """(B, W) where the prefix without the last label is in the beam, and whether it is."""
+    """(B, W) slot of the prefix without the last label, and whether it is in the beam."""
     alive = torch.logaddexp(beam.blank, beam.label) > -math.inf
     match = (beam.parent[:, :, None] == beam.hash[:, None]) & alive[:, :, None] & alive[:, None]
     found, elder = match.byte().max(2)
@@ -253,14 +255,14 @@ def _elders(beam: Beam) -> tuple[Tensor, Tensor]:
 
 
 def _before(beam: Beam, same: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Score of the best alignment that a label may follow, the `same` as the last only behind a blank; its origin."""
+    """Score of the best alignment that a label may follow, and its origin; after a blank if the label is the `same`."""
     by_label = ~same & (beam.best_label > beam.best_blank)
     best = torch.where(by_label, beam.best_label, beam.best_blank)
     return best, 2 * places + torch.where(by_label, BY_LABEL, BY_BLANK)
 
 
 def _stay(beam: Beam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> Beam:
-    """(B, W) the same prefixes one frame on: a blank behind them, their last label again, or reached once more."""
+    """(B, W) the same prefixes after one more frame: a blank, the last label again, or a second way to the prefix."""
     both, places = torch.logaddexp(beam.blank, beam.label), _places(beam.blank, 1)
     elders = Beam(*(column.gather(1, elder) for column in beam))
     same = elders.last == beam.last

@@ -1,8 +1,8 @@
-"""Counts the n-grams of a corpus that need not fit in memory.
+"""Counts the n-grams of a text that need not fit in memory.
 
-The corpus is a file of word numbers. Beside it stands, for each position, the number of the n-gram that ends there; an
-n-gram one word longer is then one key, its prefix's number and its last word. Keys are counted block by block of the
-corpus, each block a sorted run, and the runs are merged.
+The text is a file of word numbers. A second file holds, for each position, the number of the n-gram that ends there. An
+n-gram one word longer is then one key: the number of its prefix, and its last word. Keys are counted block by block;
+each block gives a sorted run, and the runs are merged.
 """
 
 from array import array
@@ -16,24 +16,24 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS
 from ds2.utils.errors import InputError
 
 BUFFER = 1 << 20  # words that are numbered before they are written
-NONE = -1  # no n-gram of this order ends here: it would begin before the sentence
+NONE = -1  # no n-gram of this order ends here, because it would begin before the sentence
 SPECIAL = (BEGIN, END)
 
 
 @dataclass
 class Grams:
-    """All n-grams of one order in the corpus, sorted by (prefix, word)."""
+    """All n-grams of one order in the text, sorted by (prefix, word)."""
 
     keys: Column  # number of the prefix among the n-grams of the order below << WORD_BITS | word
     suffixes: Column  # number, among the order below, of the n-gram without its first word
-    counts: Column  # in the corpus
+    counts: Column  # occurrences in the text
     begins: Column  # whether the first word is <s>
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def families(self, size: int) -> Iterator[slice]:
-        """Pieces of about `size` n-grams that leave the n-grams of one prefix together."""
+        """Pieces of about `size` n-grams that keep the n-grams of one prefix together."""
         start = 0
         while start < len(self):
             stop = min(start + size, len(self))
@@ -48,7 +48,7 @@ class Grams:
 
 
 class _Numbers(dict[str, int]):
-    """The next number for each new word."""
+    """Gives each new word the next number."""
 
     def __missing__(self, word: str) -> int:
         self[word] = len(self)
@@ -58,14 +58,14 @@ class _Numbers(dict[str, int]):
 def number_words(
     sentences: Iterable[Sequence[str]], limit: int, listed: Sequence[str], columns: Columns, size: int
 ) -> tuple[list[str], Column]:
-    """Words in order of their numbers, <unk> first; the corpus as numbers, <s> and </s> around sentences.
+    """The words in order of their numbers, <unk> first; the text as numbers, with <s> and </s> around each sentence.
 
     Args:
-        limit: how many words are kept, the most frequent ones; 0: all.
-        listed: the words that are kept instead, if any, whether the corpus has them or not.
+        limit: how many of the most frequent words are kept; 0: all.
+        listed: if any, only these words are kept, whether they occur in the text or not.
 
     Raises:
-        InputError: no sentence, or one that holds <s>, </s> or <unk> as a word.
+        InputError: there is no sentence, or a sentence holds <s>, </s> or <unk> as a word.
     """
     index = _Numbers()
     begin, end = index[BEGIN], index[END]
@@ -95,7 +95,7 @@ def number_words(
 
 
 def tally(column: Column, length: int, size: int) -> np.ndarray:
-    """How often each number below `length` stands in a column."""
+    """How often each number below `length` occurs in a column."""
     counts = np.zeros(length, np.int64)
     for part in pieces(len(column), size):
         counts += np.bincount(column[part], minlength=length)
@@ -103,7 +103,7 @@ def tally(column: Column, length: int, size: int) -> np.ndarray:
 
 
 def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns, size: int) -> Iterator[Grams]:
-    """The n-grams of each order, with no more than some `size` positions or n-grams in memory."""
+    """The n-grams of each order, with about `size` positions or n-grams in memory at most."""
     begin = words.index(BEGIN)
     own = Grams(columns(np.int64), columns(np.int64), columns(np.int64), columns(np.bool_))
     own.keys.append(np.arange(len(words)))
@@ -125,7 +125,7 @@ def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns,
 
 
 def _runs(corpus: Column, ending: Column, begin: int, columns: Columns, size: int) -> SortedRuns:
-    """A run of the n-grams one word longer for each block of the corpus; `ending` becomes their place in it."""
+    """A run of the n-grams one word longer for each block; `ending` then holds the place of each key in its run."""
     runs, last = SortedRuns(columns), np.array([NONE])
     for part in pieces(len(corpus), size):
         words, shorter = corpus[part], ending[part]

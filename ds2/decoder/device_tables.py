@@ -1,6 +1,6 @@
-"""A language model and a lexicon as torch tensors on a device: many questions at once, none waits for the host.
+"""A language model and a lexicon as torch tensors on a device: they answer many queries at once, without a wait.
 
-Both are automata whose arcs are sorted by (state, label): an arc is found by a search over keys state << 32 | label.
+Both are automata with arcs sorted by (state, label). A binary search over keys state << 32 | label finds an arc.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ds2.decoder.scoring import OUTSIDE, Tables
 
 
 class NGramTable(NamedTuple):
-    """The arrays of an NGram: A arcs, S states."""
+    """The arrays of an NGram with A arcs and S states."""
 
     order: int
     keys: Tensor  # (A,) sorted
@@ -27,7 +27,7 @@ class NGramTable(NamedTuple):
     def advance(self, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
         """(log-probability, next state) of each word in each state, of one shape.
 
-        As many rounds as the longest context has words, and one: the root knows every word.
+        It takes one round more than the longest context has words: the root knows every word.
         """
         weight = torch.zeros_like(state, dtype=torch.float64)
         arc = torch.full_like(state, -1)
@@ -42,22 +42,22 @@ class NGramTable(NamedTuple):
 
 
 class LexiconTable(NamedTuple):
-    """The arrays of a Lexicon: A arcs, N nodes; and what the decoder knows of its words."""
+    """The arrays of a Lexicon with A arcs and N nodes, and the decoder's data for its words."""
 
     keys: Tensor  # (A,) sorted
     children: Tensor  # (A,) nodes
     words: Tensor  # (N,) the word that ends at each node, -1 if none does
-    ahead: Tensor  # (N,) what the best single word at or below each node gains
+    ahead: Tensor  # (N,) gain of the best word at or below each node
     boosts: Tensor  # (words,)
-    numbers: Tensor  # (words,) the language model's
+    numbers: Tensor  # (words,) numbers of the words in the language model
 
     def step(self, node: Tensor, symbol: Tensor) -> Tensor:
-        """The node behind each symbol, OUTSIDE where there is none."""
+        """The node after each symbol, OUTSIDE where there is none."""
         place, found = find(self.keys, node, symbol)
         return torch.where(found, self.children[place], OUTSIDE)
 
     def hoped(self, node: Tensor) -> Tensor:
-        """What a beginning of a word was given in advance."""
+        """The gain that the beginning of a word got in advance."""
         return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
 
 
@@ -85,7 +85,7 @@ def lexicon_table(tables: Tables, device: torch.device) -> LexiconTable:
 
 
 def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """(place of each arc among the keys, whether it is there)."""
+    """(place of each arc among the keys, whether the arc exists)."""
     wanted = state << WORD_BITS | label
     place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
     return place, keys[place] == wanted

@@ -1,18 +1,18 @@
 """Estimates n-gram models: interpolated modified Kneser-Ney (Chen and Goodman 1999; Heafield et al. 2013).
 
-Counts of the highest order are those of the corpus; a shorter n-gram counts in how many different words come before it
-(those that begin a sentence: how often they do). Each count c gives up a discount D(c), c = 1, 2, 3 and more, estimated
-from the counts of counts; what a context gives up in all, gamma, goes to the distribution of the shorter context:
+The highest order uses the counts of the text. A shorter n-gram counts how many different words come before it; one that
+begins a sentence counts its occurrences. Each count c gives up a discount D(c), for c = 1, 2, and 3 or more, estimated
+from the counts of counts. What a context gives up in all, gamma, goes to the distribution of the shorter context:
 
     p(w | context) = (c(context w) - D) / c(context .) + gamma(context) p(w | shorter context)
 
-and the shortest, of single words, shares it evenly among all words, <unk> included. As lmplz does it.
+The distribution of single words shares its gamma evenly among all words, <unk> included, as lmplz does.
 
-With the corpus's counts in all orders it is modified absolute discounting: worse at foretelling, but its short n-grams
-are as probable as they are frequent, which pruning asks.
+If all orders use the counts of the text, the method is modified absolute discounting. It predicts worse, but its short
+n-grams are as probable as they are frequent, which pruning requires.
 
-Everything that is as long as the corpus, or as the list of its n-grams, lies in temporary files (where TMPDIR says) and
-passes through memory in pieces; the result does not depend on their size.
+Everything as long as the text, or as long as the list of its n-grams, is kept in temporary files (in TMPDIR) and passes
+through memory in pieces. The result does not depend on the size of the pieces.
 """
 
 import tempfile
@@ -26,9 +26,9 @@ from ds2.decoder.counting import Grams, count_ngrams, number_words
 from ds2.decoder.external_sort import Column, Columns, pieces
 from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 
-IMPOSSIBLE = -99.0 * np.log(10.0)  # of <s>, which is never predicted
-FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts where a corpus is too small to tell
-BYTES = 160  # of memory for a position of the corpus or an n-gram that is being sorted
+IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
+FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them
+BYTES = 160  # memory for each position of the text or each n-gram during sorting
 WORD_MASK = (1 << WORD_BITS) - 1
 
 
@@ -38,10 +38,10 @@ class EstimateConfig:
 
     order: int = 3
     prune: tuple[int, ...] = ()  # n-grams of order k seen at most prune[k - 1] times are left out; the last one repeats
-    vocabulary: int = 0  # most frequent words to keep, the others become <unk>; 0: all
-    words: tuple[str, ...] = ()  # if any: just these are kept, each with a probability, whether it is seen or not
-    continuation: bool = True  # shorter n-grams count what comes before them; False: how often they are seen
-    memory: float = 1000.0  # MB for sorting; beside it stand the words, and at last the model itself
+    vocabulary: int = 0  # number of most frequent words to keep, the others become <unk>; 0: all
+    words: tuple[str, ...] = ()  # if any: only these are kept, each with a probability, whether it occurs or not
+    continuation: bool = True  # shorter n-grams count the words that come before them; False: their occurrences
+    memory: float = 1000.0  # MB for sorting; the words, and finally the model itself, come on top
 
     def __post_init__(self) -> None:
         if self.order < 1:
@@ -63,15 +63,15 @@ class EstimateConfig:
         return max(1, int(self.memory * 1e6 / BYTES))
 
     def threshold(self, order: int) -> int:
-        """n-grams of an order are kept if they are seen more often."""
+        """The count that n-grams of an order must exceed to be kept."""
         return self.prune[min(order, len(self.prune)) - 1] if self.prune else 0
 
 
 def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tuple[list[str], list[Level]]:
-    """Words, <unk> first, and the n-grams of each order.
+    """The words, <unk> first, and the n-grams of each order.
 
     Raises:
-        InputError: no sentence, or one that holds <s>, </s> or <unk> as a word.
+        InputError: there is no sentence, or a sentence holds <s>, </s> or <unk> as a word.
     """
     with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
         words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.piece)
@@ -80,7 +80,7 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
 
 
 class _Estimator:
-    """Goes through the n-grams of each order, in families of one prefix, whose contexts then ascend as well."""
+    """Processes the n-grams of each order in families with one prefix, so that their contexts are sorted as well."""
 
     def __init__(self, config: EstimateConfig, columns: Columns, grams: list[Grams], begin: int):
         self.config, self.columns, self.grams, self.begin = config, columns, grams, begin
@@ -88,7 +88,7 @@ class _Estimator:
 
     def levels(self) -> list[Level]:
         log_probs: list[Column] = []
-        backoffs: list[Column] = []  # of the contexts: of the order below
+        backoffs: list[Column] = []  # back-off weights of the contexts, which are n-grams of the order below
         for order in range(1, len(self.grams) + 1):
             adjusted = self._adjusted(order)
             log_prob, backoff = self._interpolated(order, adjusted, log_probs[-1] if log_probs else None)
@@ -100,7 +100,7 @@ class _Estimator:
         return self._pruned(log_probs, [*backoffs[1:], highest])
 
     def _adjusted(self, order: int) -> Column:
-        """The highest order's counts; of others how many different words come before, but for those behind <s>."""
+        """The counts of the highest order; for others the number of different preceding words, except after <s>."""
         own, above = self.grams[order - 1], None
         if order < len(self.grams) and self.config.continuation:
             above = self.grams[order]
@@ -119,7 +119,7 @@ class _Estimator:
         return adjusted
 
     def _interpolated(self, order: int, adjusted: Column, shorter: Column | None) -> tuple[Column, Column]:
-        """Log-probability of each n-gram; log of each context's gamma, what its n-grams gave up over what they had."""
+        """Log-probability of each n-gram; log of each context's gamma, given up / total."""
         own = self.grams[order - 1]
         discounts = _discounts(self._counts_of_counts(adjusted))
         log_probs, backoffs = self.columns(np.float64), self.columns(np.float64)
@@ -142,7 +142,7 @@ class _Estimator:
         return log_probs, backoffs
 
     def _families(self, order: int) -> Iterator[tuple[slice, np.ndarray, int]]:
-        """Pieces of an order: (where, context of each n-gram, how many contexts); the contexts, too, follow on."""
+        """Pieces of an order: (slice, context of each n-gram, number of contexts); the contexts are consecutive."""
         own, done = self.grams[order - 1], 0
         all_contexts = len(self.grams[order - 2]) if order > 1 else 1
         for part in own.families(self.size):
@@ -165,12 +165,12 @@ class _Estimator:
         )
 
     def _pruned(self, log_probs: list[Column], backoffs: list[Column]) -> list[Level]:
-        """Without the n-grams not kept; a context of one that is stays."""
+        """The model without the n-grams that are not kept; the context of a kept n-gram stays."""
         kept = self._kept()
         result: list[Level] = []
         for order, own in enumerate(self.grams, 1):
             level = [self.columns(dtype) for dtype in (np.int64, np.int64, np.float64, np.float64)]
-            done, number = 0, 0  # contexts passed, and how many of them are kept
+            done, number = 0, 0  # contexts processed, and the number of them that are kept
             for part, context, contexts in self._families(order):
                 keep = kept[order - 1][part]
                 numbers = np.zeros(1, np.int64)
@@ -189,7 +189,7 @@ class _Estimator:
         return result
 
     def _kept(self) -> list[Column]:
-        """Of each order which n-grams are seen often enough, or begin one that is kept."""
+        """For each order, whether each n-gram occurs often enough, or begins an n-gram that is kept."""
         kept: list[Column] = []
         needed: Column | None = None
         for order in range(len(self.grams), 0, -1):
@@ -205,7 +205,7 @@ class _Estimator:
 
 
 def _discounts(counts: np.ndarray) -> np.ndarray:
-    """D(0) = 0, D(1), D(2), D(3 and more), of Chen and Goodman (1999), equation 26; `counts` of counts 0 to 4."""
+    """D(0) = 0, D(1), D(2), D(3 and more), by Chen and Goodman (1999), equation 26; `counts` of counts 0 to 4."""
     n = counts.astype(np.float64)
     if n[1:].min() == 0:
         return FALLBACK

@@ -1,4 +1,4 @@
-"""Arrays in files, read and written in pieces, and numbers sorted in them: for more than memory holds."""
+"""Arrays in files that are read, written and sorted in pieces, for data larger than memory."""
 
 import itertools
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-SAMPLES = 256  # of each sorted run, to cut all runs at the same keys
+SAMPLES = 256  # keys of each sorted run, from which the common cuts are chosen
 
 
 class Column:
-    """A one-dimensional array in a file of a folder that someone else removes."""
+    """A one-dimensional array in a file; the owner of the folder removes the file."""
 
     def __init__(self, path: Path, dtype: type):
         self.dtype = np.dtype(dtype)
@@ -35,7 +35,7 @@ class Column:
         self[self.length : self.length + len(values)] = values
 
     def gather(self, places: np.ndarray, size: int) -> np.ndarray:
-        """The elements at `places` in any order, no more than `size` of the column in memory at once."""
+        """The elements at `places`, in any order, with at most `size` elements of the column in memory at once."""
         found = np.empty(len(places), self.dtype)
         for part in pieces(self.length, size):
             inside = np.flatnonzero((places >= part.start) & (places < part.stop))
@@ -44,7 +44,7 @@ class Column:
 
 
 class Columns:
-    """Makes columns in a folder, and closes their files at the end."""
+    """Creates columns in a folder and closes their files at the end."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -63,13 +63,13 @@ class Columns:
 
 
 def pieces(length: int, size: int) -> Iterator[slice]:
-    """A range in pieces of `size`."""
+    """Slices of `size` that cover a range."""
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
 @dataclass
 class Merged:
-    """A range of keys, each once, of all runs: with the sums of their counts, and their tags, equal in all runs."""
+    """A range of the keys of all runs, each once, with the sums of their counts, and their tags, equal in all runs."""
 
     keys: np.ndarray
     counts: np.ndarray
@@ -79,8 +79,8 @@ class Merged:
 class SortedRuns:
     """Runs of sorted keys, merged range by range.
 
-    run 1  a b d | g h |  z        cut at the same keys; what lies between two cuts
-    run 2  b c   | f g |           fits in memory together
+    run 1  a b d | g h |  z        all runs are cut at the same keys; what lies
+    run 2  b c   | f g |           between two cuts fits in memory together
     run 3  a     | h   |  x y
     """
 
@@ -91,7 +91,7 @@ class SortedRuns:
         self._samples: list[np.ndarray] = []
 
     def add(self, keys: np.ndarray, counts: np.ndarray, tags: np.ndarray) -> None:
-        """A run: ascending keys, each once."""
+        """Adds a run: ascending keys, each once."""
         self._runs.append(slice(len(self._keys), len(self._keys) + len(keys)))
         self._samples.append(keys[:: max(1, len(keys) // SAMPLES)])
         self._keys.append(keys)
@@ -99,7 +99,7 @@ class SortedRuns:
         self._tags.append(tags)
 
     def merge(self, size: int) -> Iterator[Merged]:
-        """All keys in ascending order, from some `size` keys of the runs at a time."""
+        """All keys in ascending order; each step reads about `size` keys of the runs."""
         done, cuts = 0, self._cuts(size)
         for starts, stops in itertools.pairwise(cuts):
             parts = [slice(*cut) for cut in zip(starts.tolist(), stops.tolist(), strict=True) if cut[0] < cut[1]]
@@ -117,7 +117,7 @@ class SortedRuns:
             yield Merged(keys, np.bincount(places, counts, len(keys)).astype(np.int64), tags[first])
 
     def _cuts(self, size: int) -> np.ndarray:
-        """(ranges + 1, runs) where each range of keys begins in each run."""
+        """(ranges + 1, runs) the place in each run where each range of keys begins."""
         total, count = len(self._keys), -(-len(self._keys) // size)
         if not total:
             return np.zeros((1, len(self._runs)), np.int64)
@@ -135,10 +135,10 @@ class SortedRuns:
         return np.array(edges, np.int64)
 
     def ranks(self, run: int) -> np.ndarray:
-        """The place of each of a run's keys among all, once they are merged."""
+        """The place of each key of a run among all merged keys."""
         return self._ranks[self._runs[run]]
 
     def clear(self) -> None:
-        """Gives the room in the files back."""
+        """Frees the space in the files."""
         for column in (self._keys, self._counts, self._tags, self._ranks):
             column.file.truncate(0)

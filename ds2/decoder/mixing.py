@@ -1,11 +1,11 @@
-"""Mixes n-gram models into one: static linear interpolation, as of SRILM's `ngram -mix-lm` (Stolcke 2002).
+"""Mixes n-gram models into one: static linear interpolation, like SRILM's `ngram -mix-lm` (Stolcke 2002).
 
-The n-grams are those of all models together; each has the probability
+The mixture holds the n-grams of all models. Each has the probability
 
     p(w | h) = sum over the models of weight * p_model(w | h),      a model that lacks the n-gram backs off
 
-and the back-off weights follow, so that it sums to 1. A word that a model does not know has no probability from it,
-and is <unk> to it in a context. The weights are those that make a text most probable, found by EM.
+and the back-off weights are computed so that it sums to 1. A model gives no probability to a word that it does not
+know, and reads such a word in a context as <unk>. EM finds the weights that make a text most probable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +17,19 @@ from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
 from ds2.decoder.ngram import ROOT, NGram
 from ds2.utils.errors import InputError
 
-ROUNDS = 1000  # of EM, at most
+ROUNDS = 1000  # largest number of EM iterations
 SETTLED = 1e-7  # change of a weight at which EM ends
 WORD_MASK = (1 << WORD_BITS) - 1
 SMALLEST = 1e-300
 
 
 def best_weights(probabilities: np.ndarray) -> np.ndarray:
-    """(M,) weights of M distributions under whose mixture (N, M) probabilities of N words have the highest product.
+    """(M,) weights of M distributions whose mixture gives N words with (N, M) probabilities the highest product.
 
     Words that no distribution knows do not count.
 
     Raises:
-        InputError: not one is known.
+        InputError: no distribution knows any of the words.
     """
     probabilities = probabilities[probabilities.any(1)]
     if not len(probabilities):
@@ -46,7 +46,7 @@ def best_weights(probabilities: np.ndarray) -> np.ndarray:
 
 
 def word_probabilities(models: Sequence[NGram], sentences: Iterable[Sequence[str]]) -> np.ndarray:
-    """(N, M) probability of each word and sentence end in each of M models; 0 in one that does not know the word."""
+    """(N, M) probability of each word and sentence end in each of M models; 0 if a model does not know the word."""
     rows = []
     for sentence in sentences:
         states = [model.start for model in models]
@@ -62,10 +62,10 @@ def word_probabilities(models: Sequence[NGram], sentences: Iterable[Sequence[str
 def mix(
     models: Sequence[tuple[Sequence[str], Sequence[Level]]], weights: Sequence[float]
 ) -> tuple[list[str], list[Level]]:
-    """The words, <unk> first, and n-grams of the mixture of models, given as the same.
+    """The words, <unk> first, and n-grams of the mixture of models, which are given in the same form.
 
     Raises:
-        ValueError: weights that are not positive, do not sum to 1, or are not one for each model.
+        ValueError: a weight is not positive, the weights do not sum to 1, or there is not one for each model.
     """
     if len(weights) != len(models) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError(f"{len(models)} models need as many positive weights that sum to 1, got {list(weights)}")
@@ -89,14 +89,14 @@ def mix(
 
 
 def union(models: Sequence[tuple[np.ndarray, Sequence[Level]]], words: int) -> list[np.ndarray]:
-    """Of each order the keys, place of the prefix among the order below << WORD_BITS | word, of all models' n-grams.
+    """The keys of all models' n-grams, for each order: place of the prefix in the order below << WORD_BITS | word.
 
     Args:
-        models: new number of each of a model's words, and its n-grams.
-        words: how many there are in all.
+        models: for each model, the new number of each of its words, and its n-grams.
+        words: the number of words in all.
     """
     keys = [np.arange(words)]
-    places = [numbers for numbers, _ in models]  # of each model's n-grams, among those of all
+    places = [numbers for numbers, _ in models]  # places of each model's n-grams among those of all models
     for order in range(1, max(len(levels) for _, levels in models)):
         own = [
             place[levels[order].prefix] << WORD_BITS | numbers[levels[order].word]

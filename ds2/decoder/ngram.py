@@ -1,6 +1,6 @@
-"""Back-off n-gram language models, as an automaton in flat arrays that the decoder's kernels walk.
+"""Back-off n-gram language models, as automata in flat arrays that the decoder's kernels walk.
 
-A state is a context, a node of a trie of words; its arcs are the words seen behind it, sorted:
+A state is a context, a node of a trie of words. Its arcs are the words that follow the context in the model, sorted:
 
     root --the--> [the] --cat--> [the cat] --sat--> next: [cat sat], the longest context that is known
                     |                |
@@ -8,8 +8,8 @@ A state is a context, a node of a trie of words; its arcs are the words seen beh
                     v                v               look again from the shorter context; the root knows every word
                   root             [cat]
 
-Log-probabilities are natural logarithms, or, quantised, whole steps of them. The file is one safetensors file, mapped
-into memory, not read.
+Log-probabilities are natural logarithms or, if quantised, multiples of `STEP`. The file is one safetensors file, which
+is mapped into memory, not read.
 """
 
 import itertools
@@ -30,30 +30,30 @@ from ds2.utils.files import atomic_write
 
 ROOT = 0
 FORMAT = "ds2-ngram-1"
-STEP = 1 / 1024  # nats, of a quantised log-probability: 16 bits reach to -32
-ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # their names in a file, in NGram's order
+STEP = 1 / 1024  # nats: the unit of quantised log-probabilities; 16 bits reach down to -32
+ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # names in a file, in NGram's order
 
 
 class Automaton(NamedTuple):
     """What the kernel `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
 
-    first: np.ndarray  # (S + 1,) where the arcs of each state begin
+    first: np.ndarray  # (S + 1,) place where the arcs of each state begin
     words: np.ndarray  # (A,)
     log_probs: np.ndarray  # (A,)
     next: np.ndarray  # (A,) states
     backoffs: np.ndarray  # (S,)
     shorter: np.ndarray  # (S,) states
-    unit: float  # of log_probs and backoffs, in nats
+    unit: float  # nats in one unit of log_probs and backoffs
 
 
 class NGram:
     """A language model over words, or over characters as words.
 
     Attributes:
-        words: in the order of their numbers, <unk> first.
-        arrays: first (S + 1,), words (A,), log_probs (A,), next (A,), backoffs (S,), shorter (S,) of S states, A arcs.
-        unit: of log_probs and backoffs, in nats.
-        order: of the longest n-gram.
+        words: the words in the order of their numbers, <unk> first.
+        arrays: first (S + 1,), words (A,), log_probs (A,), next (A,), backoffs (S,), shorter (S,) for S states, A arcs.
+        unit: nats in one unit of log_probs and backoffs.
+        order: the length of the longest n-gram.
     """
 
     def __init__(self, words: Sequence[str], arrays: tuple[np.ndarray, ...], order: int):
@@ -65,25 +65,25 @@ class NGram:
 
     @classmethod
     def from_arrays(cls, words: Sequence[str], arrays: Sequence[np.ndarray], order: int) -> "NGram":
-        """A model from arrays that anyone may have written, of a file for example.
+        """A model from arrays that are not trusted, from a file for example.
 
         Raises:
-            ValueError: they are no automaton.
+            ValueError: the arrays are not an automaton.
         """
         check_words(words, order)
         unit = STEP if arrays[2].dtype == np.int16 else 1.0
         check_arrays(arrays, len(words), order, unit)
         first, labels, log_probs, *rest = arrays
-        if log_probs.min() == -math.inf:  # -inf times a weight of 0 would be no number
+        if log_probs.min() == -math.inf:  # -inf times a weight of 0 would be NaN
             log_probs = np.maximum(log_probs, np.float32(IMPOSSIBLE))
         return cls(words, (first, labels, log_probs, *rest), order)
 
     @classmethod
     def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
-        """Builds the automaton; single words must all be there, numbered as `words`.
+        """Builds the automaton; `levels` must hold every single word, with the numbers of `words`.
 
         Args:
-            dtype: of log-probabilities and back-off weights.
+            dtype: type of log-probabilities and back-off weights.
         """
         order = len(levels)
         own = _own_states(levels)
@@ -117,11 +117,11 @@ class NGram:
         """The n-grams of each order, as `from_levels` takes them."""
         first, words, log_probs, follow, backoffs, _ = self.arrays
         result: list[Level] = []
-        begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states of one length of context
+        begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states whose contexts have the same length
         while len(result) < self.order:
             arcs = slice(first[begin], first[end])
             owners = np.repeat(np.arange(end - begin), np.diff(first[begin : end + 1]))
-            own = follow[arcs] >= end  # a longer context, not a suffix
+            own = follow[arcs] >= end  # the arc leads to a longer context, not to a suffix
             after = np.where(own, follow[arcs], ROOT)
             given_up = np.where(own, self.unit * backoffs[after].astype(np.float64), 0.0)
             log_prob = self.unit * log_probs[arcs].astype(np.float64)
@@ -143,7 +143,7 @@ class NGram:
         return Automaton(first, words, log_probs, following, backoffs, shorter, self.unit)
 
     def quantized(self) -> "NGram":
-        """The same model in two thirds of the room: log-probabilities rounded to `STEP`, none below -32 nats."""
+        """The same model in two thirds of the space: log-probabilities are rounded to `STEP`, at least -32 nats."""
         if self.unit == STEP:
             return self
         first, words, log_probs, follow, backoffs, shorter = self.arrays
@@ -158,7 +158,7 @@ class NGram:
         return NGram(self.words, arrays, self.order)
 
     def advance(self, state: int, word: str) -> tuple[float, int]:
-        """Natural log-probability of a word in a state, <unk>'s if it is not known, and the state behind it."""
+        """Natural log-probability of a word in a state, that of <unk> if the word is unknown, and the next state."""
         number = self.index.get(word, self.index.get(UNKNOWN, -1))
         if number < 0:
             return -math.inf, ROOT
@@ -174,11 +174,11 @@ class NGram:
         return total
 
     def knows(self, word: str) -> bool:
-        """Whether a word has a probability of its own."""
+        """Whether the model has a probability for a word."""
         return word in self.index
 
     def save(self, path: str | Path) -> None:
-        """Writes the compiled form whole or not at all."""
+        """Writes the compiled form atomically."""
         from safetensors.numpy import save
 
         metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
@@ -188,10 +188,10 @@ class NGram:
 
     @classmethod
     def load(cls, path: str | Path) -> "NGram":
-        """Reads an ARPA file (plain or .gz) or the compiled form, whichever it is.
+        """Reads an ARPA file (plain or .gz) or the compiled form; it detects which.
 
         Raises:
-            InputError: missing, damaged, or of another kind.
+            InputError: the file is missing, damaged, or of another kind.
         """
         if is_arpa(Path(path)):
             return cls.from_levels(*read_arpa(Path(path)))
@@ -222,7 +222,7 @@ TYPES = {"I64": np.int64, "I32": np.int32, "I16": np.int16, "U16": np.uint16, "F
 
 
 def _steps(values: np.ndarray) -> np.ndarray:
-    """Nats in whole steps; what 16 bits cannot reach is the nearest that they can."""
+    """Nats as multiples of `STEP`; values that 16 bits cannot hold become the nearest that they can."""
     return np.clip(np.round(values / STEP), -(2**15), 2**15 - 1).astype(np.int16)
 
 
@@ -236,9 +236,9 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
 
 
 def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
-    """Of each order the state of each n-gram; ROOT for one behind which nothing is seen and nothing given up.
+    """For each order the state of each n-gram; ROOT for one that no word follows and whose back-off weight is 1.
 
-    Behind such an n-gram the model is as behind its longest suffix, whose state then serves.
+    After such an n-gram the model predicts the same as after its longest suffix, whose state takes its place.
     """
     states, last = [], ROOT
     for level, longer in itertools.pairwise(levels):
@@ -252,7 +252,7 @@ def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
 def _suffix_states(
     keys: np.ndarray, follow: np.ndarray, shorter: np.ndarray, owner: np.ndarray, word: np.ndarray
 ) -> np.ndarray:
-    """The state of the longest proper suffix that is one: what follows `word` in the owners' shorter contexts."""
+    """The state of the longest proper suffix that has one: the arc with `word` from the owner's shorter context."""
     state, result = shorter[owner], np.full(len(word), -1)
     while (open_ := np.flatnonzero(result < 0)).size:
         wanted = state[open_] << WORD_BITS | word[open_]
@@ -267,7 +267,7 @@ def _suffix_states(
 
 @inlined
 def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
-    """Where `label` stands in the sorted labels[low:end]; -1 where it does not."""
+    """The place of `label` in the sorted labels[low:end]; -1 if it is not there."""
     high = end
     while low < high:
         middle = (low + high) // 2

@@ -1,12 +1,12 @@
-"""Makes an n-gram model smaller by relative entropy (Stolcke 1998): what changes it least goes first.
+"""Makes an n-gram model smaller by relative entropy (Stolcke 1998): the n-grams that change it least go first.
 
-Without the n-gram h w its context h backs off for w, by a weight that grows a little:
+Without the n-gram h w its context h backs off for w, with a weight that grows a little:
 
     backoff'(h) = (left(h) + p(w | h)) / (left_below(h) + p(w | h'))          h' is h without its first word
     loss(h w) = p(h) (p(w | h) log(p(w | h) / (backoff'(h) p(w | h'))) + left(h) log(backoff(h) / backoff'(h)))
 
-left(h) is the probability that the n-grams of h leave to other words, left_below(h) what h' leaves to those. The loss
-is the relative entropy between the model before and after, and exp(loss) - 1 the relative rise of its perplexity.
+left(h) is the probability that the n-grams of h leave to other words; left_below(h) is what h' leaves to those. The
+loss is the relative entropy between the model before and after; exp(loss) - 1 is the relative rise of its perplexity.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from ds2.decoder.ngram import ROOT, UNKNOWN, NGram
 def prune(
     words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0, histories: NGram | None = None
 ) -> list[Level]:
-    """The n-grams whose loss would raise the perplexity by at least `threshold`, relatively; single words all stay.
+    """The n-grams whose removal would raise the perplexity by at least `threshold`, relatively; all single words stay.
 
-    An n-gram stays as well as long as a longer one that begins with it.
+    An n-gram also stays while a longer one that begins with it stays.
 
     Args:
-        most: how many n-grams of all orders may stay, at most; 0: all that the threshold leaves.
+        most: the largest number of n-grams of all orders that may stay; 0: all that the threshold leaves.
         histories: see `perplexity_rises`.
     """
     rises = [np.full(len(levels[0].word), np.inf), *perplexity_rises(words, levels, histories)]
@@ -45,12 +45,13 @@ def prune(
 
 
 def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: NGram | None = None) -> list[np.ndarray]:
-    """Of each order from 2 on, by how much the loss of each n-gram, or of a longer one that needs it, would raise the
-    perplexity, relatively.
+    """The relative rise of the perplexity if an n-gram, or a longer one that needs it, is removed.
+
+    Returns (K,) rises for each order from 2 on.
 
     Args:
-        histories: the model that says how probable the contexts are, in place of this one. Kneser-Ney's short n-grams
-            do not say it: they have the probabilities of what the longer ones have not seen (Chelba, Brants, Neveitt
+        histories: the model that gives the probabilities of contexts, in place of this one. Kneser-Ney's short n-grams
+            do not give them: they have the probabilities of what the longer ones have not seen (Chelba, Brants, Neveitt
             and Xu 2010).
     """
     contexts, rises = _contexts(words, levels, histories), []
@@ -79,7 +80,7 @@ def _contexts(words: Sequence[str], levels: Sequence[Level], histories: NGram | 
 
 
 def _losses(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
-    """(K,) relative entropy between the distributions behind a context, with and without each highest n-gram."""
+    """(K,) relative entropy between the distributions after a context, with and without each top n-gram."""
     contexts, level = len(levels[-2].word), levels[-1]
     shorter = shorter_log_probs(words, levels)
     own, own_shorter = np.exp(level.log_prob), np.exp(shorter)
