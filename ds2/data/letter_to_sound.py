@@ -1,11 +1,11 @@
-"""Pronunciations of words that no dictionary has, learned from those that it has.
+"""Pronunciations of words that are not in a dictionary, learned from those that are.
 
-Every letter stands for no phone, one or two; which, expectation maximisation finds out on the dictionary:
+Every letter stands for no phone, one or two. Expectation maximisation on the dictionary finds which:
 
-    k  n  i  g  h  t  s          a letter's phones are then those that it most often had between the same letters:
-    -  N  AY -  -  T  S          as many of them, up to four on each side, as have been seen
+    k  n  i  g  h  t  s          a letter then gets the phones that it most often had between the same letters, with
+    -  N  AY -  -  T  S          as wide a context as the dictionary has, up to four letters on each side
 
-One letter in context is all that is looked at, as in the decision trees of Black, Lenzo and Pagel 1998, "Issues in
+Only one letter and its context are used, as in the decision trees of Black, Lenzo and Pagel 1998, "Issues in
 building general letter to sound rules".
 """
 
@@ -20,8 +20,8 @@ from ds2.utils.jit import njit
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 PHONES = len(TOKENS)
-CHUNKS = 1 + PHONES + PHONES * PHONES  # none, one phone, two
-ROUNDS = 5  # of expectation maximisation
+CHUNKS = 1 + PHONES + PHONES * PHONES  # no phone, one, two
+ROUNDS = 5  # iterations of expectation maximisation
 WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 2), (1, 3), (2, 2), (1, 2), (0, 2), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0))
 PADDING = "#" * 4
 
@@ -29,7 +29,7 @@ compiled = njit(nogil=True)
 
 
 class LetterToSound:
-    """Learns from pronunciations; `pronounce` then spells any word of the alphabet's letters in phones."""
+    """Learns from pronunciations; `pronounce` then gives the phones of any word in the letters of the alphabet."""
 
     def __init__(self, pronunciations: Mapping[str, Sequence[Pronunciation]]):
         """Learns from the first pronunciation of each word that is written in letters alone."""
@@ -42,7 +42,7 @@ class LetterToSound:
         self.chunks = {context: seen.most_common(1)[0][0] for context, seen in counts.items()}
 
     def pronounce(self, word: str) -> Pronunciation:
-        """Its phones; letters that are none of the alphabet's are silent."""
+        """The phones of a word; characters outside the alphabet are silent."""
         word = "".join(letter for letter in word if letter in LETTERS)
         phones: list[int] = []
         for place in range(len(word)):
@@ -52,7 +52,7 @@ class LetterToSound:
 
 
 def contexts(word: str, place: int) -> list[str]:
-    """A letter between its neighbours, the widest window first; windows differ by where the letter is marked."""
+    """A letter between its neighbours, the widest window first; a mark for the letter makes windows differ."""
     padded, at = PADDING + word + PADDING, place + len(PADDING)
     return [f"{padded[at - before : at]}.{padded[at : at + after + 1]}" for before, after in WINDOWS]
 
@@ -64,7 +64,7 @@ def _phones_of(chunk: int) -> list[int]:
 
 
 def _align(pairs: Sequence[tuple[str, Pronunciation]]) -> list[list[int]]:
-    """The chunk of phones of each letter of each word; of words that cannot be cut so, nothing."""
+    """The chunk of phones of each letter of each word; an empty list for words that cannot be divided this way."""
     words = [np.array([LETTERS.index(letter) for letter in word]) for word, _ in pairs]
     phones = [np.array(spoken) for _, spoken in pairs]
     chances = np.full((len(LETTERS), CHUNKS), 1.0 / CHUNKS)
@@ -79,7 +79,7 @@ def _align(pairs: Sequence[tuple[str, Pronunciation]]) -> list[list[int]]:
 
 @compiled
 def _chunk(spoken, end, size):  # type: ignore[no-untyped-def]
-    """Number of the chunk of `size` phones that ends before `end`."""
+    """The number of the chunk of `size` phones that ends before `end`."""
     if size == 0:
         return 0
     if size == 1:
@@ -89,7 +89,7 @@ def _chunk(spoken, end, size):  # type: ignore[no-untyped-def]
 
 @compiled
 def _expect(letters, spoken, chances, counts):  # type: ignore[no-untyped-def]
-    """Adds the expected number of each (letter, chunk) in all ways to cut the phones up among the letters."""
+    """Adds the expected number of each (letter, chunk) over all ways to divide the phones among the letters."""
     n, m = len(letters), len(spoken)
     forward, backward = np.zeros((n + 1, m + 1)), np.zeros((n + 1, m + 1))
     forward[0, 0] = backward[n, m] = 1.0
@@ -114,7 +114,7 @@ def _expect(letters, spoken, chances, counts):  # type: ignore[no-untyped-def]
 
 @compiled
 def _best(letters, spoken, scores):  # type: ignore[no-untyped-def]
-    """(n,) chunks of the best way, (0,) where there is none."""
+    """(n,) chunks of the best division, (0,) if there is none."""
     n, m = len(letters), len(spoken)
     best, sizes = np.full((n + 1, m + 1), -math.inf), np.zeros((n + 1, m + 1), np.int64)
     best[0, 0] = 0.0

@@ -1,9 +1,9 @@
-"""Pronunciations: words as phones, from a dictionary in the form of CMUdict; targets of a second CTC output.
+"""Pronunciations: words as phones, from a dictionary in the format of CMUdict; the targets of a second CTC output.
 
-    cat  K AE1 T            a word, white space, its phones; digits are stress and are left out
-    a(2)  EY1 # a letter    another pronunciation of a word; what stands behind # is a comment
+    cat  K AE1 T            a word, white space, its phones; stress digits are dropped
+    a(2)  EY1 # a letter    another pronunciation of a word; # begins a comment
 
-Phones of a sentence have a space between words, as characters have.
+The phones of a sentence have a space between words, like its characters.
 """
 
 import lzma
@@ -21,19 +21,19 @@ from ds2.utils.files import numbered_lines
 PHONES = tuple(
     "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()
 )
-TOKENS = (BLANK_TOKEN, " ", *PHONES)  # of the output, blank first
+TOKENS = (BLANK_TOKEN, " ", *PHONES)  # tokens of the output, blank first
 INDEX = {token: number for number, token in enumerate(TOKENS)}
 SPACE = INDEX[" "]
 
 Pronunciation = tuple[int, ...]  # indices of TOKENS
-Pronunciations = dict[str, list[Pronunciation]]  # each at least one, the most usual first
+Pronunciations = dict[str, list[Pronunciation]]  # at least one for each word, the most frequent first
 
 
 def read_pronunciations(path: str | Path) -> Pronunciations:
     """Reads a dictionary, plain or compressed as .xz.
 
     Raises:
-        InputError: it cannot be read, a line without phones, or a phone that CMUdict does not have.
+        InputError: the file cannot be read, a line has no phones, or a phone is not one of CMUdict's.
     """
     path = Path(path)
     found: Pronunciations = {}
@@ -54,9 +54,9 @@ def read_pronunciations(path: str | Path) -> Pronunciations:
 
 
 def phone_targets(texts: Sequence[str], pronunciations: Mapping[str, Sequence[Pronunciation]]) -> tuple[Tensor, Tensor]:
-    """(B, L) phones of normalised texts, words by their first pronunciation, zeros behind each; (B,) how many.
+    """(B, L) phones of normalised texts, by each word's first pronunciation, padded with zeros; (B,) their lengths.
 
-    A text with a word that has no pronunciation has none either: its length is 0.
+    A text with a word that has no pronunciation gets the length 0.
     """
     rows = [torch.tensor(_phones(text.split(), pronunciations), dtype=torch.long) for text in texts]
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)

@@ -2,9 +2,9 @@
 
     Q(y) = log p_ctc(y | x) + lm_weight * log p_lm(y) + word_bonus * words(y)
 
-A prefix is a label string without blanks; its probability is the sum over all alignments that collapse to it. The
-frames are searched by the kernels of search.py; a stream is a decoder's state that they move on, and searching a whole
-utterance is the same thing in one go.
+A prefix is a string of labels without blanks; its probability is the sum over all alignments that collapse to it. The
+kernels of search.py search the frames. A stream is the state of a search, which the kernels advance; a whole utterance
+is searched as one step of a stream.
 """
 
 import math
@@ -29,26 +29,26 @@ from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.utils.config import formerly, require
 from ds2.utils.errors import InputError
 
-PARALLEL_FRAMES = 1000  # some 2 ms of work, for which threads are worth starting
-TIDY = 50_000  # nodes or runs of a stream from which on those that are out of reach are dropped
-MOST = 1_000_000  # prefixes, symbols and hypotheses that may be asked for
-FLOATS = (torch.float32, torch.float64)  # that the kernels take
+PARALLEL_FRAMES = 1000  # about 2 ms of work, enough to pay for starting threads
+TIDY = 50_000  # nodes or runs of a stream above which unreachable ones are dropped
+MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
+FLOATS = (torch.float32, torch.float64)  # types that the kernels accept
 
 
 @dataclass(frozen=True)
 class BeamConfig:
-    """How widely to search, and how what is found is weighed."""
+    """The width of the search, and the weights of its scores."""
 
     beam_width: int = 100  # prefixes kept after each frame
-    score_threshold: float = 8.0  # nats below the best at which a prefix is given up; inf: never
-    cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until they reach this
-    max_symbols: int = 40  # and no more than these; the blank and the space are always tried
-    blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: look at every frame
-    lm_weight: float = 0.7  # of the language model's natural log-probability
+    score_threshold: float = 8.0  # nats below the best at which a prefix is dropped; inf: never
+    cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until their sum reaches this
+    max_symbols: int = 40  # largest number of symbols tried; the blank and the space are always tried
+    blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: search every frame
+    lm_weight: float = 0.7  # weight of the language model's natural log-probability
     word_bonus: float = 1.5  # nats for each word, or token of a token model
     unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
-    unknown_letter_score: float = -1.5  # and for each of its letters from where no word of the lexicon begins like it
-    closed: bool = False  # only the lexicon's words are found
+    unknown_letter_score: float = -1.5  # nats for each of its letters beyond the longest beginning in the lexicon
+    closed: bool = False  # find only the words of the lexicon
     nbest: int = formerly("best", 1)  # hypotheses returned
 
     def __post_init__(self) -> None:
@@ -65,21 +65,21 @@ class BeamConfig:
 
 @dataclass
 class BeamStream:
-    """Where the search of one utterance stands."""
+    """The state of the search of one utterance."""
 
     beam: Beam
     ended: bool = False
 
     @property
     def count(self) -> int:
-        """Prefixes in the beam."""
+        """The number of prefixes in the beam."""
         return int(self.beam.counters["entries"][0])
 
 
 class BeamDecoder:
-    """Searches with one configuration, lexicon and language model; offline, or frame by frame.
+    """Searches with one configuration, lexicon and language model, offline or frame by frame.
 
-    Without a lexicon a language model is over tokens, as of Mandarin characters; with one it is over its words.
+    Without a lexicon a language model is over tokens, such as Mandarin characters; with one it is over its words.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class BeamDecoder:
         lm: NGram | None = None,
         lm_words: "np.ndarray | None" = None,
     ):
-        """`lm_words`: the language model's number of each of the lexicon's words, or, without a lexicon, of each token;
-        -1: a token that it does not count, as the space.
+        """`lm_words`: the language model's number for each word of the lexicon or, without a lexicon, for each token;
+        -1 for a token that the language model does not count, such as the space.
 
         Raises:
-            ValueError: a closed search without a lexicon; a language model without `lm_words`, or the other way round.
+            ValueError: a closed search has no lexicon; a language model has no `lm_words`, or `lm_words` has no model.
         """
         self.config = config = config or BeamConfig()
         self.problem = (config, lexicon, lm, lm_words)
@@ -119,13 +119,13 @@ class BeamDecoder:
         """A decoder for `decode` and `nbest`, which return text.
 
         Args:
-            tokens: of the model's outputs, in their order; the blank is "", the space between words " " or "|".
+            tokens: the model's outputs, in their order; the blank is "", the space between words " " or "|".
             lm: a language model over words or over tokens: ARPA, plain or gzipped, or the compiled form.
             hot: words to prefer, or words with the nats by which each is preferred.
 
         Raises:
             InputError: the language model cannot be read.
-            ParameterError: tokens without a blank, or words that they do not spell.
+            ParameterError: the tokens hold no blank, or they cannot spell a word.
         """
         alphabet = Alphabet(tokens)
         model = lm if isinstance(lm, NGram) or lm is None else NGram.load(lm)
@@ -138,16 +138,16 @@ class BeamDecoder:
         """(T, V) log-probabilities -> the text; (B, T, V), with (B,) frames if they differ -> B texts.
 
         Raises:
-            InputError: NaN or +inf among the log-probabilities.
-            ValueError: a decoder not made by `from_tokens`, or shapes that do not fit.
+            InputError: the log-probabilities hold NaN or +inf.
+            ValueError: the decoder was not made by `from_tokens`, or the shapes do not fit.
         """
         found = self.nbest(log_probs if log_probs.ndim == 3 else log_probs[None], lengths)
         texts = [hypotheses[0].text for hypotheses in found]
         return texts if log_probs.ndim == 3 else texts[0]
 
     def nbest(self, log_probs: "Tensor | np.ndarray", lengths: Tensor | None = None) -> list[list[TextHypothesis]]:
-        """(B, T, V) log-probabilities, (B,) frames -> the `config.nbest` best readings of each utterance, with the
-        frames of their words. Raises as `decode` does."""
+        """(B, T, V) log-probabilities, (B,) frames -> the `config.nbest` best hypotheses of each utterance, with the
+        frames of their words. Raises the errors of `decode`."""
         if self.alphabet is None:
             raise ValueError("this decoder knows no tokens; make it by BeamDecoder.from_tokens")
         rows = torch.as_tensor(log_probs)
@@ -161,11 +161,11 @@ class BeamDecoder:
         return BeamStream(prefixes.begin(self._lm_start))
 
     def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
-        """Moves each stream on by its (T, V) log-probabilities, any number of frames of each.
+        """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
 
         Raises:
-            InputError: NaN or +inf.
-            ValueError: a stream that has ended.
+            InputError: the log-probabilities hold NaN or +inf.
+            ValueError: a stream has ended.
         """
         if any(stream.ended for stream in streams):
             raise ValueError("the stream has ended; begin another")
@@ -173,18 +173,18 @@ class BeamDecoder:
         self._advance_all(streams, frames)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
-        """The n-best hypotheses when the utterance ends here, best first; the stream takes no more."""
+        """The n-best hypotheses if the utterance ends here, best first; the stream accepts no more frames."""
         stream.ended = True
         gains = scoring.final_gains(stream.beam, self._tables, self._sentence_end)
         return self._hypotheses(stream, gains, self.config.nbest) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
-        """The best hypothesis so far; the utterance may go on."""
+        """The best hypothesis so far; the utterance may continue."""
         gains = np.zeros(stream.count)
         return next(iter(self._hypotheses(stream, gains, 1)), Hypothesis(score=-math.inf))
 
     def stable(self, stream: BeamStream) -> int:
-        """How many tokens all prefixes of the beam share: no frame to come can change them."""
+        """The number of first tokens that all prefixes of the beam share: no later frame can change them."""
         strings = [self._tokens(stream, place) for place in range(stream.count)]
         if not strings:
             return 0
@@ -192,15 +192,15 @@ class BeamDecoder:
         return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
     def lookups(self, stream: BeamStream) -> int:
-        """How often the language model was asked."""
+        """The number of queries to the language model."""
         return int(stream.beam.counters["lookups"][0])
 
     def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
 
         Raises:
-            InputError: NaN or +inf among an utterance's log-probabilities; what lies behind its length does not count.
-            ValueError: lengths that do not fit.
+            InputError: an utterance has NaN or +inf among its log-probabilities; frames beyond its length do not count.
+            ValueError: the lengths do not fit.
         """
         counts = frame_counts(log_probs, lengths)
         rows = enumerate(zip(log_probs, counts, strict=True))
@@ -210,7 +210,7 @@ class BeamDecoder:
         return [self.finish(stream) for stream in streams]
 
     def _frames(self, rows: Tensor, index: int) -> np.ndarray:
-        """(T, V) in float32 or float64."""
+        """(T, V) log-probabilities in float32 or float64."""
         settings = self._tables.settings[0]
         most = len(self._tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST
         if rows.dim() != 2 or not max(0, settings["space"]) < rows.shape[1] <= most:
@@ -221,7 +221,7 @@ class BeamDecoder:
         return np.ascontiguousarray(frames)
 
     def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
-        """Side by side on torch's number of threads, where there is enough to do; the kernels let go of the GIL."""
+        """Advances the streams in torch's number of threads if there is enough work; the kernels release the GIL."""
         threads = min(torch.get_num_threads(), len(streams))
         if threads < 2 or sum(map(len, frames)) < PARALLEL_FRAMES:
             for stream, rows in zip(streams, frames, strict=True):
@@ -238,7 +238,7 @@ class BeamDecoder:
         with np.errstate(divide="ignore"):
             totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
         scores = totals + gains
-        if not np.isfinite(scores).any():  # no word may end here: better a broken word than nothing
+        if not np.isfinite(scores).any():  # if no word may end here, a broken word is better than nothing
             scores, gains = totals, np.zeros(stream.count)
         order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
         return [

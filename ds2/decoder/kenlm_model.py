@@ -1,7 +1,7 @@
-"""KenLM's binary files, read by the kenlm module.
+"""KenLM's binary files, read with the kenlm module.
 
-They hold n-grams as hashes, which cannot be listed: such a model scores sentences and is not
-walked by the beam search.
+These files hold n-grams as hashes, which cannot be listed. Such a model scores sentences, but the beam search cannot
+walk it.
 """
 
 import math
@@ -15,7 +15,7 @@ LN_10 = math.log(10.0)
 
 
 def is_kenlm_binary(path: str | Path) -> bool:
-    """Whether a file begins as KenLM's binary files do; False where it cannot be read."""
+    """Whether a file begins like KenLM's binary files; False if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -24,11 +24,13 @@ def is_kenlm_binary(path: str | Path) -> bool:
 
 
 class KenLMModel:
-    """A model that scores sentences as `NGram` does."""
+    """A model that scores sentences like `NGram`."""
 
     def __init__(self, path: str | Path):
-        """Raises:
-        InputError: the kenlm module is missing or does not take the file.
+        """Reads a KenLM binary file.
+
+        Raises:
+            InputError: the kenlm module is missing or does not accept the file.
         """
         try:
             import kenlm
@@ -41,7 +43,7 @@ class KenLMModel:
         self.order: int = self._model.order
 
     def score(self, words: Sequence[str], begin: bool = True, end: bool = True) -> float:
-        """Natural log-probability of a sentence, between <s> and </s> if asked."""
+        """Natural log-probability of a sentence, with <s> and </s> if requested."""
         return float(self._model.score(" ".join(words), bos=begin, eos=end)) * LN_10
 
     def knows(self, word: str) -> bool:

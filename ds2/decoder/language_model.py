@@ -1,4 +1,4 @@
-"""Language models for the command line: text in, an n-gram model out; what a model thinks of text; what is in one."""
+"""Language models for the command line: builds, mixes, prunes, measures and describes n-gram models."""
 
 import math
 import shutil
@@ -22,11 +22,11 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import text_lines
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
-LEAST_WEIGHT = 1e-4  # of a model in a mixture; one that gets less is left out
+LEAST_WEIGHT = 1e-4  # weight of a model in a mixture; a model with less is left out
 
 
 def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
-    """The words of each line of a text file, plain or gzipped; or its characters, without the spaces.
+    """The words of each line of a text file, plain or gzipped, or its characters without the spaces.
 
     Raises:
         InputError: the file cannot be read, or has no sentence.
@@ -41,22 +41,22 @@ def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
 
 
 def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
-    """Estimates a model of all lines of the files; writes ARPA where the name says so, else the compiled form.
+    """Estimates a model from all lines of the files. Writes ARPA if the name says so, otherwise the compiled form.
 
-    KenLM's lmplz does it where it is installed: it gives the same model (a test), and sorts on disk.
+    KenLM's lmplz estimates the model where it is installed: it gives the same model (a test), and sorts on disk.
 
     Raises:
         InputError: a file cannot be read, or has no sentence.
     """
     sentences = (line for path in corpus for line in read_sentences(path, characters))
-    own = config.vocabulary or config.words or not config.continuation  # what lmplz has no such option for
+    own = config.vocabulary or config.words or not config.continuation  # options that lmplz does not have
     lmplz = None if own else shutil.which("lmplz")
     words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
     return write(words, levels, output)
 
 
 def write(words: list[str], levels: list[Level], output: Path) -> NGram:
-    """Writes a model as ARPA where the name says so, else in the compiled form, and returns it."""
+    """Writes a model as ARPA if the name says so, otherwise in the compiled form, and returns it."""
     model = NGram.from_levels(words, levels)
     if output.name.endswith(ARPA_NAMES):
         write_arpa(output, words, levels)
@@ -66,10 +66,10 @@ def write(words: list[str], levels: list[Level], output: Path) -> NGram:
 
 
 def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str], list[float]]:
-    """The words most probable in the mixture of texts that foretells `dev` best, word by word; the texts' weights.
+    """The most probable words in the mixture of texts that best predicts `dev`, word by word; the texts' weights.
 
     Raises:
-        InputError: a text cannot be read, or has no sentence, or has no word of dev.
+        InputError: a text cannot be read, has no sentence, or has none of the words of dev.
     """
     counts = [Counter(word for sentence in read_sentences(path) for word in sentence) for path in texts]
     shares = [(count, 1 / count.total()) for count in counts]
@@ -82,10 +82,10 @@ def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str]
 
 
 def read_words(path: Path) -> tuple[str, ...]:
-    """A list of words, one a line, each once.
+    """Reads a list of words, one per line, without repetitions.
 
     Raises:
-        InputError: it cannot be read, or holds none.
+        InputError: the file cannot be read, or holds no word.
     """
     words = tuple(dict.fromkeys(word for line in read_sentences(path) for word in line))
     return tuple(word for word in words if word not in (BEGIN, END, UNKNOWN))
@@ -95,7 +95,7 @@ def read_levels(path: Path) -> tuple[list[str], list[Level]]:
     """The words and n-grams of an ARPA file, or of the compiled form.
 
     Raises:
-        InputError: it cannot be read, or is rounded.
+        InputError: the file cannot be read, or its values are rounded.
     """
     if is_arpa(path):
         return read_arpa(path)
@@ -107,13 +107,13 @@ def read_levels(path: Path) -> tuple[list[str], list[Level]]:
 
 @dataclass(frozen=True)
 class Weighing:
-    """Weights found on a text.
+    """Weights that were found on a text.
 
     Attributes:
-        weights: of each model.
-        perplexities: of each model, over the words that it knows.
-        mixed: of all together, over the words that any knows.
-        words, unknown: words and sentence ends of the text, and how many of them no model knows.
+        weights: weight of each model.
+        perplexities: perplexity of each model, over the words that it knows.
+        mixed: perplexity of the mixture, over the words that any model knows.
+        words, unknown: words and sentence ends of the text, and the number of them that no model knows.
     """
 
     weights: list[float]
@@ -124,7 +124,7 @@ class Weighing:
 
 
 def weigh(models: Sequence[NGram], text: Path, characters: bool) -> Weighing:
-    """The weights by which models, mixed, foretell a text best.
+    """The weights with which the mixture of the models best predicts a text.
 
     Raises:
         InputError: the text cannot be read, has no sentence, or none of its words is known.
@@ -142,7 +142,7 @@ def weigh(models: Sequence[NGram], text: Path, characters: bool) -> Weighing:
 
 
 def _perplexity(probabilities: np.ndarray) -> float:
-    """Over what is known."""
+    """The perplexity over the known words."""
     known = probabilities[probabilities > 0]
     return math.exp(-np.log(known).mean()) if len(known) else math.inf
 
@@ -151,7 +151,7 @@ def prune_model(path: Path, output: Path, threshold: float, most: int, histories
     """Writes a model without the n-grams that matter least, see `prune`.
 
     Raises:
-        InputError: the model cannot be read, or is rounded.
+        InputError: the model cannot be read, or its values are rounded.
     """
     words, levels = read_levels(path)
     contexts = NGram.load(histories) if histories is not None else None
@@ -159,7 +159,7 @@ def prune_model(path: Path, output: Path, threshold: float, most: int, histories
 
 
 def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:
-    """Writes the mixture of models by weights of any sum; one that hardly counts is left out."""
+    """Writes the mixture of models; the weights may have any sum, and a model with hardly any weight is left out."""
     shares = np.array(weights) / np.sum(weights)
     kept = np.flatnonzero(shares >= LEAST_WEIGHT).tolist()
     words, levels = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
@@ -172,7 +172,7 @@ def estimate_by_lmplz(
     """What `estimate` returns, from KenLM's program.
 
     Raises:
-        InputError: it refuses the text; the message is its own.
+        InputError: lmplz refuses the text; the message is that of lmplz.
     """
     with tempfile.TemporaryDirectory() as folder:
         text, arpa = Path(folder) / "text", Path(folder) / "lm.arpa"
@@ -193,7 +193,7 @@ def estimate_by_lmplz(
 
 
 def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:
-    """(perplexity, words and sentence ends, words that the model does not know) of a text.
+    """(perplexity, number of words and sentence ends, number of words that the model does not know) for a text.
 
     Raises:
         InputError: the file cannot be read, or has no sentence.
@@ -207,7 +207,7 @@ def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[floa
 
 
 def describe(model: NGram, path: Path) -> str:
-    """The model's order, words, n-grams and size."""
+    """One line with the model's order, words, n-grams and size."""
     states = len(model.arrays[4])
     return "\n".join(
         [

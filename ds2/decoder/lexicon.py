@@ -1,4 +1,4 @@
-"""Words as token strings, in a trie of flat arrays: which token may follow inside a word, and where a word may end.
+"""Words as token strings, in a trie of flat arrays that says which token may follow and where a word may end.
 
 root --t--> o --h--> o --e--> (the)        children of a node lie side by side, sorted by token
      \\--a--> (a)
@@ -13,15 +13,15 @@ import numpy as np
 from ds2.decoder.jit import without_references
 
 NO_WORD = -1
-TOKEN_BITS = 32  # of an arc's key: node << TOKEN_BITS | token
+TOKEN_BITS = 32  # the key of an arc is node << TOKEN_BITS | token
 TOKEN_MASK = (1 << TOKEN_BITS) - 1
 
 
 class Trie(NamedTuple):
-    """N nodes, of which the root is the first; children come after their parents."""
+    """N nodes, of which the root is the first; children follow their parents."""
 
     first: np.ndarray  # (N + 1,) where the arcs of each node begin
-    tokens: np.ndarray  # (N - 1,) of each arc
+    tokens: np.ndarray  # (N - 1,) token of each arc
     children: np.ndarray  # (N - 1,) node of each arc
     words: np.ndarray  # (N,) the word that ends at each node; NO_WORD if none does
 
@@ -30,9 +30,9 @@ class Lexicon:
     """Words for a decoder, numbered in the order in which they are given."""
 
     def __init__(self, words: Iterable[Sequence[int]], space: int, boosts: Sequence[float] | None = None):
-        """`words` as token indices; `space` is the token between them.
+        """`words` are sequences of token indices; `space` is the token between words.
 
-        `boosts` are nats added to the score of each word when it is spoken: positive for hot words.
+        `boosts` are nats that a word adds to the score when it is found, positive for hot words.
         """
         spellings = list(words)
         self.space = space
@@ -45,7 +45,7 @@ class Lexicon:
 
 
 def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
-    """(N,) the most that a word at or below each node gains, of (words,) gains; nothing is hoped for at the root."""
+    """(N,) the largest of the (words,) gains at or below each node; 0 at the root."""
     ahead = np.where(trie.words != NO_WORD, gains[trie.words] if len(gains) else -np.inf, -np.inf)
     _hand_up(trie, ahead)
     ahead[0] = 0.0
@@ -54,17 +54,17 @@ def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:
 
 @without_references
 def _hand_up(trie, ahead):  # type: ignore[no-untyped-def]
-    for node in range(len(ahead) - 1, -1, -1):  # children come after their parents
+    for node in range(len(ahead) - 1, -1, -1):  # children follow their parents
         for arc in range(trie.first[node], trie.first[node + 1]):
             ahead[node] = max(ahead[node], ahead[trie.children[arc]])
 
 
 def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
-    """The trie of all words. They are spelt side by side, one token per round, so nodes are in order of depth."""
+    """The trie of all words. Each round adds one token of every word, so nodes are in order of depth."""
     lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
     tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
     starts = np.cumsum(lengths) - lengths
-    node = np.zeros(len(spellings), np.int64)  # that each word has reached
+    node = np.zeros(len(spellings), np.int64)  # the node that each word has reached
     spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
     while spelt.size:
         keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
@@ -78,6 +78,6 @@ def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
     keys = np.concatenate(arcs)
     word = np.full(nodes, NO_WORD, np.int32)
     word[node] = np.arange(len(spellings))
-    word[0] = NO_WORD  # an empty word is none
+    word[0] = NO_WORD  # an empty word does not count
     first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
     return Trie(first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word)

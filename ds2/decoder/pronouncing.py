@@ -1,11 +1,11 @@
-"""Search over phones: words by their pronunciations, homophones apart.
+"""Search over phones: finds words by their pronunciations and distinguishes homophones.
 
-The beam search knows words as strings of tokens that differ. Homophones are made to: every phone has a few copies, with
-the same probability, and the last phone of a word says by its copy which of the homophones it is:
+The beam search distinguishes words by their tokens, which are the same for homophones. So every phone gets a few copies
+with the same probability, and the copy that a word uses as its last phone says which of the homophones it is:
 
     to  T UW      two  T UW'      too  T UW''      tune  T UW N
 
-What is found comes back as letters, on the frames of the word's phones: nobody behind the decoder sees a phone.
+Hypotheses come back as letters, on the frames of the word's phones: callers of the decoder never see a phone.
 """
 
 import math
@@ -25,11 +25,11 @@ from ds2.utils.errors import InputError
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
-COPIES = 6  # of each phone, itself one of them; rarer homophones than so many are not found
+COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 
 
 class PronouncingDecoder:
-    """A `BeamDecoder` of phones that gives hypotheses in letters; offline, or begin / step / finish."""
+    """A `BeamDecoder` over phones that returns hypotheses in letters, offline or by begin / step / finish."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class PronouncingDecoder:
         """Words without a pronunciation are not found.
 
         Args:
-            pronunciations: of the words that can be found.
-            letters: the token of each letter, and of the space; the phones' outputs lie behind those of these tokens.
+            pronunciations: the pronunciations of the words that can be found.
+            letters: the token of each letter and of the space; the phones' outputs follow those of these tokens.
             boosts: nats for hot words.
         """
         boosts = boosts or {}
@@ -51,7 +51,7 @@ class PronouncingDecoder:
         entries = homophones_apart(pronunciations, lm, phones)
         self.words = {spoken: word for word, spoken in entries}
         self.letters = letters
-        # a copy's column is that of its phone: [blank, space, phones, phones, ...]
+        # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
         self.columns = len(letters) + torch.tensor([0, SPACE] + COPIES * list(range(FIRST, phones)))
         lexicon = Lexicon((spoken for _, spoken in entries), SPACE, [boosts.get(word, 0.0) for word, _ in entries])
         numbers = np.array([lm.index.get(word, 0) for word, _ in entries], np.int32)
@@ -70,7 +70,7 @@ class PronouncingDecoder:
         return self.beam.begin()
 
     def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
-        """As `BeamDecoder.step`, of (T, V + P) log-probabilities."""
+        """As `BeamDecoder.step`, with (T, V + P) log-probabilities."""
         self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
@@ -81,7 +81,7 @@ class PronouncingDecoder:
         return self._spelt(self.beam.partial(stream))
 
     def _spelt(self, found: Hypothesis) -> Hypothesis:
-        """The hypothesis in letters; a word that is not complete is left out."""
+        """The hypothesis in letters, without an incomplete word."""
         tokens: list[int] = []
         places: list[tuple[int, int]] = []
         for first, last in _words(found.tokens):
@@ -107,8 +107,8 @@ class PronouncingDecoder:
 def homophones_apart(
     pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
 ) -> list[tuple[str, Phones]]:
-    """Words and their phones, those of homophones with different copies of the last one; the most usual word first."""
-    usual = lm.arrays[2]  # every word's own log-probability, at its number
+    """Words and their phones, the last phone of each homophone as a different copy; the most frequent word first."""
+    usual = lm.arrays[2]  # the log-probability of every single word, at its number
     order = sorted(pronunciations, key=lambda word: -usual[lm.index.get(word, 0)])
     taken: Counter[Phones] = Counter()
     entries = []
@@ -122,17 +122,17 @@ def homophones_apart(
 
 
 def packed(words: Sequence[str], pronunciations: Mapping[str, Sequence[Phones]]) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) int32, the number of each pronunciation's word; uint8, the phones of all of them, a blank behind each."""
+    """(N,) int32 number of each pronunciation's word; uint8 phones of all pronunciations, with a blank after each."""
     pairs = [(number, spoken) for number, word in enumerate(words) for spoken in pronunciations.get(word, ())]
     phones = [phone for _, spoken in pairs for phone in (*spoken, 0)]
     return np.array([number for number, _ in pairs], np.int32), np.array(phones, np.uint8)
 
 
 def unpacked(words: Sequence[str], numbers: np.ndarray, phones: np.ndarray) -> dict[str, list[Phones]]:
-    """The pronunciations of `packed` arrays.
+    """The pronunciations from `packed` arrays.
 
     Raises:
-        InputError: arrays that do not fit each other or the words.
+        InputError: the arrays do not fit each other or the words.
     """
     ends = np.flatnonzero(phones == 0)
     if len(ends) != len(numbers) or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words)):

@@ -1,4 +1,4 @@
-"""Second pass: the n-best hypotheses of a search, weighed again by a language model too large to search with."""
+"""The second pass: rescores the n-best hypotheses with a language model that is too large for the search."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from ds2.decoder.ngram import NGram
 
 
 class SentenceModel(Protocol):
-    """What scores whole sentences: an NGram, or a KenLMModel."""
+    """A model that scores whole sentences: an NGram, or a KenLMModel."""
 
     def score(self, words: Sequence[str]) -> float:
         """Natural log-probability of a sentence between <s> and </s>."""
 
     def knows(self, word: str) -> bool:
-        """Whether a word has a probability of its own."""
+        """Whether the model has a probability for a word."""
 
 
 def load_sentence_model(path: Path) -> SentenceModel:
-    """A language model in any of its forms.
+    """Reads a language model in any of its forms.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     return KenLMModel(path) if is_kenlm_binary(path) else NGram.load(path)
 
@@ -32,11 +32,11 @@ def load_sentence_model(path: Path) -> SentenceModel:
 def rescore(
     hypotheses: Sequence[Hypothesis], sentences: Sequence[Sequence[str]], lm: SentenceModel, weight: float, bonus: float
 ) -> list[Hypothesis]:
-    """The hypotheses by log p_ctc + weight * log p_lm + bonus * words, best first; of equals the earlier.
+    """Sorts the hypotheses by log p_ctc + weight * log p_lm + bonus * words, best first; equal ones keep their order.
 
     Args:
         sentences: the words of each hypothesis.
-        weight, bonus: take the place of the search's lm_weight and word_bonus, and of all that it gained by words.
+        weight, bonus: replace the search's lm_weight and word_bonus, and everything that the search added for words.
     """
     weighed = []
     for hypothesis, words in zip(hypotheses, sentences, strict=True):

@@ -1,4 +1,4 @@
-"""Between a decoder's token indices and text, for tokens that are given as strings: other people's models."""
+"""Conversion between a decoder's token indices and text, for models whose tokens are given as strings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from ds2.utils.errors import ParameterError
 
 BLANKS = ("", "<blank>", "<pad>", "[PAD]")  # names of the blank in other toolkits
 SPACES = (" ", "|")
-HOT_BOOST = 5.0  # nats, where a hot word has no number of its own
+HOT_BOOST = 5.0  # nats for a hot word without a boost
 
 
 @dataclass(frozen=True)
 class TimedWord:
-    """A word, and the output frames start..end - 1 that it fills."""
+    """A word, and its output frames start..end - 1."""
 
     text: str
     start: int
@@ -28,7 +28,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class TextHypothesis:
-    """One reading of an utterance; the score is the natural log of the probability that the decoder gives it."""
+    """One hypothesis for an utterance; the score is the natural log of the probability that the decoder gives it."""
 
     text: str
     words: tuple[TimedWord, ...]
@@ -36,7 +36,7 @@ class TextHypothesis:
 
 
 class Alphabet:
-    """Tokens as a model outputs them, in the decoder's order: the blank first."""
+    """The tokens of a model's outputs, in the decoder's order: the blank first."""
 
     def __init__(self, tokens: Sequence[str]):
         """Raises ParameterError unless each token occurs once and one is the blank, called "" or <blank> or <pad>."""
@@ -58,10 +58,10 @@ class Alphabet:
     def problem(
         self, lm: NGram | None, hot: Mapping[str, float] | Sequence[str]
     ) -> tuple[Lexicon | None, np.ndarray | None]:
-        """The lexicon of a language model's words and of hot words, and their numbers in the language model.
+        """The lexicon of the language model's words and the hot words, and their numbers in the language model.
 
         Raises:
-            ParameterError: words that the tokens do not spell, or hot words beside a language model over tokens.
+            ParameterError: the tokens cannot spell a word, or hot words come with a language model over tokens.
         """
         boosts = dict(hot) if isinstance(hot, Mapping) else dict.fromkeys(hot, HOT_BOOST)
         words = [word for word in lm.words if word not in (BEGIN, END, UNKNOWN)] if lm is not None else []

@@ -1,4 +1,4 @@
-"""The search for lm_weight and word_bonus: a coarse grid, then ever finer ones around the best point so far.
+"""The search for lm_weight and word_bonus: a coarse grid first, then finer grids around the best point so far.
 
 round 1   o   o   o   o   o      round 2   o o o o o      the error of a point is measured once, however many
           o   o   o   o   o                o o o o o      grids hold it
@@ -14,10 +14,9 @@ Point = tuple[float, float]  # lm_weight, word_bonus
 def coarse_to_fine(
     measure: Callable[[Point], float], low: Point, high: Point, steps: int = 5, rounds: int = 3
 ) -> Mapping[Point, float]:
-    """Measures `steps` x `steps` points between `low` and `high`, then as many in half that range around the best.
+    """Measures `steps` x `steps` points between `low` and `high`, then as many in half the range around the best point.
 
-    Returns the error of every point, in the order in which they were measured.
-    No point lies below `low` or above `high`.
+    Returns the error of every point, in the order of measurement. No point is below `low` or above `high`.
     """
     errors: dict[Point, float] = {}
     centre = ((low[0] + high[0]) / 2, (low[1] + high[1]) / 2)
@@ -31,7 +30,7 @@ def coarse_to_fine(
 
 
 def best(errors: Mapping[Point, float]) -> Point:
-    """The point of the smallest error; of equal ones that amid them, as a plain's rim may not hold elsewhere."""
+    """The point with the smallest error; among equal points the most central, as an edge may not hold elsewhere."""
     least = min(errors.values())
     equal = [point for point, error in errors.items() if error == least]
     middle = [sum(axis) / len(equal) for axis in zip(*equal, strict=True)]

@@ -22,27 +22,28 @@ from ds2.text import Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 
-CLOSED_BEAM_WIDTH = 16  # enough where few words are possible
-CONFIDENCE_HYPOTHESES = 10  # n-best from which the confidence of words is computed
+CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
+CONFIDENCE_HYPOTHESES = 10  # n-best hypotheses that give the confidence of words
 PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
-PHONE_SYMBOLS = 240  # labels tried in a frame: all phones with the copies of each
-HOT_BOOST = 5.0  # nats of a hot word that names none
+PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
+HOT_BOOST = 5.0  # nats for a hot word without a number
 
 logger = logging.getLogger(__name__)
 
-Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of words, in the outputs of a model's phones
+Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of each word, as outputs of the model
 
 
 def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
     """The beam search of a bundle, or None for greedy decoding.
 
-    A bundle with pronunciations is searched by phones, unless another language model or a hot word has none.
+    A bundle with pronunciations is searched by phones, unless the caller gives a language model, or a hot word has no
+    pronunciation.
 
     Raises:
-        InputError: a language model that cannot be read.
-        ParameterError: a language model that cannot be searched with, a hot word that cannot be spelt.
+        InputError: a language model cannot be read.
+        ParameterError: the search cannot use a language model, or the alphabet cannot spell a hot word.
 
-    Logs a warning for hot words that the bundle's closed vocabulary lacks: its acoustic model never learnt them.
+    Logs a warning for hot words that the bundle's closed vocabulary lacks: its acoustic model has never learnt them.
     """
     lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
     if lm is None and not (options.lm_weight is options.word_bonus is None):
@@ -65,7 +66,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
 
 
 def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
-    """The bundle's configuration of the search, overridden by the options."""
+    """The bundle's search configuration, overridden by the options."""
     default = {"beam_width": CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, "closed": closed}
     config = from_dict(BeamConfig, {**default, **chosen}, "the bundle's decoder")
     asked: dict[str, Any] = {
@@ -86,8 +87,8 @@ def search(
     """A beam search over a language model of words, or of tokens such as Chinese characters, or over a vocabulary.
 
     Raises:
-        ParameterError: a hot word beyond the alphabet, or hot words beside a language model of tokens; a language
-            model without a word that can be spelt.
+        ParameterError: the alphabet cannot spell a hot word, hot words come with a language model over tokens, or a
+                language model has no word that the alphabet can spell.
     """
     boosts = boosts or {}
     if lm is not None and is_over_tokens(lm, tokenizer):
@@ -140,7 +141,7 @@ def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
 
 
 def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
-    """(V,) the language model's number of each token; -1 for the space, which such models leave out."""
+    """(V,) the language model's number for each token; -1 for the space, which such models leave out."""
     absent = dict.fromkeys(tokenizer.tokens, 0) | {" ": -1}
     return np.array([lm.index.get(token, absent[token]) for token in tokenizer.tokens], np.int32)
 
@@ -149,7 +150,7 @@ def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
     """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
 
     Raises:
-        ParameterError: no word, or no finite number after =.
+        ParameterError: there is no word, or no finite number after =.
     """
     boosts = {}
     for argument in arguments:
@@ -165,11 +166,11 @@ def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
 
 
 def load_search_model(path: Path) -> NGram:
-    """A language model that the search can use.
+    """Reads a language model for the search.
 
     Raises:
-        InputError: it cannot be read.
-        ParameterError: it is in KenLM's binary form.
+        InputError: the file cannot be read.
+        ParameterError: the file is in KenLM's binary format.
     """
     if is_kenlm_binary(path):
         raise ParameterError("lm", f"{path}: KenLM's binary form can rescore but not search; give the ARPA file")
@@ -180,7 +181,7 @@ def bundled_model(bundle: Bundle) -> NGram | None:
     """The language model in a bundle, if it holds one.
 
     Raises:
-        InputError: its arrays are no language model.
+        InputError: its arrays are not a language model.
     """
     if not bundle.language_model:
         return None
@@ -192,7 +193,7 @@ def bundled_model(bundle: Bundle) -> NGram | None:
 
 
 def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
-    """The words that a bundle's closed vocabulary holds, if it has one.
+    """The words of a bundle's closed vocabulary, if it has one.
 
     Raises:
         InputError: they are not words.
@@ -204,7 +205,7 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
 
 
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
-    """Of the words of the bundle's language model; empty where it has none."""
+    """The pronunciations of the words of the bundle's language model; empty if it has none."""
     if PRONUNCIATIONS[0] not in bundle.language_model:
         return {}
     words = bundle.metadata["language_model"]["words"]

@@ -1,4 +1,4 @@
-"""Chooses a decoder's weights and beam on held-out utterances; the acoustic model runs once for each of them."""
+"""Chooses a decoder's weights and beam on held-out utterances; the acoustic model runs once for each utterance."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -28,13 +28,13 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
-LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # least and greatest lm_weight, word_bonus
+LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lowest and highest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256)
-TUNING_WIDTH = 64  # beam while the weights are searched for
-TOLERANCE = 1.005  # factor on the error rate that a narrower beam may cost
-PHONE_THRESHOLD = 14.0  # score_threshold of a search by phones: a word's pronunciation says less than its letters
-PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # powers of the phones' priors by which posteriors are divided
-PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus while these are compared
+TUNING_WIDTH = 64  # beam width during the search for the weights
+TOLERANCE = 1.005  # a narrower beam may raise the error rate by this factor
+PHONE_THRESHOLD = 14.0  # score_threshold for phones: a pronunciation carries less information than letters
+PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # exponents of the phones' priors by which posteriors are divided
+PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus for the comparison of these
 MOST_DECODINGS = 3 * 25 + len(WIDTHS) + len(PRIOR_WEIGHTS)
 
 
@@ -45,11 +45,11 @@ class Tuning:
     Attributes:
         config: the best weights, and the narrowest beam that is as good.
         surface: (lm_weight, word_bonus) -> error rate.
-        widths: beam -> error rate at the best weights.
+        widths: beam width -> error rate at the best weights.
         unit: "WER", or "CER" for a language model over tokens.
-        greedy: error rate of greedy decoding.
+        greedy: the error rate of greedy decoding.
         skipped: a line for each utterance that could not be read.
-        phone_prior: (P,) nats that are taken off the phones' scores; None: the search is by letters.
+        phone_prior: (P,) nats to subtract from the phones' scores; None if the search is by letters.
     """
 
     config: BeamConfig
@@ -69,20 +69,20 @@ def tune(
     on_point: Callable[[], None],
     pronunciations: Pronunciations | None = None,
 ) -> Tuning:
-    """Searches the weights on a grid that grows finer, then the beam.
+    """Searches the weights on grids that become finer, then the beam.
 
-    Phones' posteriors are divided by a power of their priors first, the best of a few: the search wants likelihoods
-    (Miao et al. 2015, "EESEN", section 3.3), and the blank, which is most of what CTC says, keeps rare phones out.
+    First it divides the phones' posteriors by a power of their priors, the best of a few: the search needs likelihoods
+    (Miao et al. 2015, "EESEN", section 3.3), and the blank, the most frequent output of CTC, keeps rare phones out.
 
     Args:
-        recognizer: its model and tokens are used, not its decoder.
-        closed: only words of the language model are found.
+        recognizer: gives the model and the tokens; its decoder is not used.
+        closed: find only words of the language model.
         on_point: called before each decoding, at most MOST_DECODINGS times.
-        pronunciations: the search is by phones.
+        pronunciations: if given, the search is by phones.
 
     Raises:
         InputError: no utterance can be read.
-        ParameterError: pronunciations for a model without outputs for phones.
+        ParameterError: there are pronunciations, but the model has no outputs for phones.
     """
     references, rows, skipped = _log_probs(recognizer, utterances)
     tokenizer, prior = recognizer.tokenizer, None
@@ -114,7 +114,7 @@ def tune(
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
-    """(T, V + P) log-probabilities of each utterance -> (V + P,) logs of the phones' mean probabilities; V zeros."""
+    """(T, V + P) log-probabilities of each utterance -> (V + P,) log mean probabilities of the phones, after V zeros."""
     if rows[0].shape[1] == tokens:
         raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     prior = torch.cat(list(rows)).exp().mean(0).log()
@@ -123,7 +123,7 @@ def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
 
 
 def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
-    """The bundle with what was found; the priors go into the output layer's bias, where they cost nothing."""
+    """The bundle with the tuned decoder; the output layer's bias takes the priors, where they cost nothing."""
     if tuning.phone_prior is not None:
         bias = bundle.weights["phone_output.bias"]
         weights = {**bundle.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
@@ -132,7 +132,7 @@ def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pron
 
 
 def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
-    """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedily without a beam."""
+    """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedy decoding if there is no beam."""
     padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
     if not isinstance(beam, PronouncingDecoder):
@@ -142,10 +142,10 @@ def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor]
 
 
 def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
-    """The language model `lm`, or the bundle's own.
+    """The language model `lm`, or that of the bundle.
 
     Raises:
-        ParameterError: there is neither.
+        ParameterError: neither exists.
     """
     model = lm or bundled_model(bundle)
     if model is None:
@@ -154,7 +154,7 @@ def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
 
 
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
-    """Texts and (T, V) log-probabilities of all utterances that can be read, and a line for each that cannot."""
+    """Texts and (T, V) log-probabilities of all readable utterances, and a line for each of the others."""
     references, rows, skipped = [], [], []
     results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
     for utterance, (_, _, result) in zip(utterances, results, strict=True):
