@@ -104,7 +104,7 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
 
 
 def operations(trainer: Trainer, batch: Batch) -> float:
-    """Of one step; products of the recurrent kernels by formula."""
+    """Operations of one step; a formula gives the products of the recurrent kernels."""
     hidden = sum(
         parameter.numel()
         for name, parameter in trainer.model.named_parameters()

@@ -64,15 +64,15 @@ def vocabulary_command(
 ) -> int:
     """Choose the words of a language model from several texts.
 
-    The most frequent ones, with the texts weighted by how well they predict dev.
+    The words are the most frequent ones; each text is weighted by how well it predicts dev.
 
     Example: ds2 lm vocabulary books.txt talk.txt --dev dev.txt --size 100000 -o words.txt
 
     Args:
-        texts: What the model will be estimated from, a sentence a line.
-        dev: Sentences as they will be spoken, by which the texts are weighted.
-        size: How many words.
-        output: The list of words, one a line, the most frequent first: for ds2 lm build --words.
+        texts: The texts from which the model will be estimated, one sentence per line.
+        dev: Sentences like those that will be spoken; they determine the weights of the texts.
+        size: Number of words.
+        output: List of words for ds2 lm build --words, one per line, the most frequent first.
     """
     from ds2.decoder.language_model import choose_words
     from ds2.utils.files import check_writable, write_lines
@@ -94,15 +94,15 @@ def mix_command(
     weights: tuple[float, ...] = (),
     characters: bool = False,
 ) -> int:
-    """Mix n-gram models, with weights given or found on a text.
+    """Mix n-gram models, with given weights or with weights found on a text.
 
     Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
 
     Args:
         models: ARPA, plain or .gz, or the compiled form, not quantised.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
-        dev: A text that no model was estimated from, a sentence a line: the mixture makes it as probable as can be.
-        weights: One for each model, in place of --dev.
+        dev: A text, one sentence per line, that no model was estimated from; the weights make it most probable.
+        weights: One weight for each model, instead of --dev.
         characters: The models are over characters.
     """
     from ds2.decoder.language_model import describe, mix_models, read_levels, weigh
@@ -144,9 +144,9 @@ def prune_command(
     Args:
         model: ARPA, plain or .gz, or the compiled form, not quantised.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
-        threshold: An n-gram goes whose loss raises the perplexity by less, relatively: 1e-8 is a little, 1e-7 a lot.
-        ngrams: How many n-grams may stay, single words included, which all stay; 0 sets no limit.
-        histories: Says how probable contexts are: a model of the same text by ds2 lm build --no-continuation.
+        threshold: Remove n-grams that change the perplexity by less than this fraction: 1e-8 removes few, 1e-7 many.
+        ngrams: Number of n-grams that may stay, including all single words; 0 sets no limit.
+        histories: Model of the same text, by ds2 lm build --no-continuation, that gives the probabilities of contexts.
     """
     from ds2.decoder.language_model import describe, prune_model
     from ds2.utils.files import check_writable
@@ -234,11 +234,11 @@ def tune_decoder_command(
     Args:
         manifest: Utterances on which neither model was trained.
         model: Bundle of the acoustic model.
-        lm: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
+        lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
         output: Bundle to write; by default the file of the model is overwritten.
-        picture: PNG to write, the error rate over both weights and over the beam.
-        closed: Find only words of the language model: right for commands, wrong for names.
-        lexicon: Pronunciations, as in CMUdict, of the language model's words: the search is by phones.
+        picture: PNG to write, with the error rate over both weights and over the beam.
+        closed: Find only words of the language model. This suits commands, not names.
+        lexicon: Pronunciations of the language model's words, in the format of CMUdict; the search is then by phones.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest

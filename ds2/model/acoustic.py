@@ -20,7 +20,7 @@ from ds2.utils.config import from_dict, require
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of the model; only the number of outputs is missing, since the tokens give it."""
+    """The shape of the model, without the number of outputs, which the tokens give."""
 
     frontend: FrontendConfig = field(default_factory=FrontendConfig)
     convolutions: tuple[ConvolutionConfig, ...] = (
@@ -34,9 +34,9 @@ class ModelConfig:
     lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
     random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
-    phones: int = 0  # outputs of a second output layer beside that of the tokens; 0: no layer
+    phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
     batch_norm: bool = True
-    dropout: float = 0.0  # probability of each recurrent output to be dropped in training
+    dropout: float = 0.0  # probability that a recurrent output is dropped in training
 
     def __post_init__(self) -> None:
         if not self.convolutions:
@@ -47,7 +47,7 @@ class ModelConfig:
 
     @classmethod
     def preset(cls, name: str) -> "ModelConfig":
-        """A configuration by its name, see presets.py.
+        """Returns a configuration by its name, see presets.py.
 
         Raises:
             KeyError: no preset has this name; its second argument lists the names.
@@ -72,8 +72,8 @@ class Output(NamedTuple):
 
     logits: Tensor  # (B, T', V) unnormalised scores
     lengths: Tensor  # (B,) output frames
-    affinities: Tensor | None  # (B, T', 2R + 1) of the random walk
-    phone_logits: Tensor | None = None  # (B, T', P) of the second output layer
+    affinities: Tensor | None  # (B, T', 2R + 1) affinities of the random walk
+    phone_logits: Tensor | None = None  # (B, T', P) scores of the second output layer
 
 
 class AcousticModel(nn.Module):
@@ -108,7 +108,7 @@ class AcousticModel(nn.Module):
         self.phone_output = nn.Linear(config.hidden, config.phones) if config.phones else None
 
     def network(self, features: Tensor, lengths: Tensor) -> Output:
-        """(B, F, T) features, 0 beyond the (B,) lengths -> scores of the tokens."""
+        """(B, F, T) features, 0 beyond the (B,) lengths -> unnormalised scores of the tokens."""
         x = features.unsqueeze(1)
         for convolution in self.convolutions:
             x, lengths = convolution(x, lengths)
@@ -124,11 +124,11 @@ class AcousticModel(nn.Module):
         return Output(logits, lengths, affinities, None if self.phone_output is None else self.phone_output(x))
 
     def head(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T', H) -> (B, T', V): the layers that work on each frame alone."""
+        """(B, T', H) -> (B, T', V): the layers that process each frame separately."""
         return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
     def all_log_probs(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """As `forward`, (B, T', V + P): the second output layer's log-probabilities behind those of the tokens."""
+        """As `forward`, but (B, T', V + P): the log-probabilities of the phones follow those of the tokens."""
         output = self.network(*self.frontend(samples, sample_lengths))
         scores = (output.logits, output.phone_logits)
         parts = [torch.log_softmax(score.float(), dim=2) for score in scores if score is not None]

@@ -114,7 +114,7 @@ def tune(
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
-    """(T, V + P) log-probabilities of each utterance -> (V + P,) log mean probabilities of the phones, after V zeros."""
+    """(T, V + P) log-probabilities of each utterance -> (V + P,) log mean probabilities of phones, after V zeros."""
     if rows[0].shape[1] == tokens:
         raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     prior = torch.cat(list(rows)).exp().mean(0).log()

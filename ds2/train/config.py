@@ -22,7 +22,7 @@ class DataConfig:
     units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
     fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law
     lexicon: Path | None = None  # pronunciations as in CMUdict; the second output layer, model.phones, learns them
-    closed_vocabulary: bool = False  # the decoder knows only the words of the training set
+    closed_vocabulary: bool = False  # the decoder finds only the words of the training set
 
     def __post_init__(self) -> None:
         require(self, "above 0 and at most 1", lambda fraction: 0 < fraction <= 1, "fraction")
@@ -33,22 +33,22 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimiser, its schedule, and what protects it.
+    """The optimiser, its schedule, and its safeguards.
 
     `sgd`: Nesterov SGD, the rate divided by `annealing` after each epoch (Deep Speech 2, sections 3.3 and 4).
     `adamw`: AdamW, the rate rises linearly over `warmup` of all updates and falls to 0 as a cosine (one cycle).
     """
 
     name: Literal["sgd", "adamw"] = "sgd"
-    learning_rate: float = 3e-4  # the highest of the schedule
+    learning_rate: float = 3e-4  # the highest learning rate of the schedule
     momentum: float = 0.99  # sgd
-    annealing: float = 1.2  # sgd: factor for each epoch
+    annealing: float = 1.2  # sgd: divisor of the learning rate after each epoch
     warmup: float = 0.1  # adamw: fraction of all updates
     weight_decay: float = 0.0  # factor, for each unit of the learning rate
     clip_norm: float = 400.0  # largest norm of the gradient; a longer gradient is scaled down to it
     gradient_spike: float = formerly("surge", 0.0)  # times the mean norm: above it an update is skipped; 0: never
     label_smoothing: float = 0.0  # weight, 0 to 1, of the divergence from uniform posteriors within the loss
-    phone_weight: float = 0.5  # of the CTC loss of the phones, beside that of the tokens
+    phone_weight: float = 0.5  # weight of the CTC loss of the phones, next to that of the tokens
     ema_decay: float = formerly("average_decay", 0.0)  # for each update; the averaged weights are kept; 0: no average
 
     def __post_init__(self) -> None:
@@ -71,9 +71,9 @@ class ParallelConfig:
     strategy: Literal["synchronous", "mixed", "asynchronous"] = "synchronous"
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
     group: int = 1  # mixed: ranks in a group, for instance those of one machine
-    average_every: int = 8  # mixed: updates
-    staleness: int = 4  # asynchronous: updates
-    compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: on GPUs only
+    average_every: int = 8  # mixed: updates between two averages
+    staleness: int = 4  # asynchronous: largest lead of a rank, in updates
+    compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: only on GPUs
 
     def __post_init__(self) -> None:
         require(self, "at least 1", lambda count: count >= 1, "group", "average_every")
@@ -82,7 +82,7 @@ class ParallelConfig:
 
 @dataclass(frozen=True)
 class ComputeConfig:
-    """How the arithmetic is done."""
+    """The precision, compilation and memory use of the arithmetic."""
 
     precision: Literal["float32", "bfloat16", "float16"] = "float32"  # the halves: autocast; float16 scales the loss
     compile: bool = False  # torch.compile of the network: slow to start
@@ -93,9 +93,9 @@ class ComputeConfig:
 class StartConfig:
     """What may differ from the bundle that training starts from; used with `start_from`."""
 
-    new_alphabet: bool = False  # use the training set's tokens; outputs of tokens that the bundle knows are kept
+    new_alphabet: bool = False  # use the training set's tokens; keep the output rows of tokens that the bundle knows
     freeze: tuple[str, ...] = ()  # parts that are not trained: "convolutions", "recurrent.0", ...
-    freeze_epochs: int = 0  # epochs for which they are not; 0: all
+    freeze_epochs: int = 0  # epochs for which they stay frozen; 0: all
 
     def __post_init__(self) -> None:
         require(self, "0 or more", lambda epochs: epochs >= 0, "freeze_epochs")
@@ -103,7 +103,7 @@ class StartConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A whole run."""
+    """The configuration of a whole run."""
 
     data: DataConfig
     model: ModelConfig = field(default_factory=ModelConfig)

@@ -1,4 +1,4 @@
-"""The training objective: the loss of each utterance of a batch, from its samples."""
+"""The training objective: computes the loss of each utterance of a batch from its samples."""
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,13 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 
 class Objective(nn.Module):
-    """CTC of the augmented features, the loss of the random walk's affinities, and label smoothing, where configured.
+    """CTC of the augmented features and, if configured, the loss of the random walk's affinities and label smoothing.
 
-    With a pronouncing lexicon the CTC loss of the phones is added (multi-task learning, Caruana 1997; phones beside
-    characters, Sanabria and Metze 2018), for utterances whose words are all in the lexicon.
+    With a pronouncing lexicon the CTC loss of the phones is added for utterances whose words are all in the lexicon
+    (multi-task learning, Caruana 1997; phones with characters, Sanabria and Metze 2018).
 
-    A rank whose part of a minibatch is empty still takes part, with a loss of 0 and gradients of 0: the others wait for
-    it in batch normalisation and in the exchange of gradients.
+    A rank whose part of a minibatch is empty takes part with a loss of 0 and gradients of 0, because the others wait
+    for it in batch normalisation and in the exchange of gradients.
     """
 
     def __init__(self, model: AcousticModel, config: TrainConfig):
@@ -62,7 +62,7 @@ class Objective(nn.Module):
         return losses, lengths
 
     def _phone_losses(self, logits: Tensor, lengths: Tensor, batch: Batch) -> Tensor:
-        """(B, T, P), (B,) -> (B,) nats; 0 where a word has no pronunciation."""
+        """(B, T, P), (B,) -> (B,) nats; 0 if a word has no pronunciation."""
         targets, target_lengths = phone_targets([each.text for each in batch.utterances], self.pronunciations)
         targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
         losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)

@@ -1,10 +1,10 @@
-"""Training from a bundle with another alphabet, sample rate or width, and with frozen parts.
+"""Training that starts from a bundle with another alphabet, sample rate or width, with frozen parts if requested.
 
-A wider model begins as the narrower one: the old units do not read the new ones, nor does the output (as in
-Net2WiderNet, Chen et al. 2016, with new units in place of copies).
+A wider model starts as the narrower one: neither the old units nor the output read the new units (similar to
+Net2WiderNet, Chen et al. 2016, with new units instead of copies).
 
-The front end's bins are 50 Hz wide at any rate: those of a lower rate are the first ones of a higher. Layers that read
-all bins are cut off or, for a higher rate, start with zeros for the new bins.
+The front end's bins are 50 Hz wide at any rate, so the bins of a lower rate are the first bins of a higher one. Layers
+that read all bins are cut off or, for a higher rate, start with zeros for the new bins.
 """
 
 import torch
@@ -21,7 +21,7 @@ from ds2.utils.errors import InputError
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
     """Loads the bundle's weights into the model; alphabet, sample rate and width may differ.
 
-    A second output layer that the bundle lacks starts as the new model has it.
+    A second output layer that the bundle lacks keeps the weights of the new model.
 
     Raises:
         InputError: the models differ in something else.
@@ -33,7 +33,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
         fit_bins(weights, state, theirs, config.model)
     if config.model.phones and not theirs.phones:
         weights |= {name: tensor for name, tensor in state.items() if name.startswith("phone_output.")}
-    if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # whose statistics are of time steps
+    if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:
         fit_outputs(weights, state, start.metadata["tokens"], tokenizer)
@@ -68,7 +68,7 @@ def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: Model
 
 
 def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: list[str], tokenizer: Tokenizer) -> None:
-    """Puts into `weights` an output layer with the bundle's rows of known tokens; other rows are the new model's."""
+    """Puts an output layer with the bundle's rows of known tokens into `weights`; other rows are the new model's."""
     index = {token: number for number, token in enumerate(tokens)}
     for name in ("output.weight", "output.bias"):
         rows = state[name].clone()
@@ -79,12 +79,12 @@ def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: li
 
 
 def widen(weights: dict[str, Tensor], state: dict[str, Tensor], hidden: int) -> None:
-    """Gives recurrent layers, and what hears them, `hidden` units: new ones as in `state`, unheard by the others."""
+    """Widens recurrent layers, and those that read them, to `hidden` units; the old units do not read the new ones."""
     for name, old in weights.items():
         if name not in state or state[name].shape == old.shape:
             continue
         new, layer = state[name].clone(), name.startswith("recurrent.")
-        rows = (new.shape[0] // hidden, -1) if layer else (1, -1)  # of each gate
+        rows = (new.shape[0] // hidden, -1) if layer else (1, -1)  # (units of each gate, ...)
         wide, narrow = new.unflatten(0, rows), old.unflatten(0, rows)
         if old.dim() > 1:
             wide[:, : narrow.shape[1]] = 0.0

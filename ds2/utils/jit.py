@@ -1,4 +1,4 @@
-"""numba's compiler for our kernels, with a cache wherever one can be kept."""
+"""numba's compiler for our kernels, with a cache where a folder for it can be found."""
 
 import contextlib
 import functools
@@ -15,10 +15,10 @@ from numba.core.caching import IndexDataCacheFile
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
-    """`numba.njit(cache=True)`, also where neither the package nor the user's cache folder can be written.
+    """`numba.njit(cache=True)` that also works where neither the package nor the user's cache folder is writable.
 
-    numba refuses to compile there. Then the machine code is kept in a private temporary folder, or where there is none,
-    compiled anew in each process. All kernels of ds2 are compiled by this decorator.
+    numba refuses to compile there. This decorator then keeps the machine code in a private temporary folder or, if
+    there is none, compiles it again in each process. It compiles all kernels of ds2.
     """
 
     def compile_lazily(function: Any) -> Any:
@@ -34,7 +34,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 
 
 class NoCache(Exception):
-    """numba finds no folder to keep machine code in."""
+    """numba finds no folder in which it can keep machine code."""
 
 
 def _with_cache(function: Any, options: dict[str, Any]) -> Any:
@@ -52,9 +52,9 @@ def _with_cache(function: Any, options: dict[str, Any]) -> Any:
 
 @functools.cache
 def _hash_of_kernels(folder: Path) -> str:
-    """Of all sources that a kernel in this folder may call.
+    """A hash of all sources that a kernel in this folder may call.
 
-    numba itself looks at the kernel's own file alone: it would go on with old machine code of what that calls.
+    numba checks only the file of the kernel; it would keep old machine code of the functions that the kernel calls.
     """
     digest = hashlib.sha256()
     for path in sorted({*folder.glob("*.py"), *Path(__file__).parent.glob("*.py")}):
@@ -63,9 +63,9 @@ def _hash_of_kernels(folder: Path) -> str:
 
 
 def _private_folder() -> Path | None:
-    """A folder of this user alone: numba runs what it finds in a cache, so nobody else may write there.
+    """A folder that only this user can write to, because numba runs the code that it finds in a cache.
 
-    Every process of the user finds the same one, unless someone else has taken its name.
+    Every process of the user finds the same folder, unless another user has taken its name.
     """
     for parent in _temporary_folders():
         folder = parent / f"ds2-numba-{os.getuid()}"
@@ -78,7 +78,7 @@ def _private_folder() -> Path | None:
 
 
 def _temporary_folders() -> list[Path]:
-    """The system's, and Linux's memory, which a container with a read-only root still has."""
+    """The system's folder, and Linux's shared memory, which is writable even in a container with a read-only root."""
     with contextlib.suppress(FileNotFoundError):
         return [Path(tempfile.gettempdir()), Path("/dev/shm")]
     return [Path("/dev/shm")]

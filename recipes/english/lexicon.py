@@ -1,8 +1,8 @@
-"""A pronouncing lexicon of all the words that are needed, in the form of CMUdict; the unknown ones by letter-to-sound.
+"""A pronouncing lexicon in the format of CMUdict; letter-to-sound rules give the pronunciations of unknown words.
 
     python recipes/english/lexicon.py CMUDICT MANIFEST-OR-ARPA... > LEXICON
 
-Words of manifests (.jsonl), and those that a language model (.arpa, .arpa.gz) knows.
+It holds the words of manifests (.jsonl), and those of a language model (.arpa, .arpa.gz, or the compiled form).
 """
 
 import sys

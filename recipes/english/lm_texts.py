@@ -1,14 +1,14 @@
-"""What the language model is estimated from: one text for each source, a normalised sentence a line.
+"""The texts for the language model: one normalised text for each source, one sentence per line.
 
     python recipes/english/lm_texts.py --books books.txt.xz --everyday everyday.txt.xz \\
         --train MANIFEST... --dev MANIFEST... --output FOLDER
 
-Beside books.txt.xz lies books.tsv (book, first line, lines, words), beside everyday.txt.xz everyday.tsv (block, first
-line, lines, words). FOLDER gets books.txt, a text for each group of blocks, transcripts.txt and, for each dev manifest
-and for all of them, a text in dev/. Numbers are written as words, titles in full, accents left out.
+books.tsv (book, first line, lines, words) is next to books.txt.xz, and everyday.tsv (block, first line, lines, words)
+next to everyday.txt.xz. FOLDER gets books.txt, a text for each group of blocks, transcripts.txt and, for each dev
+manifest and for all of them, a text in dev/. Numbers and titles are written as words; accents are removed.
 
-No sentence of dev is estimated from: a line that is one, or shares eight words in a row with one, is left out, and so
-is a whole book that has more than a few such lines: it is the book that was read aloud.
+The texts hold no sentence of dev: the script leaves out a line that is a sentence of dev, or shares eight words in a
+row with one. It leaves out a whole book with more than a few such lines, because dev holds readings of that book.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, numbered_lines
 
-SOURCES = {  # of everyday.txt.xz; the Schema-Guided Dialogues (sgd) are share-alike and stay out of a bundle
+SOURCES = {  # texts of everyday.txt.xz; the Schema-Guided Dialogues (sgd) are share-alike and must stay out of a bundle
     "tatoeba": "tatoeba",
     "common_voice_sentences": "prompts",
     "oewn": "wordnet",
@@ -39,7 +39,7 @@ SOURCES = {  # of everyday.txt.xz; the Schema-Guided Dialogues (sgd) are share-a
 TITLES = {"Mr": "mister", "Mrs": "missus", "Messrs": "messieurs", "Dr": "doctor", "St": "saint"}
 LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ß": "ss", "ð": "d", "þ": "th", "ł": "l"})
 SHARED = 8  # words in a row that a line may not share with dev
-READ_ALOUD = 10  # lines of a book that share them: the book itself was read
+READ_ALOUD = 10  # lines that share words with dev; a book with more of them was read aloud for dev
 
 
 class Block(NamedTuple):
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 class HeldOut:
-    """The sentences of dev, and all that may not be shared with them."""
+    """The sentences of dev, and the sequences of words that other texts must not share with them."""
 
     def __init__(self, sentences: Iterable[str]):
         self.whole = set(sentences)
@@ -85,7 +85,7 @@ class HeldOut:
 
 
 def parts(sentence: str) -> Iterator[str]:
-    """All SHARED words in a row."""
+    """All sequences of SHARED words."""
     words = sentence.split()
     return (" ".join(words[start : start + SHARED]) for start in range(len(words) - SHARED + 1))
 
@@ -95,7 +95,7 @@ def transcripts(manifest: Path) -> Iterator[str]:
 
 
 def books(path: Path, held_out: HeldOut) -> Iterator[str]:
-    """The sentences of all books but those that were read aloud."""
+    """The sentences of all books except those that were read aloud."""
     for block, sentences in read_blocks(path):
         kept = [sentence for sentence in sentences if sentence not in held_out]
         if len(sentences) - len(kept) > READ_ALOUD:
@@ -105,7 +105,7 @@ def books(path: Path, held_out: HeldOut) -> Iterator[str]:
 
 
 def everyday(path: Path, held_out: HeldOut) -> Iterator[tuple[str, list[str]]]:
-    """(source, its sentences) of all blocks that are used; a sentence once, as the same stands in several blocks."""
+    """(source, its sentences) of all used blocks; each sentence once, because several blocks may hold the same one."""
     seen: set[str] = set()
     for block, sentences in read_blocks(path):
         if block.name in SOURCES:
@@ -115,7 +115,7 @@ def everyday(path: Path, held_out: HeldOut) -> Iterator[tuple[str, list[str]]]:
 
 
 def read_blocks(path: Path) -> Iterator[tuple[Block, list[str]]]:
-    """The blocks of an .xz text and the sentences that can be spoken of each, as the .tsv beside it divides it."""
+    """The blocks of an .xz text with their speakable sentences, divided by the .tsv next to it."""
     table = path.with_name(path.name.removesuffix(".txt.xz") + ".tsv")
     rows = [line.split("\t") for _, line in numbered_lines(table) if not line.startswith("source\t")]
     blocks = sorted((int(row[1]), Block(row[0], int(row[2]))) for row in rows)
@@ -133,7 +133,7 @@ def lines(file: TextIO, block: Block, path: Path) -> list[str]:
 
 
 def spoken(text: str) -> str:
-    """As transcripts are, in a to z and apostrophes; empty where that cannot be."""
+    """The text as in transcripts, in a to z and apostrophes; empty if that is not possible."""
     text = re.sub(r"\b(Mr|Mrs|Messrs|Dr|St)\b\.?(?= [A-Z])", lambda title: TITLES[title[1]], text)
     sentence = normalize(text, "en")
     if not sentence.isascii():

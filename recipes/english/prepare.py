@@ -1,17 +1,17 @@
-"""Manifests of all the English at hand, its audio as 16-bit WAV at 16 kHz.
+"""Prepares manifests of several English corpora, with the audio as 16-bit WAV at 16 kHz.
 
     python recipes/english/prepare.py --output FOLDER --librispeech PLACE --common-voice PLACE --speechocean762 PLACE \\
         --kathleen PLACE --others PLACE...
 
-A PLACE is a folder in the corpus's own layout, or a folder or a tar with a manifest.jsonl of its audio. Others are in
-the layout of LJ Speech (metadata.csv), or have a manifest. Any of the options may be left out.
+A PLACE is a folder in the corpus's original layout, or a folder or a tar with its audio and a manifest.jsonl. Those of
+--others are in the layout of LJ Speech (metadata.csv), or have a manifest. Every option but --output may be left out.
 
-    train               all but the following, up to 18 s
+    train               everything except the following, up to 18 s
     dev-librispeech     three readers of train-clean-5, a woman and two men
-    dev-common-voice    speakers of Common Voice who are nowhere else; none of their sentences is in train
+    dev-common-voice    speakers of Common Voice who occur nowhere else; train has none of their sentences
     dev-speechocean762  the six speakers of recipes/speechocean762
-    dev-kathleen        prompts of Kathleen that are nowhere else; her voice is
-    dev                 what training validates on: every third of all these
+    dev-kathleen        prompts of Kathleen that occur nowhere else, in the voice of train
+    dev                 every third utterance of all these, for validation in training
 """
 
 import argparse
@@ -38,8 +38,8 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz' "
 LIBRISPEECH_DEV = {"1898", "2136", "6848"}  # readers
 SPEECHOCEAN762_DEV = {"0135", "1012", "5401", "9611", "9619", "9639"}  # speakers
 COMMON_VOICE_DEV = 350  # utterances
-COMMON_VOICE_MOST = 20  # utterances of a dev speaker, so that there are many
-KATHLEEN_DEV = 0.05  # of the hours
+COMMON_VOICE_MOST = 20  # the limit for one dev speaker, so that there are many speakers
+KATHLEEN_DEV = 0.05  # fraction of the hours
 
 Parts = tuple[list[Utterance], list[Utterance]]  # train, dev
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def read(place: Path, output: Path, skipped: list[str]) -> list[Utterance]:
-    """The utterances of a corpus, normalised; those that cannot be used become lines of `skipped`."""
+    """The normalised utterances of a corpus; each one that cannot be used becomes a line of `skipped`."""
     folder = unpacked(place, output / "unpacked")
     utterances, left_out = measured(corpus_rows(folder), "en", ALPHABET)
     skipped += left_out
@@ -76,7 +76,7 @@ def read(place: Path, output: Path, skipped: list[str]) -> list[Utterance]:
 
 
 def unpacked(place: Path, folder: Path) -> Path:
-    """A folder as it is; of a tar the folder that it has been unpacked into."""
+    """The folder itself, or the folder into which a tar is unpacked."""
     if place.is_dir():
         return place
     if not place.is_file():
@@ -88,7 +88,7 @@ def unpacked(place: Path, folder: Path) -> Path:
 
 
 def corpus_rows(folder: Path) -> Iterable[Row]:
-    """The rows of a corpus in whichever layout it lies there."""
+    """The rows of a corpus in any supported layout."""
     if rows := manifest_rows(folder):
         return rows
     if (folder / "metadata.csv").exists():
@@ -101,13 +101,13 @@ def corpus_rows(folder: Path) -> Iterable[Row]:
 
 
 def speechocean_rows(folder: Path) -> Iterable[Row]:
-    """The train part of speechocean762 as it is published: Kaldi's tables."""
+    """The train part of speechocean762 in its published form: Kaldi's tables."""
     texts, speakers, audio = (table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
     return [Row(folder / audio[name], text, speakers[name]) for name, text in texts.items()]
 
 
 def cut_by_speaker(utterances: Sequence[Utterance], speakers: set[str]) -> Parts:
-    """`speakers` are dev; a copy of a corpus may name it before the speaker, as in libri-1898."""
+    """`speakers` are dev; a speaker may have the name of the corpus as a prefix, as in libri-1898."""
 
     def held_out(utterance: Utterance) -> bool:
         return (utterance.speaker or "").rpartition("-")[2] in speakers
@@ -116,7 +116,7 @@ def cut_by_speaker(utterances: Sequence[Utterance], speakers: set[str]) -> Parts
 
 
 def cut_common_voice(utterances: Sequence[Utterance]) -> Parts:
-    """Random speakers are dev, up to 20 utterances of each; train is without them and without their sentences."""
+    """Random speakers are dev, up to 20 utterances of each; train has neither these speakers nor their sentences."""
     by_speaker: dict[str, list[Utterance]] = {}
     for utterance in utterances:
         if utterance.speaker is not None:
@@ -146,7 +146,7 @@ CUTS: dict[str, Callable[[Sequence[Utterance]], Parts]] = {
 
 
 def copied(utterances: Sequence[Utterance], folder: Path) -> list[Utterance]:
-    """As 16-bit WAV: compressed speech would be decoded again in every epoch."""
+    """Copies the audio to 16-bit WAV: compressed speech would be decoded again in every epoch."""
     make_folder(folder)
     copies = []
     with Progress(f"decoding {folder.name}", len(utterances), "utterances") as progress:

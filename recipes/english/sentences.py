@@ -1,8 +1,8 @@
-"""What the language model is estimated from, a sentence a line, normalised:
+"""Prints the normalised texts for a language model, one sentence per line:
 
     python recipes/english/sentences.py MANIFEST-OR-TEXT... > SENTENCES
 
-Manifests (.jsonl) are of the speech to be recognised and count three times, a text once.
+Manifests (.jsonl) hold the speech to be recognised and count three times, a text counts once.
 """
 
 import sys

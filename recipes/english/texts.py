@@ -1,4 +1,4 @@
-"""Sentences from three packages of Debian, for the language model: Jane Austen's novels, WordNet's examples, fortunes.
+"""Sentences from three Debian packages for the language model: Jane Austen's novels, WordNet's examples, fortunes.
 
 apt-get download r-cran-janeaustenr wordnet-base fortunes
 for package in *.deb; do dpkg-deb -x "$package" FOLDER; done
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from ds2.text import normalize
 
-STRING = re.compile(rb"\x00\x04\x00\x09(.{4})", re.DOTALL)  # how R writes the head of an ASCII string; then its length
+STRING = re.compile(rb"\x00\x04\x00\x09(.{4})", re.DOTALL)  # R writes this before an ASCII string; the length follows
 TITLES = {"Mr.": "mister", "Mrs.": "missus", "Ms.": "miss", "Dr.": "doctor", "St.": "saint"}
 ENDS = re.compile(r"[.!?;:][\"')]*\s+|--+|—|[\"“”()]")
 SHORTEST, LONGEST = 3, 30  # words
 
 
 def novels(folder: Path) -> str:
-    """The lines of R's data, of which every object is a zlib stream behind four bytes."""
+    """The lines of R's data, in which every object is a zlib stream after four bytes."""
     data = (folder / "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb").read_bytes()
     lines = []
     while data:
@@ -38,14 +38,14 @@ def examples(folder: Path) -> str:
 
 
 def fortunes(folder: Path) -> str:
-    """Without who said it."""
+    """The fortunes without their authors."""
     files = sorted((folder / "usr/share/games/fortunes").iterdir())
     texts = [file for file in files if file.suffix == "" and not file.is_symlink() and file.name != "ascii-art"]
     return "\n\n".join(re.sub(r"\n\s+-- .*", "", file.read_text("latin-1")).replace("\n%\n", "\n\n") for file in texts)
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Normalised; those with figures or foreign letters are left out."""
+    """The normalised sentences; those with digits or foreign letters are left out."""
     text = re.sub(r"\[[^\]]*\]|[_*]", "", text)
     text = re.sub(r"\n\s*\n", ". ", text).replace("\n", " ")
     text = re.sub(r"\b(Mr|Mrs|Ms|Dr|St)\.", lambda title: TITLES[title[0]], text)

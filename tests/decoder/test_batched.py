@@ -1,4 +1,4 @@
-"""The batched search in torch finds what the numba kernels find, one utterance after the other."""
+"""The batched search in torch finds the same hypotheses as the numba kernels, which search single utterances."""
 
 import dataclasses
 import math
@@ -126,7 +126,7 @@ def test_the_table_of_a_language_model_answers_as_the_model_does() -> None:
 def test_impossible_frames_and_impossible_words() -> None:
     nothing = torch.tensor([[[0.5, 0.5], [0.0, 0.0]]]).log()
     assert BatchedDecoder()(nothing, torch.tensor([2])) == [[Hypothesis(score=-math.inf)]]
-    unfinished = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word and is none
+    unfinished = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word but is not one
     assert BatchedDecoder(CLOSED, LEXICON)(unfinished, torch.tensor([1]))[0][0].tokens == (B,)
     assert BatchedDecoder()(torch.zeros(0, 4, 3), torch.zeros(0, dtype=torch.long)) == []
     assert BatchedDecoder()(torch.zeros(1, 0, 3), torch.tensor([0])) == [[Hypothesis()]]
@@ -145,7 +145,7 @@ def test_what_lies_behind_the_end_does_not_count_and_what_lies_before_it_is_chec
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_no_frame_waits_for_what_is_computed(name: str) -> None:
-    """Tensors without data go through a frame: nothing looks at a value, no shape depends on one."""
+    """Tensors without data pass through a frame: no operation reads a value, and no shape depends on one."""
     decoder = BatchedDecoder(BeamConfig(8), *PROBLEMS[name])
     decoder._move(torch.device("meta"))
     beam = decoder._begin(2)

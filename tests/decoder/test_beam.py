@@ -1,4 +1,4 @@
-"""Prefix beam search against all alignments, enumerated."""
+"""Prefix beam search against an enumeration of all alignments."""
 
 import dataclasses
 import itertools
@@ -216,7 +216,7 @@ def words_of(tokens: tuple[int, ...]) -> list[str]:
 
 
 def spells_words(tokens: tuple[int, ...]) -> bool:
-    """Whether a label string is words of the lexicon between single spaces, none missing."""
+    """Whether a label string consists of words of the lexicon between single spaces."""
     words = words_of(tokens)
     return all(word in SPELLINGS for word in words[:-1]) and words[-1] in ("", *SPELLINGS)
 
@@ -232,12 +232,12 @@ def test_lexicon_finds_the_best_string_of_whole_words(seed: int, frames: int) ->
 
 
 def letters_outside(word: str) -> int:
-    """How many letters of a word lie behind the longest beginning that it shares with a word of the lexicon."""
+    """The number of letters of a word after the longest beginning that it shares with a word of the lexicon."""
     return sum(not any(known.startswith(word[:end]) for known in SPELLINGS) for end in range(1, len(word) + 1))
 
 
 def gain_of_words(tokens: tuple[int, ...], config: BeamConfig) -> float:
-    """What language model and bonuses give to a label string, by asking the model about the whole sentence."""
+    """The score that language model and bonuses give to a label string, from the model's score of the sentence."""
     words = [word for word in words_of(tokens) if word]
     unknown = sum(word not in SPELLINGS for word in words) * config.unknown_score
     unknown += sum(map(letters_outside, words)) * config.unknown_letter_score
@@ -284,7 +284,7 @@ def test_a_boost_makes_a_hot_word_win() -> None:
 
 
 def test_an_unfinished_word_comes_out_where_nothing_else_is_left() -> None:
-    log_probs = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word and is none
+    log_probs = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word but is not one
     assert BeamDecoder(CLOSED, LEXICON)(log_probs, torch.tensor([1]))[0][0].tokens == (B,)
 
 
@@ -333,7 +333,7 @@ def test_partial_results_and_what_of_them_is_certain() -> None:
 
 
 def test_an_hour_of_babble_stays_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tidied again and again, and the same as never tidied; nodes are bounded by what is alive."""
+    """A stream that is often tidied gives the same result as one that never is; live prefixes bound the nodes."""
     log_probs = random_log_probs(3, 20_000, 8)[0].float()
 
     def run(tidy: int) -> tuple[list[Hypothesis], int]:
@@ -356,7 +356,7 @@ def test_an_hour_of_babble_stays_in_bounds(monkeypatch: pytest.MonkeyPatch) -> N
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(3, 25))
 def test_confident_frames_may_be_skipped(seed: int, frames: int) -> None:
-    """Frames that are blank for certain change nothing, looked at or not."""
+    """Frames that are certainly blank change nothing, whether the search skips them or not."""
     log_probs = random_log_probs(seed, frames, 4)
     log_probs[0, ::3] = torch.tensor([0.0, -40.0, -40.0, -40.0])
     plain, skipping = (search(log_probs, BeamConfig(50, blank_skip=skip))[0] for skip in (1.0, 0.999))
@@ -364,7 +364,7 @@ def test_confident_frames_may_be_skipped(seed: int, frames: int) -> None:
 
 
 def test_the_widest_beam_scores_best() -> None:
-    """Of one search by chance it may; of the widest against all others, never."""
+    """A wider beam may score worse than a narrow one by chance, but the widest never does."""
     for seed in range(20):
         log_probs = random_log_probs(seed, 30, 6)
         scores = [search(log_probs, BeamConfig(width, math.inf))[0].score for width in (1, 4, 16, 1024)]

@@ -1,4 +1,4 @@
-"""Numbers in files: pieces of columns, sorted runs merged range by range."""
+"""Numbers in files: columns in pieces, and sorted runs that are merged range by range."""
 
 from pathlib import Path
 

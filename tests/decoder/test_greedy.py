@@ -1,4 +1,4 @@
-"""Greedy decoding by hand."""
+"""Greedy decoding against results by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Language models that someone has tampered with end in one line, never in a crash or an endless search."""
+"""A tampered language model ends in a one-line error, never in a crash or an endless search."""
 
 import gzip
 import json
@@ -100,7 +100,7 @@ for path in sys.argv[1:]:
 
 @pytest.mark.parametrize("model", [MODEL, MODEL.quantized()], ids=["natural", "quantised"])
 def test_tampered_models_are_refused_or_harmless(model: NGram, tmp_path: Path) -> None:
-    """In a process of its own: a search over a model that is let through may crash it."""
+    """The searches run in a separate process, because a search over an accepted model may crash it."""
     cases = CASES if model is MODEL else QUANTIZED
     with np.errstate(all="ignore"):
         paths = [save(tmp_path / f"{number}", tampered(model, *case)) for number, case in enumerate(cases.values())]

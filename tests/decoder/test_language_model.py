@@ -1,4 +1,4 @@
-"""KenLM's lmplz, where it is installed, and the built-in estimator give one model."""
+"""KenLM's lmplz, where it is installed, and the built-in estimator give the same model."""
 
 import shutil
 
@@ -26,7 +26,7 @@ def test_lmplz_and_the_built_in_estimator_give_the_same_model(order: int, prune:
 
 
 def scores(words: list[str], levels: list) -> list[dict[tuple[str, ...], np.ndarray]]:
-    """Of each order: n-gram -> (log-probability, back-off)."""
+    """For each order: n-gram -> (log-probability, back-off)."""
     result, prefixes = [], [()]
     for level in levels:
         pairs = zip(level.prefix, level.word, strict=True)

@@ -1,4 +1,4 @@
-"""The trie of a lexicon: against dictionaries of dictionaries."""
+"""The trie of a lexicon against nested dictionaries."""
 
 import random
 
@@ -21,7 +21,7 @@ def test_two_words_by_hand() -> None:
 
 @given(WORDS)
 def test_every_word_and_no_other_ends_where_its_tokens_lead(words: list[list[int]]) -> None:
-    """The last of equal words has the node; an empty word has none."""
+    """The last of several equal words owns the node; an empty word has no node."""
     first, tokens, children, ends = Lexicon(words, 9).trie
     number = {tuple(word): place for place, word in enumerate(words) if word}
     found, open_ = {}, [((), 0)]

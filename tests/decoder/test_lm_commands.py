@@ -1,4 +1,4 @@
-"""ds2 lm vocabulary, mix and prune, as they are used together."""
+"""ds2 lm vocabulary, mix and prune, used together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """first.txt and second.txt are of two kinds; most of dev.txt is of the first."""
+    """first.txt and second.txt differ in kind; most of dev.txt is like first.txt."""
     first, second = corpus(240, 12, 1), corpus(220, 30, 2)
     for name, sentences in (("first", first[40:]), ("second", second[20:]), ("dev", first[:40] + second[:20])):
         lines = map(" ".join, sentences)
@@ -43,7 +43,7 @@ def perplexity(run: Run, model: Path, text: Path) -> float:
 
 
 def test_from_texts_to_a_small_model(run: Run, folder: Path) -> None:
-    """The mixture foretells dev better than any part; pruned it is as small as asked for, and little worse."""
+    """The mixture predicts dev better than any part; the pruned one has the requested size and is little worse."""
     texts, dev = [folder / "first.txt", folder / "second.txt"], folder / "dev.txt"
     code, shown, _ = run("vocabulary", *texts, "--dev", dev, "--size", "15", "-o", folder / "words.txt")
     assert code == 0
@@ -69,7 +69,7 @@ def test_the_perplexity_on_dev_is_told_before_the_mixture_is_made(run: Run, fold
     told = float(first.partition("perplexity ")[2].split()[0])
     assert told == pytest.approx(
         perplexity(run, folder / "mixed.arpa", folder / "dev.txt"), rel=0.1
-    )  # where it backs off, not the same
+    )  # the two differ where the mixture backs off
     weights = [float(line.partition("weight ")[2].partition(",")[0]) for line in rest[:2]]
     assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert weights[0] > weights[1] > 0.1

@@ -1,4 +1,4 @@
-"""Static interpolation of n-gram models: against arithmetic, kenlm's scores of the parts, and normalisation."""
+"""Static interpolation of n-gram models against arithmetic, kenlm's scores of the parts, and normalisation."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ def float64(model: Model) -> NGram:
 
 
 def ngrams(model: Model) -> list[dict[tuple[str, ...], tuple[float, float]]]:
-    """Of each order: n-gram -> (log-probability, back-off weight)."""
+    """For each order: n-gram -> (log-probability, back-off weight)."""
     words, levels = model
     result, grams = [], [()]
     for level in levels:
@@ -46,7 +46,7 @@ def state_behind(model: NGram, words: tuple[str, ...]) -> int:
 
 
 def assert_normalized(model: Model, tolerance: float = 1e-12) -> None:
-    """In every context that the model holds, and in the empty one."""
+    """Checks every context of the model, and the empty one."""
     automaton = float64(model)
     contexts = [gram for grams in ngrams(model)[:-1] for gram in grams if gram[-1] != "</s>"]
     words = [word for word in automaton.words if word != "<s>"]
@@ -57,7 +57,7 @@ def assert_normalized(model: Model, tolerance: float = 1e-12) -> None:
 
 
 def two_models(order: int = 3) -> list[Model]:
-    """Of texts with partly different words."""
+    """Two models of texts with partly different words."""
     first, second = (
         corpus(60, 12, seed=1),
         [[f"x{word}" if word == "w3" else word for word in s] for s in corpus(40, 9)],
@@ -101,7 +101,7 @@ def test_an_n_gram_has_the_weighted_sum_of_what_kenlm_says_of_the_parts(tmp_path
 
 
 def kenlm_probability(model: kenlm.Model, gram: tuple[str, ...]) -> float:
-    """Of the last word behind the others; 0 if the model does not know it."""
+    """The probability of the last word after the others; 0 if the model does not know the word."""
     if gram[-1] not in model and gram[-1] != "<unk>":
         return 0.0
     state, behind = kenlm.State(), kenlm.State()
@@ -149,7 +149,7 @@ def test_impossible_weights_are_refused(weights: tuple[float, ...]) -> None:
 
 
 def test_em_finds_the_weights_of_the_text_that_it_is_given() -> None:
-    """Words drawn from two known distributions, 3 to 1; and no other weights make them more probable."""
+    """The words are drawn from two known distributions, 3 to 1; no other weights make them more probable."""
     rng = np.random.default_rng(0)
     distributions = np.array([[0.7, 0.2, 0.1, 0.0], [0.1, 0.1, 0.2, 0.6]])
     text = rng.choice(4, 20_000, p=[0.75, 0.25] @ distributions)

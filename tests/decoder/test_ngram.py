@@ -1,4 +1,4 @@
-"""N-gram models: ARPA, the compiled form, estimation; against kenlm and against arithmetic."""
+"""N-gram models: ARPA, the compiled form and estimation, against kenlm and against arithmetic."""
 
 import dataclasses
 import gzip
@@ -45,7 +45,7 @@ ngram 3=1
 
 
 def corpus(sentences: int = 400, words: int = 30, seed: int = 0) -> list[list[str]]:
-    """Sentences in which some words follow others far more often."""
+    """Sentences in which some words follow others far more often than average."""
     rng = random.Random(seed)
     vocabulary = [f"w{number}" for number in range(words)]
     result = []
@@ -133,13 +133,13 @@ def test_no_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_kneser_ney_by_hand() -> None:
-    """Two sentences, bigrams; too small for discounts of its own: 0.5, 1, 1.5."""
+    """Two sentences, bigrams; the text is too small to estimate discounts, so they are 0.5, 1, 1.5."""
     model = NGram.from_levels(*estimate([["a", "b"], ["a", "c"]], EstimateConfig(2)))
     # single words count their left neighbours: a 1 (<s>), b 1, c 1, </s> 2; each gives 0.5, </s> gives 1: gamma 2.5 / 5
     even = 1 / 5  # <unk>, </s>, a, b, c
     single = {"a": 0.5 / 5 + 0.5 * even, "</s>": 1 / 5 + 0.5 * even, "<unk>": 0.5 * even}
     _, after_a = model.advance(model.start, "a")
-    # behind a: b 1, c 1, each gives 0.5
+    # after a: b 1, c 1, each gives 0.5
     assert math.exp(model.advance(after_a, "b")[0]) == pytest.approx(0.5 / 2 + 0.5 * single["a"])
     assert math.exp(model.advance(after_a, "</s>")[0]) == pytest.approx(0.5 * single["</s>"])
     assert math.exp(model.advance(after_a, "dog")[0]) == pytest.approx(0.5 * single["<unk>"])
@@ -209,7 +209,7 @@ def test_damaged_arpa_is_refused_by_line(tmp_path: Path, change: tuple[str, str]
 
 
 def test_n_grams_between_spaces_and_blank_lines_are_read_as_between_tabs(tmp_path: Path) -> None:
-    """Blank lines count where an error names its line."""
+    """Blank lines count when an error names its line."""
     spaced = SMALL.replace("-0.1\t<s> the\t-0.05", "\n-0.1 <s> the -0.05").replace(
         "-0.3\tthe cat\t", "-0.3\tthe  cat\t"
     )
@@ -255,7 +255,7 @@ def test_a_quantized_model_is_within_half_a_step_of_each_of_its_numbers(order: i
     loaded = NGram.load(tmp_path / "lm")
     assert sum(array.nbytes for array in loaded.arrays) < 0.7 * sum(array.nbytes for array in model.arrays)
     for sentence in [*corpus(20, seed=1), ["w1", "unseen", "w2"], []]:
-        numbers = order * (len(sentence) + 1)  # a log-probability and the back-offs before it, of each word
+        numbers = order * (len(sentence) + 1)  # one log-probability for each word, and the back-offs before it
         assert loaded.score(sentence) == pytest.approx(model.score(sentence), abs=numbers * STEP / 2)
     assert loaded.quantized() is loaded
 
@@ -273,11 +273,11 @@ def test_listed_words_are_the_vocabulary_seen_or_not() -> None:
     words = [word for word in model.words if word != "<s>"]
     assert sum(math.exp(model.advance(model.start, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-5)
     assert -math.inf < model.advance(model.start, "dog")[0] < model.advance(model.start, "c")[0]
-    assert model.advance(model.start, "a")[0] > math.log(0.5)  # <unk>: it begins every sentence
+    assert model.advance(model.start, "a")[0] > math.log(0.5)  # "a" is <unk>, which begins every sentence
 
 
 def test_without_continuation_counts_a_single_word_is_as_probable_as_frequent() -> None:
-    """san only ever comes before francisco: frequent, but of one context."""
+    """san comes only before francisco: francisco is frequent, but follows one context."""
     text = [["san", "francisco"]] * 20 + [[word, "rose"] for word in "abcdefghij"]
     kneser_ney, raw = (
         NGram.from_levels(*estimate(text, EstimateConfig(2, continuation=continuation)))
@@ -299,7 +299,7 @@ def test_the_n_grams_of_an_automaton_are_those_that_it_was_made_of(order: int, p
 
 
 def test_an_n_gram_that_nothing_follows_needs_no_state() -> None:
-    """Behind `the cat` the model is as behind `cat`."""
+    """After `the cat` the model predicts the same as after `cat`."""
     text = [["the", "cat"], ["a", "cat"], ["cat", "sat"]]
     model = NGram.from_levels(*estimate(text, EstimateConfig(3, (0, 0, 1))))
     assert len(model.arrays[4]) <= len(model.words)  # the root, and single words without </s> and <unk>

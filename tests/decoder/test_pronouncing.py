@@ -1,4 +1,4 @@
-"""Search over phones with a pronouncing lexicon, on posteriors of a few frames."""
+"""Search over phones with a pronouncing lexicon, on the posteriors of a few frames."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ ngram 2=4
 \\end\\
 """
 LETTERS = {letter: number for number, letter in enumerate("_ abcdefghijklmnopqrstuvwxyz")}
-T, UW, K, AE, S = range(2, 7)  # of the outputs [blank, space, T, UW, K, AE, S]
+T, UW, K, AE, S = range(2, 7)  # in the outputs [blank, space, T, UW, K, AE, S]
 PRONUNCIATIONS = {"to": [(T, UW)], "two": [(T, UW)], "cats": [(K, AE, T, S)]}
 
 
@@ -42,7 +42,7 @@ def lm(tmp_path: Path) -> NGram:
 
 
 def posteriors(labels: list[int]) -> torch.Tensor:
-    """(1, T, 28 + 7), letters unknown: each label for two frames with p = 0.9, a frame of blank behind each."""
+    """(1, T, 28 + 7), letters unknown: each label has p = 0.9 for two frames, followed by a frame of blank."""
     frames = [label for label in labels for label in (label, label, 0)]
     phones = torch.full((len(frames), 7), 0.1 / 6).scatter(1, torch.tensor(frames).unsqueeze(1), 0.9)
     return torch.cat([torch.full((len(frames), len(LETTERS)), 1 / len(LETTERS)), phones], 1).log().unsqueeze(0)
@@ -59,7 +59,7 @@ def text(tokens: tuple[int, ...]) -> str:
 
 
 def test_the_language_model_tells_homophones_apart(lm: NGram) -> None:
-    """One sound, two words: `two` begins a sentence, `to` follows cats."""
+    """Two words with one pronunciation: `two` begins a sentence, `to` follows cats."""
     log_probs = posteriors([T, UW, 1, K, AE, T, S, 1, T, UW])
     [[found, *_]] = decoder(lm)(log_probs, torch.tensor([log_probs.shape[1]]))
     assert text(found.tokens) == "two cats to"
@@ -87,7 +87,7 @@ def test_frame_by_frame_is_the_same_as_at_once(lm: NGram) -> None:
 
 
 def test_more_homophones_than_copies_leave_out_the_rarest(lm: NGram) -> None:
-    """The words that the language model knows come before all others."""
+    """The words that the language model knows precede all others."""
     others = {f"t{letter}": [(T, UW)] for letter in "abcdefgh"}
     found = PronouncingDecoder(BeamConfig(closed=True), {**others, **PRONUNCIATIONS}, lm, LETTERS)
     words = list(found.words.values())

@@ -1,4 +1,4 @@
-"""Entropy pruning: against its definition, summed over the vocabulary, and normalisation."""
+"""Entropy pruning against its definition, summed over the vocabulary, and normalisation."""
 
 import math
 
@@ -18,7 +18,7 @@ Gram = tuple[str, ...]
 
 
 def relative_entropies(model: Model, histories: NGram) -> dict[Gram, float]:
-    """p(h), of `histories`, times the sum over all words v of p(v | h) log(p(v | h) / p'(v | h)); p' has no h w."""
+    """p(h), from `histories`, times the sum over all words v of p(v | h) log(p(v | h) / p'(v | h)); p' has no h w."""
     automaton, result = float64(model), {}
     words = [word for word in automaton.words if word != "<s>"]
     tables = ngrams(model)
@@ -38,7 +38,7 @@ def relative_entropies(model: Model, histories: NGram) -> dict[Gram, float]:
 
 
 def context_probability(model: NGram, context: list[str]) -> float:
-    """By the chain rule; <s> is as probable as </s>."""
+    """The chain rule; <s> is as probable as </s>."""
     first = "</s>" if context[0] == "<s>" else context[0]
     total, state = model.advance(0, first)[0], model.advance(0, context[0])[1]
     for word in context[1:]:
@@ -63,7 +63,7 @@ def small_models() -> list[Model]:
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("own", [True, False])
 def test_the_rise_of_perplexity_is_that_of_the_definition(number: int, own: bool) -> None:
-    """Of an n-gram that longer ones begin with: the largest of theirs, if that is larger."""
+    """An n-gram that longer ones begin with has the largest of their rises, if that is larger than its rise."""
     model = small_models()[number]
     other = NGram.from_levels(*estimate(corpus(25, 6), EstimateConfig(2, continuation=False)), np.float64)
     entropies = relative_entropies(model, float64(model) if own else other)
@@ -100,7 +100,7 @@ def test_a_number_of_n_grams_is_not_exceeded(most: int) -> None:
     assert_normalized((words, pruned), 1e-9)
     kept = sum(len(level.word) for level in pruned)
     assert kept <= max(most, len(words))
-    assert kept >= min(total, max(most, len(words))) - 5  # n-grams of one loss go together
+    assert kept >= min(total, max(most, len(words))) - 5  # n-grams with equal loss are removed together
 
 
 @settings(max_examples=60, deadline=None)
@@ -111,7 +111,7 @@ def test_any_pruned_model_is_a_distribution(sentences: list, order: int, thresho
 
 
 def test_a_mixture_of_pruned_models_is_a_distribution() -> None:
-    """Pruned models may lack the shorter n-gram that a longer one ends in."""
+    """A pruned model may lack the shorter n-gram that a longer one ends in."""
     pruned = [(words, prune(words, levels, 1e-3)) for words, levels in two_models()]
     assert_normalized(mix(pruned, [0.5, 0.5]), 1e-9)
 

@@ -1,4 +1,4 @@
-"""Weighing n-best hypotheses again."""
+"""Rescoring of n-best hypotheses."""
 
 import pytest
 

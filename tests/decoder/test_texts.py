@@ -1,4 +1,4 @@
-"""Log-probabilities in, text out, for tokens that are given as strings."""
+"""Log-probabilities to text, for tokens that are given as strings."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ TOKENS = ["", "a", "b", " "]
 
 
 def rows(tokens: list[str], text: str, sure: float = 0.97) -> np.ndarray:
-    """(T, V): one frame a character; _ is the blank."""
+    """(T, V) log-probabilities with one frame for each character; _ is the blank."""
     scores = np.full((len(text), len(tokens)), (1 - sure) / (len(tokens) - 1))
     scores[range(len(text)), [tokens.index("" if letter == "_" else letter) for letter in text]] = sure
     return np.log(scores)

@@ -1,4 +1,4 @@
-"""The grid that grows finer."""
+"""The search on grids that become finer."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_no_point_is_measured_twice_or_lies_outside() -> None:
 
     def measure(point: tuple[float, float]) -> float:
         seen.append(point)
-        return point[0] + point[1]  # the best is a corner
+        return point[0] + point[1]  # the best point is a corner
 
     errors = coarse_to_fine(measure, (0.0, -1.0), (1.0, 1.0))
     assert len(seen) == len(set(seen)) == len(errors)
@@ -24,6 +24,6 @@ def test_no_point_is_measured_twice_or_lies_outside() -> None:
 
 
 def test_of_equal_points_the_middle_one() -> None:
-    """A corner may have been the best by chance."""
+    """A corner may be the best by chance."""
     assert best(coarse_to_fine(lambda _: 0.0, (0.0, 0.0), (1.0, 1.0), rounds=1)) == (0.5, 0.5)
     assert best({(0.0, 0.0): 1.0, (1.0, 0.0): 0.5, (1.0, 1.0): 0.5, (1.0, 2.0): 0.5}) == (1.0, 1.0)

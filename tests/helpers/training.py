@@ -71,7 +71,7 @@ def train_batch(trainer: Trainer) -> Batch:
 
 
 def checkpoint_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """Of the model in the folder's checkpoint."""
+    """The weights of the model in the folder's checkpoint."""
     model: dict[str, torch.Tensor] = load_checkpoint(folder / "checkpoint.pt")["replicas"][0]["model"]
     return model
 

@@ -75,7 +75,7 @@ def test_silence_is_finite_and_stays_silent() -> None:
 
 
 def test_statistics_standardise() -> None:
-    """Of enough frames that no bin of white noise, whose deviation is 1.3 nepers, seems to have less than 1."""
+    """There are enough frames that no bin of white noise, whose deviation is 1.3 nepers, seems to have less than 1."""
     frontend, samples = Frontend(FrontendConfig(8000)), torch.randn(1, 80000)
     raw, lengths = frontend.log_spectrogram(samples, torch.tensor([80000]))
     frontend.set_statistics(raw[0].mean(1), raw[0].std(1))
@@ -85,7 +85,7 @@ def test_statistics_standardise() -> None:
 
 
 def test_noise_in_bins_that_training_never_filled_stays_small() -> None:
-    """As of 8 kHz recordings in a model of 16 kHz, to which augmentation adds noise of all frequencies."""
+    """8 kHz recordings in a 16 kHz model are an example: augmentation adds noise of all frequencies."""
     frontend, samples, length = Frontend(FrontendConfig(16000)), torch.randn(1, 16000), torch.tensor([16000])
     spectrum = torch.fft.rfft(samples)
     spectrum[:, 4000:] = 0

@@ -43,7 +43,7 @@ def test_the_deadline_is_not_that_of_a_live_stream(impatient: RunningServer) -> 
 
 
 def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None:
-    """Of 64; and the log tells of it."""
+    """The server may open 64 descriptors, and its log reports that they run out."""
     server = start(open_files=64)
     with contextlib.ExitStack() as stack:
         for _ in range(100):

@@ -25,7 +25,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
-    """Of 300 random bits; those in the middle, the weights, are all refused. Fails if torch stops writing CRC-32."""
+    """Flips 300 random bits; those in the weights are all refused. Fails if torch stops writing CRC-32."""
     path = tmp_path / "checkpoint.pt"
     save_checkpoint(path, STATE)
     whole = path.read_bytes()
