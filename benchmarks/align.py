@@ -2,7 +2,7 @@
 
     pip install ctc-segmentation; python benchmarks/align.py
 
-Each run has a process of its own. All get the same simulated posteriors, 25 frames a second, with clear text.
+Each run has a separate process. All get the same simulated posteriors, 25 frames a second, with clear text.
 torchaudio's runs only where its compiled extension loads; it needs a byte for each frame and state: 5 GB for an hour.
 """
 

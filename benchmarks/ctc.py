@@ -3,7 +3,7 @@
     python benchmarks/ctc.py [--threads 1 2] [--repeats 5]
 
 Prints for each size the median times, their ratio, the largest error of the gradient against float64, and the memory
-that the passes take in addition to the gradient (the peak of a process of its own).
+that the passes take in addition to the gradient (the peak of a separate process).
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--memory", nargs=2, metavar=("SIZE", "IMPLEMENTATION"), help="for a process of its own")
+    parser.add_argument("--memory", nargs=2, metavar=("SIZE", "IMPLEMENTATION"), help="measured in a separate process")
     arguments = parser.parse_args()
     if arguments.memory:
         size, implementation = arguments.memory

@@ -3,7 +3,7 @@
     python benchmarks/lm_build.py [--words 20000000]
 
 The text is sampled: word ranks follow Zipf's law, and every other word is one of a few that often follow the word
-before it. Each run has a process of its own. "peak" is its highest memory use; "start" is the part of the interpreter
+before it. Each run has a separate process. "peak" is its highest memory use; "start" is the part of the interpreter
 and the libraries; the rest includes the vocabulary and the finished model. N-grams that occur once are pruned.
 """
 

@@ -119,7 +119,7 @@ def measure(system: str, recordings: Sequence[Recording], seconds: float, is_qui
 
 @contextmanager
 def server(system: str) -> Iterator[str]:
-    """Starts a server in a process of its own; yields its address."""
+    """Starts a server in a separate process; yields its address."""
     command = [sys.executable, __file__, "--serve", system]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.stderr is not None

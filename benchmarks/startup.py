@@ -2,7 +2,7 @@
 
     python benchmarks/startup.py [--rounds 7]
 
-Each command runs several times, in turn with the others, in a process of its own; the script prints medians. Goals:
+Each command runs several times, in turn with the others, in a separate process; the script prints medians. Goals:
 transcribing one 5 s file takes at most 3 times as long as importing torch; help appears within 0.3 s.
 """
 

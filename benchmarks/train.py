@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path)
     parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--set", action="append", default=[], help="as of ds2 train")
+    parser.add_argument("--set", action="append", default=[], help="as in ds2 train")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.config is None:
@@ -165,7 +165,7 @@ def measure(config: TrainConfig, folder: Path, arguments: argparse.Namespace) ->
 
 
 def endless(trainer: Trainer) -> Iterator[Batch]:
-    """Batches of one random epoch, again and again, by a worker of its own."""
+    """Batches of one random epoch, again and again, from a separate worker."""
     with ending_workers(trainer.data.train_loader()) as loader:
         while True:
             yield from loader

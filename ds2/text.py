@@ -170,7 +170,7 @@ def _mandarin_numbers(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Without soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays."""
+    """Removes soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays."""
     return "".join(
         character for character in text if character == ZERO_WIDTH_SPACE or unicodedata.category(character) != "Cf"
     )

@@ -32,7 +32,7 @@ def _one_thread() -> None:
 
 @pytest.fixture
 def spoken_digits(tmp_path: Path) -> Callable[[int], Path]:
-    """spoken_digits(n): a manifest of n recordings of single digits, each in a WAV of its own."""
+    """spoken_digits(n): a manifest of n recordings of single digits, each in a separate WAV."""
 
     def make(count: int) -> Path:
         rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]

@@ -57,7 +57,7 @@ def _refuse(message: str) -> int:
 
 
 class _Warnings(logging.Handler):
-    """What the library logs, a line each."""
+    """Prints the library's log messages, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"ds2: {record.getMessage()}", file=sys.stderr)
@@ -65,7 +65,7 @@ class _Warnings(logging.Handler):
 
 @contextlib.contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
-    """While a command runs; `ds2 serve` replaces the handler with its own."""
+    """Installs the handler while a command runs; `ds2 serve` replaces it with its own."""
     handler, root = _Warnings(logging.WARNING), logging.getLogger()
     root.addHandler(handler)
     try:

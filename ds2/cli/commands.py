@@ -156,7 +156,7 @@ def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
 
 
 def _one_line(report: str) -> str:
-    """What is wrong, from tyro's report: the paragraph between its title and the next rule, in a box or not."""
+    """The message of tyro's report: the paragraph between its title and the next rule, in a box or not."""
     lines = [line.strip(" │") for line in report.splitlines()[1:]]
     rules = [not line.strip(" -─╰╯") for line in lines]
     below = itertools.dropwhile(lambda pair: pair[1], zip(lines, rules, strict=True))

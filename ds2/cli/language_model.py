@@ -94,7 +94,7 @@ def mix_command(
     weights: tuple[float, ...] = (),
     characters: bool = False,
 ) -> int:
-    """Mix n-gram models, with given weights or with weights found on a text.
+    """Mix n-gram models by given weights or by weights from a text.
 
     Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
 

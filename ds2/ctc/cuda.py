@@ -65,7 +65,7 @@ def run_kernels(
     blank: int,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
-    """As `ctc_on_cuda`, with the given library of kernels, which uses the memory of the logits' device."""
+    """Like `ctc_on_cuda`, with the given library of kernels, which uses the memory of the logits' device."""
     logits = logits.detach()
     device, (batch, frames, outputs) = logits.device, logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
@@ -110,7 +110,7 @@ def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor
 
 
 def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted: Tensor, stream: int = 0) -> Tensor:
-    """As `rescale_on_cuda`, with the given library of kernels, in place; the outputs must be contiguous."""
+    """Like `rescale_on_cuda`, with the given library of kernels, in place; the outputs must be contiguous."""
     rescaling = Rescaling(
         gradient.data_ptr(), weights.data_ptr(), wanted.data_ptr(),
         wanted.stride(0), *gradient.shape, *gradient.stride()[:2], TYPES[gradient.dtype],

@@ -1,4 +1,4 @@
-"""What the CTC kernels on the CPU share. All arrays of states are flat: a slice would count a reference.
+"""Types that the CTC kernels on the CPU share. All arrays of states are flat: a slice would count a reference.
 
 A NamedTuple of arrays counts references to all of them wherever it is unpacked, some 100 ns: the functions that are
 called for each block of frames are compiled without reference counts (_nrt=False) and allocate nothing.
@@ -16,7 +16,7 @@ U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # Indices of inner loops 
 
 
 class Batch(NamedTuple):
-    """What the caller passes, and where results go. Frame t of utterance b starts at starts[b] + t * stride."""
+    """The caller's arguments and the arrays for results. Frame t of utterance b starts at starts[b] + t * stride."""
 
     logits: np.ndarray  # flat, float32 or float64
     starts: np.ndarray  # (B,) of each utterance's scores
@@ -97,7 +97,7 @@ class Trellis(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What one step of the recursion needs of its frame."""
+    """The part of a frame that one step of the recursion needs."""
 
     row: int  # index of its first emission
     low: int  # first state

@@ -1,1 +1,1 @@
-"""From hours of raw recordings to a clean training set (Deep Speech 2, section 4): align, segment, filter, report."""
+"""Turns hours of raw recordings into a training set (Deep Speech 2, section 4): align, segment, filter, report."""

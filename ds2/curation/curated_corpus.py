@@ -1,4 +1,4 @@
-"""What `make_corpus` returns and the report shows: the recordings, their segments, and the filter's report."""
+"""The result of `make_corpus`, which the report shows: the recordings, their segments, and the filter's report."""
 
 from dataclasses import dataclass
 

@@ -91,7 +91,7 @@ class Classifier:
 
 @dataclass(frozen=True)
 class FilterReport:
-    """What the filter learnt, and what it keeps.
+    """The result of training and applying the filter.
 
     Attributes:
         judged_by: "checked segments", or "the model's own transcripts".

@@ -154,7 +154,7 @@ def _work(task: Task) -> tuple[int, Record]:
 def _filtered(
     records: list[Record], segments: list[Utterance], checked: dict[str, str] | None, config: FilterConfig
 ) -> CuratedCorpus:
-    """Where there is too little to learn from, everything is kept, and the corpus says why."""
+    """Filters the segments; if there is too little to learn from, keeps everything and says why in the corpus."""
     try:
         judged, report = filter_segments(segments, checked, config)
     except InputError as error:

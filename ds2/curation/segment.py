@@ -116,7 +116,7 @@ def cut(spans: Sequence[tuple[float, float]], runs: Sequence[float], config: Seg
 
 
 def _edge(word: float, neighbour: float, margin: float) -> float:
-    """Where a segment begins or ends: a margin from its outer word, at most half way to the next one."""
+    """The time at which a segment begins or ends: a margin from its outer word, at most half way to the next one."""
     half = (neighbour - word) / 2
     return round(word + (max(half, margin) if margin < 0 else min(half, margin)), 3)
 

@@ -1,1 +1,1 @@
-"""From files to batches of tensors: audio, manifests, the order of training, augmentation."""
+"""Turns files into batches of tensors: audio, manifests, the order of training, augmentation."""

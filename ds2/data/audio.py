@@ -55,7 +55,7 @@ Sound = LibsndfileSound | FFmpegSound
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """What the header says."""
+    """The information in an audio file's header."""
 
     duration: float  # seconds
     sample_rate: int  # Hz

@@ -31,7 +31,7 @@ ENERGY_FLOOR = 1e-10  # mean square of what counts as digital silence
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """What training does to samples and features: probabilities are per utterance, ranges are drawn from uniformly."""
+    """The augmentation of samples and features: probabilities are per utterance, ranges are drawn from uniformly."""
 
     speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
     tempo: tuple[float, ...] = (1.0,)  # factors, drawn with equal chance: faster or slower at the same pitch

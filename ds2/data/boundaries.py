@@ -50,7 +50,7 @@ def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
 
 
 def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
-    """Where the sound before a gap between two peaks (seconds) ends, and where the sound after it begins."""
+    """The end of the sound before a gap between two peaks (seconds), and the start of the sound after it."""
     first, last = round(start / HOP), max(round(start / HOP) + 1, round(end / HOP))
     inside = level[first:last]
     if len(inside) < 2:

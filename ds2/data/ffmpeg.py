@@ -138,7 +138,7 @@ def _facts(file: IO[bytes], demuxer: str) -> tuple[int, int, float | None]:
 
 
 def _packet_seconds(file: IO[bytes], demuxer: str) -> float:
-    """Where the last packet ends; nothing is decoded."""
+    """The end of the last packet; nothing is decoded."""
     with _opened(file, demuxer) as (container, stream):
         ends = [packet.pts + (packet.duration or 0) for packet in container.demux(stream) if packet.pts is not None]
         return float(max(ends, default=0) * (stream.time_base or 0))

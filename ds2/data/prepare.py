@@ -1,4 +1,4 @@
-"""From the files of a published corpus to manifests: what the prepare.py of each recipe needs."""
+"""Turns the files of a published corpus into manifests: functions that the prepare.py of each recipe needs."""
 
 import argparse
 import sys

@@ -69,7 +69,7 @@ class Curriculum:
 
 
 class Sources(NamedTuple):
-    """Where utterances come from: the number of utterances of each corpus, in order; the shard of each, from 0."""
+    """The sources of utterances: the number of utterances of each corpus, in order; the shard of each, from 0."""
 
     sizes: Sequence[int] = ()
     shards: Sequence[int] = ()

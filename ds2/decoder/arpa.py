@@ -1,4 +1,4 @@
-"""ARPA files: the text form of n-gram models, plain or gzipped. Logarithms there are to base 10."""
+"""ARPA files: the text format of n-gram models, plain or gzipped, with logarithms to base 10."""
 
 import gzip
 import itertools
@@ -19,21 +19,21 @@ from ds2.utils.files import atomic_write
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
-BLOCK = 1 << 10  # lines that are read at once: more leave the cache, and wake the garbage collector
-HEAD = 4096  # bytes in which \data\ must come
-IMPOSSIBLE = -99.0  # log-probability of what cannot be
-ABOVE_ZERO = 0.004  # by which rounding may lift a log-probability above 0
-MOST_BACKOFF = 400.0  # either way
+BLOCK = 1 << 10  # lines read at once: more lines leave the cache, and start the garbage collector
+HEAD = 4096  # bytes in which \data\ must occur
+IMPOSSIBLE = -99.0  # log-probability of an impossible word
+ABOVE_ZERO = 0.004  # by which rounding may raise a log-probability above 0
+MOST_BACKOFF = 400.0  # largest absolute value
 LONGEST_LINE = 100_000  # characters
 COUNT = re.compile("[0-9]{1,12}")
-DAMAGED = (OSError, EOFError, zlib.error)  # what reading a gzipped file may raise
+DAMAGED = (OSError, EOFError, zlib.error)  # errors that reading a gzipped file may raise
 
 
 def is_arpa(path: Path) -> bool:
-    """Whether a file begins as an ARPA file does.
+    """Whether a file begins like an ARPA file.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         with _open(path) as file:
@@ -48,7 +48,7 @@ def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
     """The words, <unk> first, and the n-grams of each order.
 
     Raises:
-        InputError: naming the line that is not as it must be.
+        InputError: a line is wrong; the message names it.
     """
     words: list[str] = []
     levels: list[Level] = []
@@ -73,8 +73,8 @@ def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
 
 
 def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
-    """Writes a model whole or not at all; gzipped where the name ends in .gz."""
-    texts = [""]  # of each n-gram of the order below
+    """Writes a model atomically; gzipped if the name ends in .gz."""
+    texts = [""]  # texts of the n-grams of the order below
     with (
         atomic_write(path) as partial,
         (gzip.open if path.suffix == ".gz" else open)(partial, "wt", encoding="utf-8") as to,
@@ -99,7 +99,7 @@ Row = tuple[float, list[str], float]  # log-probability, words, back-off weight,
 
 
 class _Block(NamedTuple):
-    """Lines of n-grams: words (K, order), by number; log_probs, backoffs (K,) to base 10."""
+    """Lines of n-grams: words (K, order) as numbers; log_probs, backoffs (K,) to base 10."""
 
     words: np.ndarray
     log_probs: np.ndarray
@@ -107,11 +107,11 @@ class _Block(NamedTuple):
 
 
 class _Lines:
-    """Lines without blank ones, one ahead, with their numbers for error messages."""
+    """The lines that are not blank, with one line of look-ahead, and with their numbers for error messages."""
 
     def __init__(self, path: Path, file: "IO[str]"):
         self.path = path
-        self.number = 0  # of the line taken last
+        self.number = 0  # number of the last line taken
         self._rest = self._not_blank(file)
         self._ahead = next(self._rest, None)
 
@@ -124,7 +124,7 @@ class _Lines:
 
     @property
     def current(self) -> str:
-        """The line that comes next; empty behind the last."""
+        """The next line; empty after the last one."""
         return self._ahead[1] if self._ahead else ""
 
     @property
@@ -139,7 +139,7 @@ class _Lines:
         return line
 
     def take_many(self, count: int) -> list[tuple[int, str]]:
-        """As `take`, with their numbers, but at most `count`; fewer where the file ends, as the next `take` says."""
+        """At most `count` lines with their numbers; fewer at the end of the file, where the next `take` raises."""
         if self._ahead is None:
             return []
         numbered = [self._ahead, *itertools.islice(self._rest, count - 1)]
@@ -189,7 +189,7 @@ def _single_words(lines: _Lines, count: int) -> tuple[list[str], Level]:
 
 
 def _row(lines: _Lines, line: str, order: int) -> Row:
-    """Between tabs, as a rule, or between spaces."""
+    """The fields of a line, usually between tabs, otherwise between spaces."""
     parts = line.split("\t") if "\t" in line else line.split(" ", 1)
     if len(parts) == 2 and len(fields := parts[1].split()) == order + 1:
         parts = [parts[0], " ".join(fields[:-1]), fields[-1]]
@@ -203,7 +203,7 @@ def _row(lines: _Lines, line: str, order: int) -> Row:
 
 
 def _block(lines: _Lines, order: int, count: int, index: dict[str, int]) -> _Block:
-    """The next lines, by the column; where a line is unusual, line by line, which says what is wrong with which."""
+    """The next lines, column by column; if a line is unusual, line by line, which names the wrong one."""
     taken = lines.take_many(count)
     try:
         block = _columns([line for _, line in taken], order, index)

@@ -34,7 +34,7 @@ WORD_MASK = (1 << WORD_BITS) - 1
 
 @dataclass(frozen=True)
 class EstimateConfig:
-    """What to estimate."""
+    """The options of `estimate`."""
 
     order: int = 3
     prune: tuple[int, ...] = ()  # n-grams of order k seen at most prune[k - 1] times are left out; the last one repeats

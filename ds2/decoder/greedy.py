@@ -12,11 +12,11 @@ from ds2.text import BLANK
 def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
     """(B, T, V) log-probabilities on any device, (B,) frames -> one hypothesis each: the best single path.
 
-    The score is that path's log-probability, NaN where the log-probabilities hold NaN. The maxima are taken on the
+    The score is that path's log-probability, NaN if the log-probabilities hold NaN. The maxima are taken on the
     device; only they, (B, T), leave it.
 
     Raises:
-        ValueError: lengths that do not fit.
+        ValueError: the lengths do not fit.
     """
     best, tokens = log_probs.max(dim=2)
     rows = zip(tokens.tolist(), best.tolist(), frame_counts(log_probs, lengths), strict=True)

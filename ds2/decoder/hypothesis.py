@@ -1,4 +1,4 @@
-"""What a decoder returns, and the lengths that every decoder is given."""
+"""The result of a decoder, and a check of the lengths that every decoder receives."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One reading of an utterance.
+    """One hypothesis for an utterance.
 
     Attributes:
         tokens: L token indices, no blanks.
         starts, ends: token i fills the output frames starts[i]..ends[i] - 1.
         confidences: probability of each token at its best frame, 0 to 1.
         score: natural log of the probability that the decoder gives to the whole.
-        gains: what of the score comes from the language model, bonuses and boosts; the rest is the acoustics.
+        gains: the part of the score from the language model, bonuses and boosts; the rest is acoustic.
     """
 
     tokens: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ def frame_counts(log_probs: Tensor, lengths: Tensor) -> list[int]:
     """The (B,) lengths of (B, T, V) log-probabilities as integers.
 
     Raises:
-        ValueError: not one length for each utterance, or one outside 0..T.
+        ValueError: there is not one length for each utterance, or a length is outside 0..T.
     """
     utterances, frames = log_probs.shape[:2]
     counts: list[int] = lengths.tolist()

@@ -169,7 +169,7 @@ def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequenc
 def estimate_by_lmplz(
     lmplz: str, sentences: Iterable[Sequence[str]], config: EstimateConfig
 ) -> tuple[list[str], list[Level]]:
-    """What `estimate` returns, from KenLM's program.
+    """Estimates the model with KenLM's program; returns the same as `estimate`.
 
     Raises:
         InputError: lmplz refuses the text; the message is that of lmplz.

@@ -1,4 +1,4 @@
-"""The n-grams of a language model, order by order: what is read from an ARPA file, or estimated from text."""
+"""The n-grams of a language model, order by order, as read from an ARPA file or estimated from text."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ class Level:
     """All n-grams of one order, sorted by (prefix, word).
 
     Attributes:
-        prefix: (K,) int64, which n-gram of the order below the first words are; of single words 0.
+        prefix: (K,) int64, the n-gram of the order below that the first words form; 0 for single words.
         word: (K,) int64, the last word.
-        log_prob: (K,) of the last word after the others.
+        log_prob: (K,) log-probability of the last word after the others.
         backoff: (K,) log of the weight of shorter contexts after this one; 0 in the highest order.
     """
 

@@ -35,7 +35,7 @@ ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # names
 
 
 class Automaton(NamedTuple):
-    """What the kernel `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
+    """The arrays that `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
 
     first: np.ndarray  # (S + 1,) place where the arcs of each state begin
     words: np.ndarray  # (A,)

@@ -1,4 +1,4 @@
-"""What the arrays of a language model must be before a kernel walks them: a file may hold anything."""
+"""Checks the arrays of a language model before a kernel walks them: a file may hold anything."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ds2.decoder.levels import UNKNOWN
 
-KINDS = {  # of each array of an Automaton: the types that it may have
+KINDS = {  # types that each array of an Automaton may have
     "first": (np.int32, np.int64),
     "words": (np.uint16, np.int32),
     "log_probs": (np.int16, np.float32),
@@ -14,10 +14,10 @@ KINDS = {  # of each array of an Automaton: the types that it may have
     "backoffs": (np.int16, np.float32),
     "shorter": (np.int32,),
 }
-MOST_ORDER = 64  # of n-grams
-IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability that ARPA files give to what cannot be
+MOST_ORDER = 64  # the longest order of n-grams
+IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability that ARPA files give to impossible words
 ABOVE_ZERO = 0.01  # nats by which rounding may lift a log-probability above 0
-MOST_BACKOFF = 1000.0  # nats, either way
+MOST_BACKOFF = 1000.0  # nats, largest absolute value
 
 
 def check_words(words: Sequence[str], order: int) -> None:
@@ -31,7 +31,7 @@ def check_words(words: Sequence[str], order: int) -> None:
 
 
 def check_arrays(arrays: Sequence[np.ndarray], words: int, order: int, unit: float) -> None:
-    """Raises ValueError unless every index in the arrays of an automaton leads to a place that is there, every search
+    """Raises ValueError unless every index in an automaton's arrays leads to an existing place, every search
     for a shorter context ends, and every weight is a number."""
     for array, (name, kinds) in zip(arrays, KINDS.items(), strict=True):
         if array.ndim != 1 or array.dtype.type not in kinds:

@@ -29,14 +29,14 @@ ENTRY = np.dtype([
     ("runs_label", np.int64),  # last run before the last label's own, of the best alignment that ends in it
     ("start", np.int64),  # frames of the last label's run: first,
     ("end", np.int64),  # and one beyond the last
-    ("lm_after", np.int64),  # state of the language model once the word has ended here
+    ("lm_after", np.int64),  # state of the language model if the word ends here
     ("by_blank", np.float64),  # probability of all alignments that end in the blank, gains included
     ("by_label", np.float64),  # and of all that end in the last label
     ("gains", np.float64),  # log of what the language model, bonuses and boosts give
     ("best_blank", np.float64),  # log-probability of the best alignment that ends in the blank
     ("best_label", np.float64),
     ("peak", np.float64),  # highest log-probability of the last label in its run
-    ("gain_after", np.float64),  # gain of ending the word here; NaN until it is asked for
+    ("gain_after", np.float64),  # gain if the word ends here; NaN until it is computed
 ])  # fmt: skip
 NODE = np.dtype([
     ("parent", np.int32),
@@ -52,8 +52,8 @@ COUNTERS = np.dtype([
     ("nodes", np.int64),
     ("runs", np.int64),
     ("frame", np.int64),
-    ("lookups", np.int64),  # questions to the language model
-    ("scale", np.float64),  # log of what all probabilities have been divided by
+    ("lookups", np.int64),  # queries to the language model
+    ("scale", np.float64),  # log of the factor by which all probabilities have been divided
 ])  # fmt: skip
 STAY = np.dtype([
     ("by_blank", np.float64),  # probabilities of an entry that stays, after this frame
@@ -77,7 +77,7 @@ class Beam(NamedTuple):
 
 @compiled
 def begin(lm_start):  # type: ignore[no-untyped-def]
-    """The empty prefix alone."""
+    """The beam with only the empty prefix."""
     entries, nodes, counters = np.zeros(64, ENTRY), np.zeros(256, NODE), np.zeros(1, COUNTERS)
     root = entries[0]
     root.runs_blank = root.runs_label = NONE
@@ -98,7 +98,7 @@ def _set_node(node, parent, symbol):  # type: ignore[no-untyped-def]
 
 @inlined
 def child(parent, symbol, beam):  # type: ignore[no-untyped-def]
-    """The child of a node by a symbol; it is made if there is none."""
+    """The child of a node for a symbol; it is created if it does not exist."""
     nodes, counters = beam.nodes, beam.counters[0]
     number = nodes[parent].child
     while number != NONE:
@@ -116,7 +116,7 @@ def child(parent, symbol, beam):  # type: ignore[no-untyped-def]
 @inlined
 def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no-untyped-def]
     """Best alignments of an entry that stays, in its place in the next frame: the blank follows either ending; the
-    label goes on, or begins anew."""
+    label continues, or begins again."""
     entry, later = beam.entries[i], beam.later[place]
     if entry.best_blank >= entry.best_label:
         later.runs_blank = entry.runs_blank
@@ -170,13 +170,13 @@ def _close_run(i, beam, stays):  # type: ignore[no-untyped-def]
 
 @compiled
 def compact(beam):  # type: ignore[no-untyped-def]
-    """The same state without the nodes and runs that no entry leads back to."""
+    """The same state without the nodes and runs that no entry refers to."""
     counters = beam.counters[0]
     node_kept, run_kept = _reachable(beam)
     new_node, new_run = np.cumsum(node_kept) - 1, np.cumsum(run_kept) - 1
     nodes, runs = np.zeros(2 * node_kept.sum() + 256, NODE), np.zeros(2 * run_kept.sum() + 256, RUN)
     _set_node(nodes[0], NONE, ROOT)
-    for number in range(1, counters.nodes):  # parents come before their children
+    for number in range(1, counters.nodes):  # parents precede their children
         if node_kept[number]:
             new, parent = new_node[number], new_node[beam.nodes[number].parent]
             _set_node(nodes[new], parent, beam.nodes[number].symbol)
@@ -198,7 +198,7 @@ def compact(beam):  # type: ignore[no-untyped-def]
 
 @compiled
 def _reachable(beam):  # type: ignore[no-untyped-def]
-    """Which nodes and runs the entries lead back to, the root among them."""
+    """Which nodes and runs the entries refer to, including the root."""
     counters = beam.counters[0]
     node_kept, run_kept = np.zeros(counters.nodes, np.bool_), np.zeros(counters.runs, np.bool_)
     node_kept[0] = True
@@ -232,7 +232,7 @@ def labels(beam, place):  # type: ignore[no-untyped-def]
 
 @compiled
 def alignment(beam, place):  # type: ignore[no-untyped-def]
-    """First frames, frames beyond the last, and logs of the peaks, (L,) each, of the best alignment of an entry."""
+    """(L,) first frames, (L,) frames beyond the last, (L,) log peaks in the best alignment of an entry."""
     entry = beam.entries[place]
     open_ = entry.best_blank < entry.best_label  # the last label's run is not closed yet
     last = entry.runs_label if open_ else entry.runs_blank

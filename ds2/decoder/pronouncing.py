@@ -70,7 +70,7 @@ class PronouncingDecoder:
         return self.beam.begin()
 
     def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
-        """As `BeamDecoder.step`, with (T, V + P) log-probabilities."""
+        """Like `BeamDecoder.step`, with (T, V + P) log-probabilities."""
         self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:

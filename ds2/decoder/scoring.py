@@ -1,7 +1,7 @@
-"""What the language model, the lexicon and bonuses give to a prefix that gets one more label.
+"""The score that the language model, the lexicon and bonuses give to a prefix with one more label.
 
-A word of the lexicon is worth something before it is complete: each node of the lexicon is given in advance what the
-best single word at or below it gains, and the true score takes the place of that at the end of the word.
+A word of the lexicon counts before it is complete: each node of the lexicon gives in advance the gain of the best
+single word at or below it; the true score replaces this at the end of the word.
 """
 
 import math
@@ -14,9 +14,9 @@ from ds2.decoder.lexicon import Trie
 from ds2.decoder.ngram import Automaton, advance, find_arc
 from ds2.decoder.prefixes import NONE
 
-UNKNOWN = 0  # <unk>'s number in every language model
-OUTSIDE = -1  # in place of a lexicon's node: the word is not in the lexicon
-NO_LM, WORDS, TOKENS = 0, 1, 2  # what the language model is over
+UNKNOWN = 0  # number of <unk> in every language model
+OUTSIDE = -1  # node of a word that is not in the lexicon
+NO_LM, WORDS, TOKENS = 0, 1, 2  # units of the language model
 
 
 SETTINGS = np.dtype([  # gains are in nats
@@ -33,19 +33,19 @@ SETTINGS = np.dtype([  # gains are in nats
     ("closed", np.int64),  # 1: only the lexicon's words are found
     ("unknown", np.float64),  # gain of a word outside the lexicon
     ("unknown_letter", np.float64),
-    ("tidy", np.int64),  # nodes or runs from which on those that are out of reach are dropped
-    ("most", np.float64),  # that one label can gain
-    ("most_at_end", np.float64),  # that the end of a word can gain beyond what was given in advance
+    ("tidy", np.int64),  # nodes or runs above which unreachable ones are dropped
+    ("most", np.float64),  # the largest gain of one label
+    ("most_at_end", np.float64),  # the largest gain at the end of a word beyond what was given in advance
 ])  # fmt: skip
 
 
 class Tables(NamedTuple):
-    """What a decoder searches by."""
+    """The data that a decoder searches with."""
 
     settings: np.ndarray  # (1,) of SETTINGS
     lm: Automaton
     lexicon: Trie
-    ahead: np.ndarray  # (N,) what the best single word at or below each node of the lexicon gains; 0 at the root
+    ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
     boosts: np.ndarray  # (words,) of the lexicon
     numbers: (
         np.ndarray
@@ -78,7 +78,7 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
 
 @inlined
 def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
-    """Gain of ending an entry's word here, -inf where it may not; asked once for each prefix."""
+    """Gain if an entry's word ends here, -inf where it may not; computed once for each prefix."""
     if not math.isnan(entry.gain_after):
         return entry.gain_after
     settings, node = tables.settings[0], entry.lexicon
@@ -104,7 +104,7 @@ def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
 
 @inlined
 def cannot_end(entry, chance, least, tables):  # type: ignore[no-untyped-def]
-    """Whether a space after an entry falls below `least` whatever the language model says; spares asking it."""
+    """Whether a space after an entry falls below `least` for any language model score; saves the query."""
     if not math.isnan(entry.gain_after):
         return False
     given = tables.ahead[entry.lexicon] if entry.lexicon != OUTSIDE else 0.0
@@ -121,7 +121,7 @@ def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
 
 @compiled
 def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
-    """(N,) what each entry gains when the utterance ends here: its last word, and </s>; -inf where no word may end."""
+    """(N,) gain of each entry if the utterance ends here: its last word, and </s>; -inf where no word may end."""
     counters, settings = beam.counters[0], tables.settings[0]
     gains = np.zeros(counters.entries)
     for i in range(counters.entries):

@@ -1,13 +1,14 @@
-"""Prefix beam search, one frame after the other, without Python.
+"""Prefix beam search, frame by frame, without Python.
 
     entries --+-- stay as they are ------+-- the best, by a threshold --> entries of the next frame
               +-- with one more label ---+
 
-Probabilities are linear, language model included, scaled to 1 for the best entry after every frame: sums and products,
-no logarithms. An entry with one more label that is an entry itself is added to it. The best are selected, not sorted.
+Probabilities are linear, those of the language model included, and scaled to 1 for the best entry after every frame, so
+the search needs sums and products but no logarithms. An entry with one more label may equal another entry; then the two
+are added. The best entries are selected, not sorted.
 
-What runs in every frame makes no arrays, and is compiled without numba's counting of references, which would take two
-thirds of the time: `decode` alone makes room, and starts the loop again where an array was too small.
+Code that runs in every frame allocates no arrays, and is compiled without numba's reference counting, which would take
+two thirds of the time. Only `decode` allocates memory; it restarts the loop where an array was too small.
 """
 
 import math
@@ -30,10 +31,10 @@ CANDIDATE = np.dtype([  # an entry with one more label
 
 
 class Scratch(NamedTuple):
-    """What a frame needs besides the beam: V outputs, N entries, M candidates."""
+    """The arrays that a frame needs besides the beam: V outputs, N entries, M candidates."""
 
-    chosen: np.ndarray  # (V,) labels worth trying
-    heap: np.ndarray  # (V,) labels that may be
+    chosen: np.ndarray  # (V,) labels to try
+    heap: np.ndarray  # (V,) labels that may be tried
     chances: np.ndarray  # (V,) their probabilities; 0 of all others, and between frames
     active: np.ndarray  # (V,) entry of the child of the present entry by each symbol; NONE between entries
     stays: np.ndarray  # (N,) of STAY
@@ -45,8 +46,8 @@ class Scratch(NamedTuple):
 
 @compiled
 def decode(beam, log_probs, tables):  # type: ignore[no-untyped-def]
-    """Moves a stream on by (T, V) log-probabilities, within the arrays of its state; returns larger ones, or None where
-    these have room enough."""
+    """Advances a stream by (T, V) log-probabilities, within the arrays of its state; returns larger arrays, or None if
+    these have enough room."""
     scratch, done, larger = _scratch(log_probs.shape[1], 64, 256), 0, None
     while True:
         done, most = _search(log_probs, done, beam, scratch, tables)
@@ -60,8 +61,8 @@ def decode(beam, log_probs, tables):  # type: ignore[no-untyped-def]
 
 @compiled
 def _make_room(beam, left, tidy):  # type: ignore[no-untyped-def]
-    """The same state with room for a frame that leaves so many entries. From `tidy` nodes or runs on, those that no
-    entry leads back to are dropped first."""
+    """The same state with room for a frame that leaves `left` entries. Above `tidy` nodes or runs, it first drops those
+    that no entry refers to."""
     counters = beam.counters[0]
     nodes, runs = counters.nodes + left, counters.runs + counters.entries
     if (nodes > len(beam.nodes) and nodes > tidy) or (runs > len(beam.runs) and runs > tidy):
@@ -93,7 +94,7 @@ def _larger(values, size):  # type: ignore[no-untyped-def]
 
 @without_references
 def _search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Goes on from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
+    """Continues from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
     while done < len(log_probs) and fits:
@@ -105,7 +106,7 @@ def _search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-
             beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.counters)
             done += 1
         selection.forget(labels, settings, scratch)
-    if (done - began) % 2:  # the entries are where the caller has those of the next frame
+    if (done - began) % 2:  # the entries are in the array of the caller's next frame
         for i in range(counters.entries):
             beam.later[i] = beam.entries[i]
     return done, most
@@ -143,7 +144,7 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
 
 @inlined
 def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
-    """Probabilities of the entries as they are after this frame, by either ending; which are children of which. Returns
+    """Probabilities, by either ending, of the entries that stay in this frame; which are children of which. Returns
     the best."""
     nodes, best, t = beam.nodes, 0.0, beam.counters[0].frame
     for i in range(beam.counters[0].entries):
@@ -165,8 +166,8 @@ def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Each entry with one more label: added to the entry that it is, if it is one, or to the candidates; returns how
-    many these are."""
+    """Extends each entry by one more label. The result is added to the entry that it equals or to the candidates;
+    returns the number of candidates."""
     active, chances, stays = scratch.active, scratch.chances, scratch.stays
     free, space, new = math.exp(tables.settings[0].most), tables.settings[0].space, 0
     for i in range(beam.counters[0].entries):
@@ -202,7 +203,7 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
 
 @inlined
 def _add(new, i, symbol, chance, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Entry i with one more label as candidate `new`, if it may be and is probable enough; whether it was."""
+    """Makes entry i with one more label candidate `new`, if allowed and probable enough; returns whether it did."""
     if chance <= 0.0:
         return 0
     entry = beam.entries[i]

@@ -1,4 +1,4 @@
-"""Which labels are tried in a frame, and which prefixes are kept after it."""
+"""Selects the labels to try in a frame, and the prefixes to keep after it."""
 
 import math
 
@@ -8,8 +8,8 @@ from ds2.decoder.prefixes import BLANK
 
 @inlined
 def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
-    """How many labels are worth trying: the fewest whose probability, with the blank's, reaches the cumulative one, and
-    no more than max_symbols. They are `chosen`, the most probable first, without the space, which is always tried."""
+    """The number of labels to try: the fewest that reach the cumulative probability together with the blank, at most
+    max_symbols. They are `chosen`, the most probable first, without the space, which is always tried."""
     if not math.exp(frame[BLANK]) < settings.blank_skip:
         return 0
     chosen, chances = scratch.chosen, scratch.chances
@@ -42,8 +42,8 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def _likely(frame, settings, heap):  # type: ignore[no-untyped-def]
-    """A heap, the most probable first, of the labels that can matter at all; returns how many. All others together have
-    less than what may be missing."""
+    """A heap, the most probable first, of the labels that can matter; returns their number. All others together have
+    less probability than may be missing."""
     least, found = -math.inf, 0
     if settings.cumulative_probability < 1.0:
         least = math.log((1.0 - settings.cumulative_probability) / len(frame))
@@ -70,7 +70,7 @@ def _sift(frame, heap, place, count):  # type: ignore[no-untyped-def]
 
 @inlined
 def _precedes(frame, symbol, other):  # type: ignore[no-untyped-def]
-    """Whether a label is more probable than another; of equals the first."""
+    """Whether a label is more probable than another; the first of equal ones precedes."""
     return frame[other] < frame[symbol] or (frame[other] == frame[symbol] and symbol < other)
 
 
@@ -85,15 +85,15 @@ def forget(labels, settings, scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
-    """Fills `kept` with the numbers of the `width` best that are not below the floor, of equals the first; returns how
-    many."""
+    """Fills `kept` with the numbers of the `width` best that are not below the floor, the first of equal ones; returns
+    their number."""
     if top <= 0.0:
         return 0
     scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, 0, 0
     for number in range(count):
         spare[over] = scores[number]
         over += scores[number] >= least
-    equal = width  # how many may be kept that are just as good as the least
+    equal = width  # number of elements equal to the lowest that may be kept
     if over > width:
         least = _ranked(spare, over, width - 1)
         for number in range(count):
@@ -108,7 +108,7 @@ def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def _ranked(values, count, rank):  # type: ignore[no-untyped-def]
-    """What stands at `rank` when the first `count` values fall; reorders them (Hoare 1961, "Find")."""
+    """The value at `rank` in descending order among the first `count`; reorders them (Hoare 1961, "Find")."""
     low, high = 0, count - 1
     while low < high:
         pivot, i, j = values[(low + high) // 2], low, high

@@ -128,7 +128,7 @@ class AcousticModel(nn.Module):
         return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
     def all_log_probs(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """As `forward`, but (B, T', V + P): the log-probabilities of the phones follow those of the tokens."""
+        """Like `forward`, but (B, T', V + P): the log-probabilities of the phones follow those of the tokens."""
         output = self.network(*self.frontend(samples, sample_lengths))
         scores = (output.logits, output.phone_logits)
         parts = [torch.log_softmax(score.float(), dim=2) for score in scores if score is not None]

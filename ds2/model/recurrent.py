@@ -143,7 +143,7 @@ class BNLSTMDirection(nn.Module):
         return self._run(x, lengths, (h, c, frames))[0]
 
     def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        """As `Direction.step`."""
+        """Like `Direction.step`."""
         return self._run(x, lengths, state)
 
     def _run(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:

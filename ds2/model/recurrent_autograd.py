@@ -135,7 +135,7 @@ def rnn(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight
 
 
 def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
-    """As `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,).
+    """Like `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,).
 
     Under autocast to bfloat16 products with U are taken in it too, in less than half the time.
     """

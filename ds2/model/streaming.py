@@ -23,7 +23,7 @@ from ds2.model.recurrent import RecurrentLayer, State
 
 @dataclass
 class Stream:
-    """Where one stream stands. `StreamingModel.begin` makes it, `step` moves it on."""
+    """The state of one stream. `StreamingModel.begin` creates it, `step` advances it."""
 
     samples: Tensor  # (N,) not yet used up by a frame
     power_sum: Tensor  # () float64, of the mean squares of all frames

@@ -20,7 +20,7 @@ from ds2.utils.errors import InputError
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
 LEAST_CONFIDENCE = 0.1  # of the median word: below it the text belongs to another recording
 DOUBTFUL_CONFIDENCE = 0.02  # a word below it is doubtful
-DOUBTFUL_SECONDS = 4.0  # a word longer than this is doubtful: something else was said there
+DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
 CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
 
 

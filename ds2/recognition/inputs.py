@@ -1,4 +1,4 @@
-"""What may be transcribed besides a path: the bytes of a file, an open file, samples."""
+"""Inputs that can be transcribed besides a path: the bytes of a file, an open file, samples."""
 
 from typing import TYPE_CHECKING, BinaryIO
 

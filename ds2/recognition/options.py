@@ -1,4 +1,4 @@
-"""What may be asked of the decoder. A module by itself: the command line reads it before anything heavy."""
+"""The options of the decoder; this module imports nothing heavy, because the command line reads it first."""
 
 import math
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ MAY_BE_ZERO = {"partial_interval_seconds", "drain_seconds"}  # all other numbers
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may ask for; the server refuses more at once and never queues it."""
+    """The limits on what a client may request; the server refuses anything above them at once and never queues it."""
 
     streams: int = 200  # open at the same time, uploads included
     streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address

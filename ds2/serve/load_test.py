@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 30.0  # for a final result
 
 @dataclass(frozen=True)
 class Recording:
-    """What a client sends, and its reference text."""
+    """The audio that a client sends, and its reference text."""
 
     data: bytes  # 16-bit samples
     text: str

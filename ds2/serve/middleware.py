@@ -1,4 +1,4 @@
-"""What surrounds all routes: requests that no route may see are refused, and answers get their security headers."""
+"""Code around all routes: refuses requests that no route may see, and adds security headers to responses."""
 
 from collections.abc import Callable
 

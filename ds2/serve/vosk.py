@@ -253,5 +253,5 @@ class VoskSession:
 
 
 def _size(message: Any) -> int:
-    """What a message counts in the inbox."""
+    """The size of a message in the inbox."""
     return len(message) if isinstance(message, bytes | str) else 0

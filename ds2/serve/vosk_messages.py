@@ -16,7 +16,7 @@ CLOSE_REASON_BYTES = 123  # that a close frame can hold
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the client's `config` messages ask for.
+    """The settings from the client's `config` messages.
 
     `push`: results are sent when they come, not as replies. `alternatives`: how many texts a result has; 0: one text
     with its words.
@@ -28,7 +28,7 @@ class Wishes:
     push: bool = False
 
     def updated(self, values: dict[str, Any], has_begun: bool) -> "Wishes":
-        """With the values of another `config`; a stream that `has_begun` keeps its format.
+        """Returns a copy with the values of another `config`; a stream that `has_begun` keeps its format.
 
         Raises:
             ValueError: a value that does not fit; the message quotes it.

@@ -91,7 +91,7 @@ class ComputeConfig:
 
 @dataclass(frozen=True)
 class StartConfig:
-    """What may differ from the bundle that training starts from; used with `start_from`."""
+    """Permitted differences from the bundle that training starts from; used with `start_from`."""
 
     new_alphabet: bool = False  # use the training set's tokens; keep the output rows of tokens that the bundle knows
     freeze: tuple[str, ...] = ()  # parts that are not trained: "convolutions", "recurrent.0", ...

@@ -1,4 +1,4 @@
-"""What happens inside the network while it reads a few dev utterances: recorded after every epoch, for `ds2 report`."""
+"""Records the network's activity on a few dev utterances after every epoch, for `ds2 report`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -205,7 +205,7 @@ def bands(epochs: Sequence[int], series: Mapping[str, Sequence[Sequence[float]]]
 def over_time(
     first: Mapping[str, Sequence[float]], last: Mapping[str, Sequence[float]], labels: tuple[str, str]
 ) -> str:
-    """For each layer the norm of the gradient at every frame, at the first and the last epoch."""
+    """Draws for each layer the norm of the gradient at every frame, at the first and the last epoch."""
     figure, axes = grid(len(last), 1.9)
     for chart, (name, values) in zip(axes, last.items(), strict=True):
         if labels[0] != labels[1]:

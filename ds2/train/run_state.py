@@ -1,4 +1,4 @@
-"""Where a run stands: epochs, minibatches and updates done, and the figures of every epoch."""
+"""The state of a run: epochs, minibatches and updates done, and the figures of every epoch."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ class RunState:
     best_epoch: int = 0  # epochs done when it was saved
 
     def joined(self, parts: "list[RunState]") -> "RunState":
-        """With the sums of all ranks."""
+        """Returns the state with the sums of all ranks."""
         return dataclasses.replace(
             self,
             loss_sum=sum(part.loss_sum for part in parts),

@@ -75,7 +75,7 @@ def verdict(best: optuna.trial.FrozenTrial, default: optuna.trial.FrozenTrial | 
 
 
 def without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Without the keys whose value is None, which TOML cannot write: they keep their default."""
+    """Removes the keys whose value is None, which TOML cannot write: they keep their default."""
     return {
         key: without_none(value)
         if isinstance(value, dict)

@@ -1,1 +1,1 @@
-"""What all rooms use: errors, files, progress, typed configuration, optional packages, plots, CUDA libraries."""
+"""Modules that all packages use: errors, files, progress, configuration, optional packages, plots, CUDA libraries."""

@@ -74,7 +74,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def require(config: Any, rule: str, fits: Callable[[Any], bool], *names: str) -> None:
-    """For a dataclass's `__post_init__`: checks the values of these names, and each item of a tuple.
+    """Checks the values of these names, and each item of a tuple; for a dataclass's `__post_init__`.
 
     Raises:
         ValueError: naming the first value that does not fit; `rule` is `fits` in words.

@@ -1,4 +1,4 @@
-"""What the library logs, shown to the person at the shell."""
+"""Shows the library's log messages on the command line."""
 
 import contextlib
 import logging

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The English language models, from texts and manifests; goes on where it was stopped, and ends with the perplexities.
+# Builds the English language models from texts and manifests, and prints their perplexities; continues after a stop.
 #     recipes/english/lm.sh TEXTS MANIFESTS OUTPUT
 # TEXTS holds books.txt.xz and everyday.txt.xz with the .tsv of each, MANIFESTS train.jsonl and dev-*.jsonl of prepare.py.
 # OUTPUT gets small.lm, for the bundle and the search, and large.lm, for --rescore.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# From recordings and texts to a bundle; killed at any point and started again, it goes on where it was.
+# Makes a bundle from recordings and texts; a run that was killed continues when the same command is run again.
 #     recipes/english/run.sh TEXTS CMUDICT BUNDLE PREPARE-OPTION...
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
-# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer" trains
-# on by longer.toml, START=bundle.safetensors starts from another model, RANKS=2 trains with two processes.
+# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer" continues
+# training by longer.toml, START=bundle.safetensors starts from another model, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the language model is estimated from, beside transcripts: recipes/english/data/texts.txt, with Debian's packages
-# where there is an apt-get, and otherwise WordNet's sentences of recipes/synthetic alone.
+# Writes recipes/english/data/texts.txt, from which the language model is estimated together with the transcripts: texts
+# from Debian packages if there is an apt-get, otherwise only WordNet's sentences of recipes/synthetic.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=recipes/english/data

@@ -8,7 +8,7 @@ FOLDER holds https://github.com/hugolpz/audio-cmn (64k/hsk/cmn-WORD.mp3), or a c
     train        strings of 1 to 4 words, each word in two of them
     dev, test    strings of other words: none is in the training set, but all their characters are
 
-The words are those whose characters occur in at least --common words of the lists each: a character that was heard once
+The words are those whose characters occur in at least --common words of the lists each: a character that occurs once
 cannot be known. 4 leaves 5,700 of 8,600 words and 1,000 of 2,900 characters; 1 leaves all.
 """
 

@@ -88,7 +88,7 @@ def test_a_reading_becomes_utterances_that_hold_their_words(recognizer: Recogniz
             said = reading.said(utterance.offset, utterance.offset + utterance.duration)
             assert utterance.text == (" ".join(said) if text is not None else "")
             wrong += [word for word, *_ in utterance.extra["words"]] != said
-        assert wrong <= (0 if text is not None else 5)  # without a text the words are those that the model hears
+        assert wrong <= (0 if text is not None else 5)  # without a text the words are the hypothesis
 
 
 def test_a_long_silence_belongs_to_no_segment(recognizer: Recognizer, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_index_says_where_the_members_lie_and_is_not_needed(tmp_path: Path, digi
 
 def test_webdataset_itself_reads_our_shards(tmp_path: Path, digits: list[Utterance]) -> None:
     write_shards(digits, tmp_path, SMALL)
-    # In a process of its own: webdataset leaves files to the collector, which warnings as errors would not have.
+    # In a separate process: webdataset leaves files to the garbage collector, and warnings are errors here.
     read = (
         "import sys, json, webdataset as wds\nfor sample in wds.WebDataset(sys.argv[1:], shardshuffle=False).decode():"
     )

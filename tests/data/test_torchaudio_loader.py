@@ -39,7 +39,7 @@ def test_only_changed_speed_imports_torchaudio() -> None:
     ],
 )
 def test_the_stand_in_comes_only_when_the_library_cannot_load(tmp_path: Path, extension: str, outcome: str) -> None:
-    """A torchaudio of three lines, in a process of its own."""
+    """A torchaudio of three lines, in a separate process."""
     package = tmp_path / "torchaudio"
     package.mkdir()
     (package / "__init__.py").write_text("from torchaudio import _extension\n")

@@ -56,7 +56,7 @@ def test_even_kernels_are_refused() -> None:
 
 @pytest.mark.parametrize("lookahead", [0, 1, 3, 4])
 def test_lookahead_bounds_what_a_frame_sees(lookahead: int) -> None:
-    """Output frame t hears the inputs from t - before to t + lookahead, and all of those."""
+    """Output frame t depends on all inputs from t - before to t + lookahead, and on no others."""
     layer = Convolution(1, 6, ConvolutionConfig(2, (3, 5), (1, 1), lookahead), batch_norm=False)
     x = torch.rand(1, 1, 6, 12, requires_grad=True)
     torch.nn.init.ones_(layer.kernel.weight)

@@ -20,7 +20,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "english"
 
 
 def corpus(folder: Path, rows: list[tuple[str | None, str]], seconds: float = 0.2) -> Path:
-    """A manifest of (speaker, text), each with noise of its own."""
+    """A manifest of (speaker, text), each with different noise."""
     folder.mkdir()
     lines = []
     for number, (speaker, text) in enumerate(rows):

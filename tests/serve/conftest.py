@@ -1,4 +1,4 @@
-"""A real server in a process of its own, and real recordings to send it."""
+"""A real server in a separate process, and real recordings to send it."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""How `ds2 serve` is told things, and how it refuses."""
+"""How `ds2 serve` is configured, and which values it refuses."""
 
 import socket
 from collections.abc import Callable

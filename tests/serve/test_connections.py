@@ -1,4 +1,4 @@
-"""Connections that clients misuse: half a request, a body that nobody wants, bad frames, all file descriptors."""
+"""Connections that clients misuse: half a request, an unwanted body, bad frames, all file descriptors."""
 
 import asyncio
 import contextlib

@@ -122,7 +122,7 @@ def test_every_chunk_runs_once_in_its_streams_order_and_none_starves(data: st.Da
 
 
 class Load:
-    """Streams that bring a chunk every `period` seconds each, and a model whose step takes a time of its own."""
+    """Streams that bring a chunk every `period` seconds each, and a model with a fixed time and a time per stream."""
 
     def __init__(self, policy: Policy, count: int, fixed: float, each: float, period: float = 0.12):
         self.dispatcher: Dispatcher[str] = Dispatcher(policy)

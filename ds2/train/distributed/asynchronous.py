@@ -76,13 +76,13 @@ class ParameterServer:
             return torch.cat([head, flat([*model.parameters(), *buffers(model)])])
 
     def meet(self, stop: bool) -> None:
-        """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it hears of it."""
+        """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it learns of it."""
         with self.changed:
             self.meet_at = self.meet_at or max(self.clocks) + 2
             self.stop |= stop
 
     def begin(self, clock: int) -> None:
-        """After a meeting, all ranks at one clock."""
+        """Sets the clocks of all ranks to the same value after a meeting."""
         with self.changed:
             self.clocks, self.meet_at = [clock] * len(self.clocks), 0
 

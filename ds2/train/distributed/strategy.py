@@ -1,4 +1,4 @@
-"""What the trainer asks of a strategy: how the gradients of several ranks become updates.
+"""The interface between the trainer and a strategy: how the gradients of several ranks become updates.
 
 Every strategy is used in the same way, minibatch by minibatch:
 
@@ -16,7 +16,7 @@ from ds2.train.update import Updater
 
 
 class Agreement(NamedTuple):
-    """What all ranks do next."""
+    """The next action of all ranks."""
 
     utterances: float  # of the coming update
     save: bool  # write a checkpoint after it
@@ -29,7 +29,7 @@ class Strategy(Protocol):
     updater: Updater
 
     def begin_epoch(self) -> None:
-        """After parts of the model may have been frozen or released."""
+        """Called after parts of the model may have been frozen or released."""
         ...
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
@@ -49,13 +49,13 @@ class Strategy(Protocol):
         ...
 
     def replicas(self) -> list[dict[str, Any]]:
-        """On every rank the state of all replicas: one, unless weights differ between ranks."""
+        """Returns on every rank the state of all replicas: one, unless weights differ between ranks."""
         ...
 
     def load_replicas(self, saved: list[dict[str, Any]]) -> None: ...
 
     def finish(self) -> None:
-        """After the last epoch."""
+        """Called after the last epoch."""
         ...
 
 

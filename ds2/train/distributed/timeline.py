@@ -1,4 +1,4 @@
-"""Where each rank's time goes: spans of its minibatches, measured by torch's profiler."""
+"""Shows how each rank spends its time: spans of its minibatches, measured by torch's profiler."""
 
 import contextlib
 import json
