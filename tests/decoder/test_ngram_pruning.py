@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.mixing import mix
 from ds2.decoder.ngram import NGram
-from ds2.decoder.pruning import perplexity_rises, prune
+from ds2.decoder.ngram_mixing import mix
+from ds2.decoder.ngram_pruning import perplexity_rises, prune
 
 Gram = tuple[str, ...]
 
