@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from decoder.test_ngram_mixing import SENTENCES, Model, assert_normalized, float64, ngrams, state_behind, two_models
 from decoder.test_ngram import corpus
+from decoder.test_ngram_mixing import SENTENCES, Model, assert_normalized, float64, ngrams, state_behind, two_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
