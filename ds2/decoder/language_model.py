@@ -14,9 +14,9 @@ import numpy as np
 from ds2.decoder.arpa import is_arpa, read_arpa, write_arpa
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.levels import BEGIN, END, UNKNOWN, Level
-from ds2.decoder.mixing import best_weights, mix, word_probabilities
 from ds2.decoder.ngram import NGram
-from ds2.decoder.pruning import prune
+from ds2.decoder.ngram_mixing import best_weights, mix, word_probabilities
+from ds2.decoder.ngram_pruning import prune
 from ds2.decoder.rescore import SentenceModel
 from ds2.utils.errors import InputError
 from ds2.utils.files import text_lines

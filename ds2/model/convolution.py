@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ds2.model.activation import clipped_relu
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import ChannelBatchNorm, clipped_relu
+from ds2.model.normalization import ChannelBatchNorm
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from ds2.model.activation import clipped_relu
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import FoldedBatchNorm, MinibatchStatistics, Unnormalized, clipped_relu, input_moments
+from ds2.model.normalization import FoldedBatchNorm, MinibatchStatistics, Unnormalized, input_moments
 
 
 class FullyConnected(MinibatchStatistics):

@@ -6,18 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ds2.model.activation import CLIP
+
 Total = Callable[[Tensor], Tensor]  # the sum of a tensor over the processes that share a minibatch; differentiable
 Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
 
-CLIP = 20.0  # clipped ReLU: min(max(x, 0), 20)
 EPSILON = 1e-5
 MOMENTUM = 0.1  # weight of the newest minibatch in the running statistics
 STEPS = 200  # time steps with separate statistics in a BN-LSTM; later steps use those of the last one
 STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)
-
-
-def clipped_relu(x: Tensor) -> Tensor:
-    return nn.functional.hardtanh(x, 0.0, CLIP)
 
 
 @torch.no_grad()

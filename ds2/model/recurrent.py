@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ds2.model import recurrent_autograd
+from ds2.model.activation import CLIP
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
-    CLIP,
     FoldedBatchNorm,
     MinibatchStatistics,
     Moments,

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from ds2.model.activation import CLIP
 from ds2.model.gru_kernels import backward_step, forward_step
-from ds2.model.normalization import CLIP
 
 
 class RNN(torch.autograd.Function):

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
+from ds2.model.activation import clipped_relu
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
-from ds2.model.normalization import ChannelBatchNorm, clipped_relu
+from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import Direction
 from ds2.model.streaming import StreamingModel
 

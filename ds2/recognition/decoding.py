@@ -17,7 +17,7 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import HOT_BOOST, DecoderOptions
 from ds2.text import Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
@@ -26,7 +26,6 @@ CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 CONFIDENCE_HYPOTHESES = 10  # n-best hypotheses that give the confidence of words
 PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
 PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
-HOT_BOOST = 5.0  # nats for a hot word without a number
 
 logger = logging.getLogger(__name__)
 

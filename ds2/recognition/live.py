@@ -20,7 +20,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.streaming import StreamingModel
-from ds2.recognition.inputs import checked_samples
+from ds2.recognition.samples import checked_samples
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.utils.errors import ParameterError
 

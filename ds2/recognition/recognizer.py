@@ -19,9 +19,9 @@ from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
 from ds2.recognition.decoding import make_beam
-from ds2.recognition.inputs import to_samples
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Window, padded_groups
 from ds2.text import Tokenizer, split_words

@@ -98,9 +98,7 @@ def tune(
 
     if pronunciations:
         config = dataclasses.replace(config, score_threshold=PHONE_THRESHOLD)
-        whole = log_prior(rows, len(tokenizer))
-        trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
-        prior = whole * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * whole))
+        prior = best_prior(error, config, log_prior(rows, len(tokenizer)))
         rows = [row - prior for row in rows]
     surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
     weight, bonus = best(surface)
@@ -111,6 +109,12 @@ def tune(
     config = dataclasses.replace(config, beam_width=good)
     taken_off = None if prior is None else prior[len(tokenizer) :]
     return Tuning(config, dict(surface), widths, unit, without, skipped, taken_off)
+
+
+def best_prior(error: Callable[[BeamConfig, Tensor], float], config: BeamConfig, prior: Tensor) -> Tensor:
+    """The multiple of the log-priors, of PRIOR_WEIGHTS, that gives the fewest errors when taken off the scores."""
+    trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
+    return prior * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * prior))
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:

@@ -18,12 +18,12 @@ from starlette.websockets import WebSocket
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
 from ds2.serve.messages import WorkerConfig
-from ds2.serve.metrics import Metrics
 from ds2.serve.middleware import Guard, SecurityHeaders
 from ds2.serve.openai import Transcriptions, refusal_of
 from ds2.serve.openai_messages import problem
 from ds2.serve.pool import Pool
 from ds2.serve.process import Timeouts
+from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from starlette.requests import HTTPConnection
 
 from ds2.serve.config import ServeConfig
-from ds2.serve.metrics import Metrics
+from ds2.serve.prometheus import Metrics
 
 CLIENTS = 10_000  # whose rates are kept
 IPV6_PREFIX = 64  # bits of an address that belong to one client

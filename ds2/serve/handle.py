@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ds2.serve.messages import SAMPLE_BYTES, Command, End, Event, Final, Partial, Sound, SpanEnd, StreamConfig
-from ds2.serve.metrics import Metrics
+from ds2.serve.prometheus import Metrics
 
 
 class Process(Protocol):

@@ -7,7 +7,7 @@ from typing import Literal
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
-from ds2.utils.config import formerly
+from ds2.serve.live_config import LiveConfig
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]
@@ -29,18 +29,6 @@ class StreamConfig:
             raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
         if self.encoding not in SAMPLE_BYTES:
             raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
-
-
-@dataclass(frozen=True)
-class LiveConfig:
-    """How streams are cut into chunks, and when results come."""
-
-    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
-    long_chunk_frames: int = 48  # of a chunk where that much sound waits: at an end, or of an upload
-    partial_interval_seconds: float = formerly("partial_every", 0.1)  # the least time between two partial results
-    pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end an utterance
-    long_utterance_seconds: float = formerly("long_utterance", 20.0)  # after these a shorter pause is enough
-    short_pause_seconds: float = formerly("short_pause", 0.15)
 
 
 @dataclass(frozen=True)

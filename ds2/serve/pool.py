@@ -4,8 +4,8 @@ import asyncio
 
 from ds2.serve.handle import Handle
 from ds2.serve.messages import StreamConfig, WorkerConfig
-from ds2.serve.metrics import Metrics
 from ds2.serve.process import ModelProcess, Timeouts
+from ds2.serve.prometheus import Metrics
 
 
 class Busy(Exception):

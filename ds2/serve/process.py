@@ -26,7 +26,7 @@ from typing import Any
 from ds2.serve.handle import Handle
 from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import Close, Command, Failed, Open, Ready, Report, SpanEnd, StreamConfig, WorkerConfig
-from ds2.serve.metrics import Metrics
+from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")

@@ -18,8 +18,9 @@ from torch import Tensor
 from ds2.decoder.beam import BeamDecoder
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognition.transcript import Transcript, make_transcript
-from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, LiveConfig, Partial, SpanEnd, StreamConfig
-from ds2.text import Tokenizer
+from ds2.serve.live_config import LiveConfig
+from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
+from ds2.text import BLANK, Tokenizer
 from ds2.utils.errors import InputError
 
 SPEECH = 0.5  # a frame with a less probable blank holds a label
@@ -185,7 +186,7 @@ class LiveStream:
         return events + self.ends()
 
     def _decoded(self, rows: Tensor, now: float) -> list[Event]:
-        blank = np.exp(rows[:, 0].numpy())
+        blank = np.exp(rows[:, BLANK].numpy())
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
             first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))

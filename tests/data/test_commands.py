@@ -93,7 +93,7 @@ def test_no_command_writes_over_what_it_reads(
     command, *options = arguments
     code, _, errors = run(command, manifest, *options)
     assert (code, manifest.read_bytes()) == (2, before)
-    assert f"{manifest}: is read, and would be overwritten" in errors
+    assert f"{manifest}: is an input and would be overwritten" in errors
 
 
 def test_every_file_left_out_is_named(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ds2.data.manifest import Utterance, check_characters, read_manifest, summary, write_manifest
+from ds2.data.manifest import Segment, Utterance, check_characters, read_manifest, summary, write_manifest
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -156,3 +156,11 @@ def test_summary_by_hand() -> None:
     assert (figures.utterances, figures.hours, figures.speakers, figures.words) == (2, 2.0, 1, 3)
     assert (figures.shortest, figures.median, figures.longest) == (1800.0, 3600.0, 5400.0)
     assert figures.characters == {"b": 3, "a": 1, " ": 1}
+
+
+def test_a_segment_of_an_utterance_is_the_file_or_its_part() -> None:
+    path = Path("/a.wav")
+    assert Utterance(path, 3.0, "one").segment == Segment(path)
+    part = Utterance(path, 3.0, "one", offset=1.5).segment
+    assert part == Segment(path, 1.5, 3.0)
+    assert (str(Segment(path)), str(part)) == ("/a.wav", "/a.wav:1.50-4.50")

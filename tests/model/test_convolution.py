@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from ds2.model.activation import clipped_relu
 from ds2.model.convolution import Convolution, ConvolutionConfig
-from ds2.model.normalization import clipped_relu
 
 
 def convolution_by_hand(layer: Convolution, x: Tensor) -> Tensor:

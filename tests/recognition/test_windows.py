@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.data.manifest import Utterance
 from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Result, Segment, padded_groups
 
 
@@ -40,11 +39,3 @@ def test_cuts_of_long_recordings_cover_every_frame_once(seconds: float) -> None:
         at = round(start / frame) + last if last is not None else round(seconds / frame)
     assert at == round(seconds / frame)
     assert cuts[-1][0] + cuts[-1][1] == pytest.approx(seconds)
-
-
-def test_a_segment_of_an_utterance_is_the_file_or_its_part() -> None:
-    path = Path("/a.wav")
-    assert Segment.of(Utterance(path, 3.0, "one")) == Segment(path)
-    part = Segment.of(Utterance(path, 3.0, "one", offset=1.5))
-    assert part == Segment(path, 1.5, 3.0)
-    assert (str(Segment(path)), str(part)) == ("/a.wav", "/a.wav:1.50-4.50")

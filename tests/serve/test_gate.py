@@ -7,7 +7,7 @@ from starlette.requests import HTTPConnection
 
 from ds2.serve.config import Limits, ServeConfig
 from ds2.serve.gate import CLIENTS, Gate, Refused
-from ds2.serve.metrics import Metrics
+from ds2.serve.prometheus import Metrics
 
 
 def visitor(address: str = "1.2.3.4", **headers: str) -> HTTPConnection:

@@ -9,9 +9,9 @@ from serve.test_process import config, silent, until
 
 from ds2.serve import pool, process
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
-from ds2.serve.metrics import Metrics
 from ds2.serve.pool import Pool
 from ds2.serve.process import Timeouts
+from ds2.serve.prometheus import Metrics
 
 
 def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
-from ds2.serve.metrics import Metrics
+from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import Over, VoskSession
 
 

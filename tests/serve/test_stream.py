@@ -20,13 +20,13 @@ from ds2.model.slots import SlotModel
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
+from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import (
     Close,
     Command,
     End,
     Failed,
     Final,
-    LiveConfig,
     Open,
     Partial,
     Sound,

@@ -15,8 +15,8 @@ from ds2.decoder.arpa import write_arpa
 from ds2.decoder.backoff import normalized
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.levels import Level
-from ds2.decoder.mixing import best_weights, mix, word_probabilities
 from ds2.decoder.ngram import NGram
+from ds2.decoder.ngram_mixing import best_weights, mix, word_probabilities
 from ds2.utils.errors import InputError
 
 Model = tuple[list[str], list[Level]]

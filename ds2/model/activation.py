@@ -1,0 +1,10 @@
+"""The nonlinearity of all layers: the clipped ReLU, f(x) = min(max(x, 0), 20) (Deep Speech 2, section 3.1)."""
+
+from torch import Tensor, nn
+
+CLIP = 20.0
+
+
+def clipped_relu(x: Tensor) -> Tensor:
+    """Values of any shape, between 0 and CLIP."""
+    return nn.functional.hardtanh(x, 0.0, CLIP)
