@@ -8,8 +8,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
-from ds2.export.graph import Graph, integers, scalar
+from ds2.export.graph import Graph, integers, linear, scalar, valid_mask
 from ds2.export.options import Weights
+from ds2.export.random_walk import random_walk
 from ds2.model.acoustic import AcousticModel
 from ds2.model.convolution import Convolution
 from ds2.model.dense import FullyConnected
@@ -45,8 +46,8 @@ def acoustic_graph(
     for convolution in model.convolutions:
         assert isinstance(convolution, Convolution)
         x, frames = _convolution(graph, convolution, x, frames)
-    x = graph.op("Reshape", x, integers(0, _inputs(model), -1))
-    x = graph.op("Transpose", x, perm=[2, 0, 1])  # (T, B, C * F), as the recurrent operators take it
+    low = graph.op("Reshape", x, integers(0, _inputs(model), -1))  # (B, C * F, T)
+    x = graph.op("Transpose", low, perm=[2, 0, 1])  # (T, B, C * F), as the recurrent operators take it
     for layer in model.recurrent:
         assert isinstance(layer, RecurrentLayer)
         x = _recurrent(graph, layer, x, frames)
@@ -54,8 +55,11 @@ def acoustic_graph(
         x = _lookahead(graph, model.lookahead, x)
     if model.fully_connected is not None:
         x = _fully_connected(graph, model.fully_connected, x)
-    logits = _linear(graph, x, model.output.weight, model.output.bias)
-    log_probs = graph.op("LogSoftmax", graph.op("Transpose", logits, perm=[1, 0, 2]), axis=2)
+    logits = linear(graph, x, model.output.weight, model.output.bias)
+    logits = graph.op("Transpose", logits, perm=[1, 0, 2])
+    if model.random_walk is not None:
+        logits = random_walk(graph, model.random_walk, low, logits, frames)
+    log_probs = graph.op("LogSoftmax", logits, axis=2)
     graph.rename(log_probs, "log_probs")
     graph.rename(frames, "frames")
     inputs = [_value("samples", TensorProto.FLOAT, "B", "N"), _value("lengths", TensorProto.INT64, "B")]
@@ -74,8 +78,6 @@ def check(model: AcousticModel) -> None:
     """
     if model.config.cell not in OPERATORS:
         raise InputError(f"recurrent layers of cell {model.config.cell} cannot be exported; {', '.join(OPERATORS)} can")
-    if model.random_walk is not None:
-        raise InputError("a model with a random walk cannot be exported; train one with random_walk = 0")
 
 
 def _value(name: str, kind: int, *shape: str | int) -> onnx.ValueInfoProto:
@@ -94,18 +96,10 @@ def _all_samples(graph: Graph) -> str:
     return graph.op("Expand", graph.op("Shape", "samples", start=1), graph.op("Shape", "samples", end=1))
 
 
-def _valid(graph: Graph, lengths: str, x: str, axis: int) -> str:
-    """(B, size of an axis of x) 1 where a position belongs to the utterance, 0 beyond."""
-    size = graph.op("Gather", graph.op("Shape", x), np.array(axis), axis=0)
-    positions = graph.op("Range", np.array(0), size, np.array(1))
-    valid = graph.op("Less", positions, graph.op("Unsqueeze", lengths, integers(1)))
-    return graph.op("Cast", valid, to=TensorProto.FLOAT)
-
-
 def _frontend(graph: Graph, frontend: Frontend, samples: str, lengths: str) -> tuple[str, str]:
     """(B, N), (B,) -> (B, F, T) standardised log-power, 0 beyond each utterance, (B,) frames."""
     window, hop = frontend.config.window_samples, frontend.config.hop_samples
-    samples = graph.op("Mul", samples, _valid(graph, lengths, samples, 1))
+    samples = graph.op("Mul", samples, valid_mask(graph, lengths, samples, 1))
     missing = graph.op("Sub", integers(window), graph.op("Shape", samples, start=1))  # of the shortest utterance
     padding = graph.op("Concat", integers(0, 0, 0), graph.op("Max", missing, integers(0)), axis=0)
     padded = graph.op("Unsqueeze", graph.op("Pad", samples, padding), integers(1))  # (B, 1, N)
@@ -125,7 +119,7 @@ def _frontend(graph: Graph, frontend: Frontend, samples: str, lengths: str) -> t
     features = graph.op("Sub", features, (frontend.mean / frontend.std).unsqueeze(1))
     after_first = graph.op("Max", graph.op("Sub", lengths, integers(window)), integers(0))
     frames = graph.op("Add", graph.op("Div", after_first, integers(hop)), integers(1))
-    valid = graph.op("Unsqueeze", _valid(graph, frames, features, 2), integers(1))
+    valid = graph.op("Unsqueeze", valid_mask(graph, frames, features, 2), integers(1))
     return graph.op("Mul", features, valid), frames
 
 
@@ -170,7 +164,7 @@ def _convolution(graph: Graph, layer: Convolution, x: str, lengths: str) -> tupl
     x = graph.op("Conv", x, graph.weight(weight), bias, strides=list(config.stride), pads=pads)
     stride = config.stride[1]
     lengths = graph.op("Div", graph.op("Add", lengths, integers(stride - 1)), integers(stride))
-    valid = graph.op("Unsqueeze", _valid(graph, lengths, x, 3), integers(1, 2))
+    valid = graph.op("Unsqueeze", valid_mask(graph, lengths, x, 3), integers(1, 2))
     return graph.op("Mul", _clipped_relu(graph, x), valid), lengths
 
 
@@ -200,7 +194,7 @@ def _recurrent(graph: Graph, layer: RecurrentLayer, x: str, lengths: str) -> str
         **attributes[cell],
     )  # (T, directions, B, H)
     total = graph.op("ReduceSum", states, integers(1), keepdims=0)
-    valid = graph.op("Transpose", _valid(graph, lengths, x, 0), perm=[1, 0])
+    valid = graph.op("Transpose", valid_mask(graph, lengths, x, 0), perm=[1, 0])
     return graph.op("Mul", total, graph.op("Unsqueeze", valid, integers(2)))
 
 
@@ -227,9 +221,4 @@ def _lookahead(graph: Graph, layer: RowConvolution, x: str) -> str:
 
 def _fully_connected(graph: Graph, layer: FullyConnected, x: str) -> str:
     """(T, B, H) -> (T, B, U)."""
-    return _clipped_relu(graph, _linear(graph, x, *layer.norm(layer.weight, None)))
-
-
-def _linear(graph: Graph, x: str, weight: Tensor, bias: Tensor) -> str:
-    """(T, B, D), (U, D), (U,) -> (T, B, U)."""
-    return graph.op("Add", graph.op("MatMul", x, graph.op("Transpose", graph.weight(weight), perm=[1, 0])), bias)
+    return _clipped_relu(graph, linear(graph, x, *layer.norm(layer.weight, None)))

@@ -78,3 +78,16 @@ def integers(*values: int) -> np.ndarray:
 
 def scalar(value: float) -> np.ndarray:
     return np.array(value, np.float32)
+
+
+def valid_mask(graph: Graph, lengths: str, x: str, axis: int) -> str:
+    """(B, size of an axis of x) 1 where a position belongs to the utterance, 0 beyond."""
+    size = graph.op("Gather", graph.op("Shape", x), np.array(axis), axis=0)
+    positions = graph.op("Range", np.array(0), size, np.array(1))
+    valid = graph.op("Less", positions, graph.op("Unsqueeze", lengths, integers(1)))
+    return graph.op("Cast", valid, to=onnx.TensorProto.FLOAT)
+
+
+def linear(graph: Graph, x: str, weight: Tensor, bias: Value) -> str:
+    """(T, B, D), (U, D), (U,) -> (T, B, U)."""
+    return graph.op("Add", graph.op("MatMul", x, graph.op("Transpose", graph.weight(weight), perm=[1, 0])), bias)
