@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 from tyro.extras import SubcommandApp
 
-from ds2.cli import curation, data, language_model, noise, recognition, serving, training
+from ds2.cli import curation, data, export, language_model, noise, recognition, serving, training
 from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
@@ -61,7 +61,11 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "make-corpus": curation.make_corpus_command,
     },
     "Language models": {"lm": LM, "tune-decoder": language_model.tune_decoder_command},
-    "Serve": {"serve": serving.serve_command, "bench-serve": serving.bench_serve_command},
+    "Serve and export": {
+        "serve": serving.serve_command,
+        "bench-serve": serving.bench_serve_command,
+        "export": export.export_command,
+    },
 }
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 

@@ -7,6 +7,8 @@ EXTRAS = {
     "jinja2": "corpus",
     "matplotlib": "train",
     "num2words": "train",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
     "optuna": "train",
     "prometheus_client": "serve",
     "pyarrow": "data",

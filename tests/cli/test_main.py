@@ -69,6 +69,7 @@ def test_wrong_arguments_are_one_line(run: Callable[..., Outcome], arguments: st
     ("package", "extra", "arguments"),
     [
         ("matplotlib", "train", "align a.wav a.txt"),
+        ("onnx", "onnx", "export digits --output a"),
         ("matplotlib", "train", "data stats a.jsonl --picture a.png"),
         ("optuna", "train", "tune a.toml --output a"),
         ("starlette", "serve", "serve"),

@@ -1,0 +1,34 @@
+"""ds2 export: a trained model for other runtimes."""
+
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from ds2.cli.options import Output
+from ds2.export.options import Format, Weights
+from ds2.utils.extras import need
+
+
+def export_command(
+    model: Positional[Annotated[str, tyro.conf.arg(metavar="MODEL")]],
+    output: Output,
+    format: Format = "onnx",
+    weights: Weights = "float32",
+) -> int:
+    """Write a model for onnxruntime or sherpa-onnx.
+
+    Example: ds2 export english --format sherpa --weights int8 --output english-sherpa
+
+    Args:
+        model: Bundle of a trained model, or the name of one in the package.
+        output: Folder for model.onnx and tokens.txt.
+        format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them.
+        weights: How the file stores the weights; int8 makes it about a quarter as large.
+    """
+    need("onnx")
+    from ds2.export.package import export
+
+    for path in export(model, output, format, weights):
+        print(f"{path}: {path.stat().st_size:,} bytes")
+    return 0

@@ -1,0 +1,25 @@
+"""ds2 export."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.commands import Outcome, assert_refused
+
+
+def test_export_prints_the_files_it_wrote(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    code, output, errors = run("export", tiny_bundle, "--weights", "int8", "--output", tmp_path / "out")
+    assert (code, errors) == (0, "")
+    files = sorted((tmp_path / "out").iterdir())
+    assert output.splitlines() == [f"{path}: {path.stat().st_size:,} bytes" for path in files]
+    assert [path.name for path in files] == ["model.onnx", "tokens.txt"]
+
+
+def test_export_refuses_in_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    (tmp_path / "file").write_text("")
+    assert_refused(run("export", tiny_bundle, "-o", tmp_path / "file"), "file: cannot make the folder")
+    assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "sherpa"), "export it as onnx")
+    assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "tflite"), "--format")
+    assert_refused(run("export", tmp_path / "none.safetensors", "-o", tmp_path), "none.safetensors: cannot read")

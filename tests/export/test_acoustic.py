@@ -1,0 +1,136 @@
+"""The graph computes what the model computes."""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from helpers.runtimes import log_probs, session
+
+from ds2.export.acoustic import acoustic_graph
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.utils.errors import InputError
+
+SMALL = ModelConfig(
+    FrontendConfig(1000),  # Hz: frames of 20 samples
+    (ConvolutionConfig(2, (5, 3), (2, 2)), ConvolutionConfig(3, (3, 3), (2, 1))),
+    recurrent_layers=2,
+    hidden=4,
+)
+
+
+def trained(config: ModelConfig, seed: int = 0) -> AcousticModel:
+    """A deployed model whose running statistics are not the initial ones."""
+    torch.manual_seed(seed)
+    model = AcousticModel(config, 5)
+    torch.nn.init.normal_(model.output.weight)
+    model.frontend.set_statistics(torch.randn(config.frontend.bins), 1 + torch.rand(config.frontend.bins))
+    model.train()(torch.randn(4, 1000), torch.tensor([1000, 700, 500, 30]))
+    return model.eval()
+
+
+def assert_same(model: AcousticModel, samples: torch.Tensor, lengths: torch.Tensor) -> None:
+    with torch.no_grad():
+        expected, frames = model(samples, lengths)
+    found, found_frames = log_probs(acoustic_graph(model, "float32", {}), samples, lengths)
+    assert found_frames.tolist() == frames.tolist()
+    for row, other, count in zip(found, expected, frames.tolist(), strict=True):
+        assert torch.allclose(torch.from_numpy(row[:count]), other[:count], atol=1e-4)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> ConvolutionConfig:
+    """Over frequency and time, or time alone; of any stride; centred, or with a right context of its own."""
+    time = draw(st.sampled_from([1, 3, 5]))
+    stride = draw(st.integers(1, 3)), draw(st.integers(1, min(3, time)))
+    lookahead = draw(st.none() | st.integers(0, time - 1))
+    return ConvolutionConfig(draw(st.integers(1, 3)), (draw(st.sampled_from([0, 1, 3, 7])), time), stride, lookahead)
+
+
+configs = st.builds(
+    ModelConfig,
+    frontend=st.builds(
+        FrontendConfig,
+        sample_rate=st.sampled_from([1000, 1150]),
+        hop=st.sampled_from([0.01, 0.0125]),
+        power=st.sampled_from(["utterance", "adaptive"]),
+    ),
+    convolutions=st.lists(convolutions(), min_size=1, max_size=2).map(tuple),
+    cell=st.sampled_from(["rnn", "gru", "lstm"]),
+    recurrent_layers=st.integers(1, 2),
+    hidden=st.integers(1, 5),
+    bidirectional=st.booleans(),
+    lookahead=st.integers(0, 3),
+    fully_connected=st.integers(0, 4),
+    random_walk=st.integers(0, 2),
+    phones=st.sampled_from([0, 3]),
+    batch_norm=st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    config=configs,
+    seed=st.integers(0, 2**16),
+    lengths=st.lists(st.integers(1, 1200), min_size=1, max_size=4),
+    padding=st.integers(0, 50),
+)
+def test_every_architecture_gives_what_torch_gives(
+    config: ModelConfig, seed: int, lengths: list[int], padding: int
+) -> None:
+    model = trained(config, seed)
+    samples = 0.1 * torch.randn(len(lengths), max(lengths) + padding)
+    assert_same(model, samples, torch.tensor(lengths))
+
+
+def test_together_and_alone_agree() -> None:
+    """An utterance gives the same in a batch with longer ones, whatever stands in its padding."""
+    graph, samples = acoustic_graph(trained(SMALL), "float32", {}), torch.randn(3, 1000)
+    together, frames = log_probs(graph, samples, torch.tensor([1000, 7, 430]))
+    for row, length in ((1, 7), (2, 430)):
+        alone, count = log_probs(graph, samples[row : row + 1, :length], torch.tensor([length]))
+        assert count[0] == frames[row]
+        assert torch.allclose(torch.from_numpy(together[row, : count[0]]), torch.from_numpy(alone[0]), atol=1e-5)
+
+
+def test_states_of_a_simple_rnn_are_clipped() -> None:
+    model = trained(dataclasses.replace(SMALL, cell="rnn", recurrent_layers=1))
+    with torch.no_grad():
+        for direction in (model.recurrent[0].forwards, model.recurrent[0].backwards):
+            direction.norm.beta.fill_(18.0)
+            direction.recurrent_weight.fill_(0.1)  # without the clip the states grow to 30
+    samples, lengths = torch.randn(2, 1000), torch.tensor([1000, 600])
+    with torch.no_grad():
+        x = torch.randn(1, 40, 9)
+        assert model.recurrent[0].forwards(x, torch.tensor([40]), None).max() == 20.0
+    assert_same(model, samples, lengths)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-6])
+@pytest.mark.parametrize("power", ["utterance", "adaptive"])
+def test_silence_is_not_normalised(power: str, level: float) -> None:
+    model = trained(dataclasses.replace(SMALL, frontend=FrontendConfig(1000, power=power)))
+    assert_same(model, level * torch.randn(1, 500), torch.tensor([500]))
+
+
+def test_without_lengths_all_samples_count() -> None:
+    model, samples = trained(SMALL), torch.randn(2, 500)
+    found, frames = session(acoustic_graph(model, "float32", {}, lengths_input=False)).run(
+        None, {"samples": samples.numpy()}
+    )
+    with torch.no_grad():
+        expected, lengths = model(samples, torch.tensor([500, 500]))
+    assert frames.tolist() == lengths.tolist()
+    assert torch.allclose(torch.from_numpy(found), expected, atol=1e-4)
+
+
+def test_a_cell_without_a_form_in_onnx_is_refused() -> None:
+    with pytest.raises(InputError, match="cell bn-lstm cannot be exported"):
+        acoustic_graph(trained(dataclasses.replace(SMALL, cell="bn-lstm")), "float32", {})

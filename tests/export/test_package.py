@@ -1,0 +1,115 @@
+"""Exported folders: the bundled models in other runtimes, on real recordings."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+import onnx
+from helpers.runtimes import log_probs
+
+from ds2.bundle import Bundle
+from ds2.data.audio import read_audio
+from ds2.decoder import greedy
+from ds2.export.options import Weights
+from ds2.export.package import export, token_table
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import BLANK_TOKEN, Tokenizer
+from ds2.utils.errors import InputError
+
+RECORDINGS = sorted((Path(__file__).parents[2] / "recipes" / "digits" / "audio").glob("so762_0000*.opus"))[:6]
+
+
+def recordings(rate: int) -> tuple[Tensor, Tensor]:
+    """Spoken sentences of different lengths as one batch: (B, N), (B,)."""
+    samples = [read_audio(path, rate)[0] for path in RECORDINGS]
+    return torch.nn.utils.rnn.pad_sequence(samples, batch_first=True), torch.tensor(list(map(len, samples)))
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("bundle", ["digits", "digits-streaming"])
+def test_bundled_models_write_the_texts_that_torch_writes(tmp_path: Path, bundle: str, weights: Weights) -> None:
+    export(bundle, tmp_path, weights=weights)
+    recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0))
+    samples, lengths = recordings(recognizer.sample_rate)
+    with torch.no_grad():
+        expected, frames = recognizer.model(samples, lengths)
+    found, found_frames = map(torch.from_numpy, log_probs((tmp_path / "model.onnx").read_bytes(), samples, lengths))
+    texts = [
+        [recognizer.tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(rows, count)]
+        for rows, count in ((expected, frames), (found, found_frames))
+    ]
+    assert texts[0] == texts[1]
+    assert all(texts[0])
+    if weights == "float32":
+        for row, other, count in zip(found, expected, frames.tolist(), strict=True):
+            assert torch.allclose(row[:count], other[:count], atol=1e-3)
+
+
+def test_int8_is_less_than_half_as_large(tmp_path: Path) -> None:
+    sizes = {}
+    for weights in ("float32", "float16", "int8"):
+        sizes[weights] = export("digits", tmp_path / weights, weights=weights)[0].stat().st_size
+    assert sizes["int8"] < sizes["float32"] / 2
+    assert sizes["int8"] < sizes["float16"] < sizes["float32"]
+
+
+def test_model_says_what_it_takes_and_gives(tmp_path: Path, tiny_bundle: Path) -> None:
+    export(str(tiny_bundle), tmp_path / "new" / "folder")
+    model = onnx.load(tmp_path / "new" / "folder" / "model.onnx")
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(facts["tokens"]) == [BLANK_TOKEN, " ", "a", "b", "c"]
+    assert (int(facts["sample_rate"]), float(facts["frame_seconds"])) == (8000, 0.02)
+    assert [value.name for value in model.graph.input] == ["samples", "lengths"]
+    assert [value.name for value in model.graph.output] == ["log_probs", "frames"]
+    table = (tmp_path / "new" / "folder" / "tokens.txt").read_text(encoding="utf-8")
+    assert table == "<blk> 0\n▁ 1\na 2\nb 3\nc 4\n"
+
+
+def test_table_of_bigrams() -> None:
+    assert token_table(Tokenizer([BLANK_TOKEN, "a", "ab", "é"])) == "<blk> 0\na 1\nab 2\né 3\n"
+
+
+def test_sherpa_takes_models_of_16_khz_only(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="digits: sherpa-onnx needs a model of 16000 Hz, this one is of 8000 Hz"):
+        export("digits", tmp_path, "sherpa")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bundle_that_cannot_be_exported_is_named(tmp_path: Path) -> None:
+    from ds2.model.acoustic import AcousticModel, ModelConfig
+    from ds2.utils.config import to_dict
+
+    config = ModelConfig(cell="bn-lstm", recurrent_layers=1, hidden=4)
+    path = tmp_path / "model.safetensors"
+    Bundle(AcousticModel(config, 2).state_dict(), {"config": to_dict(config), "tokens": [BLANK_TOKEN, "a"]}).save(path)
+    with pytest.raises(InputError, match=r"model\.safetensors: recurrent layers of cell bn-lstm cannot be exported"):
+        export(str(path), tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file/folder: cannot make the folder"):
+        export("digits", tmp_path / "file" / "folder")
+
+
+def test_sherpa_onnx_writes_the_texts_that_torch_writes(tmp_path: Path) -> None:
+    """It gives a model samples of mean 0 and variance 1; torch gets the same."""
+    sherpa = pytest.importorskip("sherpa_onnx", reason="sherpa-onnx is not installed")
+    model, tokens = export("english", tmp_path, "sherpa", "float16")
+    other = sherpa.OfflineRecognizer.from_omnilingual_asr_ctc(model=str(model), tokens=str(tokens), num_threads=1)
+    recognizer = Recognizer.load("english", "cpu", DecoderOptions(beam=0))
+    for path in RECORDINGS:
+        samples, rate = read_audio(path, recognizer.sample_rate)
+        samples = (samples - samples.mean()) / samples.std()
+        stream = other.create_stream()
+        stream.accept_waveform(rate, samples.numpy())
+        other.decode_stream(stream)
+        assert stream.result.text == recognizer.transcribe(samples, rate).text
