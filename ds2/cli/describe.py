@@ -10,7 +10,7 @@ from ds2.utils.errors import InputError
 PACKAGED = {  # what a bundle itself does not say
     "digits": "knows the English digits and no other word",
     "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
-    "english": "any English words, read aloud; an early model, about half of the words are wrong",
+    "english": "reads English sentences, 100,000 words; 29 % of the words are wrong in audio books, more elsewhere",
 }
 CHARACTERS_SHOWN = 60
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z

@@ -13,7 +13,7 @@ Model = Annotated[
     tyro.conf.arg(
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: digits (English digits only), "
-        "digits-streaming (the same, for live streams) or english (read English).",
+        "digits-streaming (the same, for live streams) or english (read English sentences).",
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
