@@ -10,11 +10,11 @@ from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
+from ds2.text import HOT_BOOST
 from ds2.utils.errors import ParameterError
 
 BLANKS = ("", "<blank>", "<pad>", "[PAD]")  # names of the blank in other toolkits
 SPACES = (" ", "|")
-HOT_BOOST = 5.0  # nats for a hot word without a boost
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
-from ds2.recognition.options import HOT_BOOST, DecoderOptions
-from ds2.text import Tokenizer, normalize
+from ds2.recognition.options import DecoderOptions
+from ds2.text import HOT_BOOST, Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from ds2.utils.errors import ParameterError
 
-HOT_BOOST = 5.0  # nats that a hot word gains if it names no number
-
 
 @dataclass(frozen=True)
 class DecoderOptions:
