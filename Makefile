@@ -1,6 +1,7 @@
 # make demo          sets up .venv and transcribes real recordings with the bundled models
 # make test          sets up .venv and runs the tests
 # make lint          format, lint, types
+# make fuzz          attacks ds2 with hostile files for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make package       builds the wheel and the sdist, and tests each of them in an empty environment
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
@@ -9,8 +10,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 DIGITS = recipes/digits
+MINUTES ?= 10
 
-.PHONY: demo test lint package lock train-digits
+.PHONY: demo test lint fuzz package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python $(DIGITS)/demo.py
@@ -22,6 +24,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
 
 package: $(VENV)/.dev
 	rm -rf dist

@@ -67,7 +67,7 @@ class Bundle:
         try:
             tensors = load_file(path)
         except (SafetensorError, OSError) as error:
-            raise InputError(f"{path}: damaged model bundle ({error}); copy or train it again") from error
+            raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
         language_model = {
             name.removeprefix(LM_PREFIX): tensors.pop(name) for name in list(tensors) if name.startswith(LM_PREFIX)
         }

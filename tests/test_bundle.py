@@ -121,3 +121,11 @@ def test_sizes_beyond_those_of_the_weights_are_refused_before_anything_is_built(
     Bundle({"w": torch.zeros(800, 3)}, {**METADATA, "config": config}).save(path)
     with pytest.raises(InputError, match=r"x\.safetensors: damaged model bundle \(.* does not fit its weights"):
         Bundle.load(path)
+
+
+def test_a_header_of_wrong_types_is_refused_in_one_short_line(tmp_path: Path) -> None:
+    header = json.dumps({"__metadata__": {"ds2": json.dumps({"format": 1, **METADATA})}, "w": "a" * 100_000}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(InputError, match=r"x\.safetensors: damaged model bundle") as error:
+        Bundle.load(tmp_path / "x.safetensors")
+    assert len(str(error.value)) < 500

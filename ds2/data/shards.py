@@ -20,7 +20,7 @@ from ds2.data.audio import SUFFIXES
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import KINDS, Utterance, write_manifest
 from ds2.data.prepare import Row
-from ds2.data.tar import archive_of, index_path, read_member, scan, write_index
+from ds2.data.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
@@ -88,14 +88,16 @@ def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
 
     Yields:
         the values of .json (and .txt as "text"), the bytes of the recording, and its name.
+
+    Raises:
+        InputError: damaged, or not a tar.
     """
-    with tarfile.open(fileobj=file, mode="r|*") as tar:
+    with readable(getattr(file, "name", "stream")), tarfile.open(fileobj=file, mode="r|*") as tar:
         parts: dict[str, bytes] = {}
         key = ""
-        for member in tar:
+        for member in members(tar):
             name, content = member.name, tar.extractfile(member)
-            if content is None:
-                continue
+            assert content is not None  # as for every file
             if _key(name) != key:
                 yield from _sample(key, parts)
                 key, parts = _key(name), {}

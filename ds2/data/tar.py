@@ -3,16 +3,21 @@
 An index beside the archive, `shard.tar.index`, says where each member begins; without it the headers are read once.
 """
 
+import contextlib
 import functools
 import json
+import lzma
 import os
 import tarfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
 OPEN = 64  # archives at a time, in each process
+DAMAGED = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error, lzma.LZMAError)  # of tarfile
 
 Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the archive, its size in bytes
 
@@ -64,11 +69,29 @@ def scan(archive: Path) -> Places:
     Raises:
         InputError: damaged, or not a tar without compression.
     """
+    with readable(archive), tarfile.open(archive, "r:") as tar:
+        return {member.name: (member.offset_data, member.size) for member in members(tar)}
+
+
+@contextlib.contextmanager
+def readable(name: object) -> Iterator[None]:
+    """Turns what tarfile raises for a damaged archive into an InputError."""
     try:
-        with tarfile.open(archive, "r:") as tar:
-            return {member.name: (member.offset_data, member.size) for member in tar if member.isfile()}
-    except (OSError, tarfile.TarError) as error:
-        raise InputError(f"{archive}: not a readable tar ({error}); shards are tars without compression") from error
+        yield
+    except InputError:
+        raise
+    except DAMAGED as error:
+        remedy = "copy it again, or unpack it if it is compressed"
+        raise InputError(f"{name}: not a readable tar ({error!s:.100}); {remedy}") from error
+
+
+def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The files of an archive. A negative size would lead tarfile back to an earlier header, for ever."""
+    for member in tar:
+        if member.size < 0:
+            raise tarfile.ReadError("a member of negative size")
+        if member.isfile():
+            yield member
 
 
 class _Opened:
@@ -93,9 +116,9 @@ def _read_index(archive: Path) -> Places | None:
     """None where there is no index, a damaged one, or that of another archive which had this name."""
     try:
         index = json.loads(index_path(archive).read_text(encoding="utf-8"))
-        size, members = archive.stat().st_size, index["members"]
-        places = {str(name): (int(start), int(length)) for name, (start, length) in members.items()}
+        size, made_for = archive.stat().st_size, index["bytes"]
+        places = {str(name): (int(start), int(length)) for name, (start, length) in index["members"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    fits = index["bytes"] == size and all(min(place) >= 0 and sum(place) <= size for place in places.values())
+    fits = made_for == size and all(min(place) >= 0 and sum(place) <= size for place in places.values())
     return places if fits else None

@@ -234,7 +234,9 @@ def _checked(lines: _Lines, taken: list[tuple[int, str]], order: int, index: dic
     try:
         words = np.array([[index[word] for word in row[1]] for row in rows], np.int64)
     except KeyError as error:
-        raise InputError(f"{lines.path}: the word {error} stands in an n-gram but not among the 1-grams") from error
+        raise InputError(
+            f"{lines.path}: the word {error!s:.60} stands in an n-gram but not among the 1-grams"
+        ) from error
     return _Block(words, np.array([row[0] for row in rows]), np.array([row[2] for row in rows]))
 
 
@@ -250,7 +252,7 @@ def _level(path: Path, block: _Block, words: list[str], below: list[Level]) -> L
         prefix = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         if (missing := np.flatnonzero(keys[prefix] != wanted)).size:
             text = " ".join(words[number] for number in block.words[missing[0]])
-            raise InputError(f"{path}: the n-gram {text!r} is there, but not its first words")
+            raise InputError(f"{path}: the n-gram {text!r:.60} is there, but not its first words")
     last = block.words[:, -1]
     order = np.lexsort((last, prefix))
     if (np.diff((prefix << WORD_BITS | last)[order]) == 0).any():

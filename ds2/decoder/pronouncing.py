@@ -135,7 +135,12 @@ def unpacked(words: Sequence[str], numbers: np.ndarray, phones: np.ndarray) -> d
         InputError: the arrays do not fit each other or the words.
     """
     ends = np.flatnonzero(phones == 0)
-    if len(ends) != len(numbers) or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words)):
+    rows = all(array.ndim == 1 and array.dtype.kind in "iu" for array in (numbers, phones))
+    if (
+        not rows
+        or len(ends) != len(numbers)
+        or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words))
+    ):
         raise InputError("the bundle's pronunciations do not fit its language model; copy or make it again")
     found: dict[str, list[Phones]] = {}
     every, start = phones.tolist(), 0

@@ -16,7 +16,7 @@ from ds2.decoder.kenlm_model import is_kenlm_binary
 from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
-from ds2.decoder.pronouncing import PronouncingDecoder, packed, unpacked
+from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
 from ds2.recognition.options import DecoderOptions
 from ds2.text import HOT_BOOST, Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -107,6 +107,8 @@ def search(
     words = list(dict.fromkeys([*listed, *boosts]))
     if not words:
         return BeamDecoder(config)
+    if " " not in tokenizer.index:
+        raise InputError("the model's tokens lack the space, which a search for words needs; train it again")
     [space] = tokenizer.encode(" ")
     lexicon = Lexicon(map(tokenizer.encode, words), space, [boosts.get(word, 0.0) for word in words])
     config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
@@ -204,11 +206,24 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
 
 
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
-    """The pronunciations of the words of the bundle's language model; empty if it has none."""
+    """The pronunciations of the words of the bundle's language model; empty if it has none.
+
+    Raises:
+        InputError: they do not fit the bundle's language model, tokens or phones.
+    """
     if PRONUNCIATIONS[0] not in bundle.language_model:
         return {}
-    words = bundle.metadata["language_model"]["words"]
-    return unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+    words, outputs = bundle.metadata["language_model"]["words"], bundle.metadata["config"].get("phones", 0)
+    damaged = InputError("the bundle's pronunciations do not fit its words, tokens or phones; copy or make it again")
+    try:
+        found = unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+    except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
+        raise damaged from error
+    phones = {phone for every in found.values() for spoken in every for phone in (spoken or (outputs,))}
+    letters = {" "}.union(*found)
+    if not (letters <= set(bundle.metadata["tokens"]) and all(FIRST <= phone < outputs for phone in phones)):
+        raise damaged
+    return found
 
 
 def with_decoder(

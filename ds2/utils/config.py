@@ -124,7 +124,7 @@ class _Reader:
             key = prefix + name
             if name not in kinds:
                 known = difflib.get_close_matches(name, kinds, 1) or sorted(kinds)
-                raise InputError(f"{self.source}: unknown key {key}; did you mean {' or '.join(known)}?")
+                raise InputError(f"{self.source}: unknown key {_named(key)}; did you mean {' or '.join(known)}?")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -200,6 +200,11 @@ class _Reader:
 
     def wrong(self, key: str, value: Any, rule: str) -> InputError:
         return InputError(f"{self.source}: {key} = {_shown(value)} must {rule}")
+
+
+def _named(key: str) -> str:
+    """A key on one short line, in quotation marks where it would not be."""
+    return key if key.isprintable() and len(key) <= SHOWN else _shown(key)
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Shards: read in any order and from beginning to end, by us and by webdataset, and made in several goes."""
 
+import gzip
 import io
 import json
 import math
@@ -200,7 +201,7 @@ def test_an_index_with_impossible_places_is_not_believed(
     shard = utterance.audio_path.parent
     index = json.loads(index_path(shard).read_text())
     index["members"][utterance.audio_path.name] = place
-    for damaged in (index, {**index, "members": place}, place):
+    for damaged in (index, {**index, "members": place}, place, {"members": {}}):
         index_path(shard).write_text(json.dumps(damaged))
         assert len(read_audio(utterance.audio_path)[0]) > 0
         shard.touch()  # another time of change: the index is read again
@@ -230,3 +231,24 @@ def test_damaged_archives_and_missing_members_are_named(tmp_path: Path, digits: 
     (tmp_path / "a.tar").write_bytes(cut)
     with pytest.raises(InputError):
         read_audio(tmp_path / "a.tar" / "a.wav")
+
+
+def test_a_member_of_negative_size_is_refused(tmp_path: Path) -> None:
+    """tarfile would go back to an earlier header and never end."""
+    member = tarfile.TarInfo("a.wav")
+    for size in (-1, -512, -1024):
+        member.size = size
+        header = member.tobuf(tarfile.GNU_FORMAT)
+        (tmp_path / "a.tar").write_bytes(header * 2 + bytes(1024))
+        with pytest.raises(InputError, match="negative size"):
+            scan(tmp_path / "a.tar")
+        with pytest.raises(InputError, match="not a readable tar"):
+            list(stream(io.BytesIO(header * 2 + bytes(1024))))
+
+
+def test_a_damaged_stream_is_refused(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_shards(digits[:2], tmp_path, SMALL)
+    data = (tmp_path / "shard-000000.tar").read_bytes()
+    for damaged in (b"", b"no tar", data[:700], data[:100] + b"x" + data[101:], gzip.compress(data)[:1000]):
+        with pytest.raises(InputError, match="not a readable tar"):
+            list(stream(io.BytesIO(damaged)))

@@ -204,6 +204,13 @@ def test_hostile_arpa_files_are_refused_at_once(tmp_path: Path, old: str, new: s
         assert len(str(error.value)) < 500
 
 
+def test_a_long_word_that_is_not_among_the_single_words_is_cut_in_the_message(tmp_path: Path) -> None:
+    text = ARPA.replace("=4", "=4\nngram 2=1").replace("\\end", "\\2-grams:\n-1\t" + "c" * 5000 + " cat\n\n\\end")
+    (tmp_path / "lm.arpa").write_text(text)
+    with pytest.raises(InputError, match=r"the word 'c{59} stands in an n-gram"):
+        NGram.load(tmp_path / "lm.arpa")
+
+
 @pytest.mark.parametrize("place", [9, 40, 3000, -20, -5])
 def test_damaged_gzip_is_refused(tmp_path: Path, place: int) -> None:
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ from ds2.decoder.ngram import NGram
 from ds2.recognition.decoding import (
     beam_config,
     bundled_model,
+    bundled_pronunciations,
     hot_words,
     is_over_tokens,
     make_beam,
@@ -161,3 +162,38 @@ def test_weights_in_half_precision_are_widened(tiny_bundle: Path, tmp_path: Path
     halves = {name: tensor.half() for name, tensor in bundle.weights.items()}
     Bundle(halves, bundle.metadata).save(tmp_path / "half.safetensors")
     assert Recognizer.load(tmp_path / "half.safetensors").model.output.weight.dtype == torch.float32
+
+
+PRONUNCIATIONS = {"a": [(2, 3), (4,)], "b": [(2, 3)]}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "phones", "arrays"),
+    [
+        (["<blank>", " ", "b"], 5, {}),
+        (["<blank>", "a", "b"], 5, {}),
+        (["<blank>", " ", "a", "b"], 4, {}),
+        (["<blank>", " ", "a", "b"], 5, {"phones": None}),
+        (["<blank>", " ", "a", "b"], 5, {"phones": torch.tensor([2.5, 0.0, 4.0, 0.0, 2.0, 0.0])}),
+        (["<blank>", " ", "a", "b"], 5, {"phones": torch.tensor([0, 2, 0, 2, 0])}),
+        (["<blank>", " ", "a", "b"], 5, {"phones": torch.tensor([1, 0, 4, 0, 2, 0])}),
+        (["<blank>", " ", "a", "b"], 5, {"pronounced": torch.tensor([[1], [1], [1]])}),
+        (["<blank>", " ", "a", "b"], 5, {"pronounced": torch.tensor([1, 1, 1]).bfloat16()}),
+    ],
+)
+def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
+    tokens: list[str], phones: int, arrays: dict[str, torch.Tensor | None]
+) -> None:
+    model = NGram.from_levels(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
+    plain = Bundle({}, {"tokens": ["<blank>", " ", "a", "b"], "config": {"phones": 5}})
+    whole = with_decoder(plain, BeamConfig(), model, PRONUNCIATIONS)
+    assert bundled_pronunciations(whole) == PRONUNCIATIONS
+    tensors = {key: value for key, value in (whole.language_model | arrays).items() if value is not None}
+    damaged = Bundle({}, whole.metadata | {"tokens": tokens, "config": {"phones": phones}}, tensors)
+    with pytest.raises(InputError, match="pronunciations do not fit"):
+        bundled_pronunciations(damaged)
+
+
+def test_a_search_for_words_without_a_space_is_refused() -> None:
+    with pytest.raises(InputError, match="lack the space"):
+        search(Tokenizer(["<blank>", "a", "b"]), BeamConfig(), None, ["a", "ab"])

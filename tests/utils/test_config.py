@@ -53,6 +53,8 @@ def test_overrides(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("nmae = 'one'", "unknown key nmae; did you mean name"),
+        ("9" * 5000 + " = 1", "unknown key '9{99}[.]{3}; did you mean"),
+        (r'"a\nb" = 1', r"unknown key 'a\\nb'; did you mean"),
         ("[inner]\nsise = 1", r"unknown key inner\.sise; did you mean size"),
         ("layers = [{sizes = 1}]", r"unknown key layers\[0\]\.sizes"),
         ("rate = 'fast'", "rate = 'fast' must be of type float"),

@@ -1,0 +1,15 @@
+"""All that ds2 reads from outside, as rows of the table."""
+
+from fuzz import archives, models, sounds, texts
+
+KINDS = {
+    "audio": sounds.KIND,
+    "transcribe": sounds.TRANSCRIBE,
+    "bundle": models.BUNDLE,
+    "lm": models.LM,
+    "arpa": models.ARPA,
+    "checkpoint": models.CHECKPOINT,
+    "manifest": texts.MANIFEST,
+    "config": texts.CONFIG,
+    "shard": archives.KIND,
+}
