@@ -40,7 +40,7 @@ class Tokenizer:
         if not all(isinstance(token, str) and token for token in tokens):
             raise InputError(f"tokens: each must be a text, got {list(tokens)!r:.60}")
         if not tokens or tokens[BLANK] != BLANK_TOKEN:
-            raise InputError(f"tokens: the first must be {BLANK_TOKEN}, got {list(tokens[:1])}")
+            raise InputError(f"tokens: the first must be {BLANK_TOKEN}, got {list(tokens[:1])!s:.60}")
         self.tokens = tuple(tokens)
         self.index = {token: index for index, token in enumerate(tokens)}
         if len(self.index) != len(self.tokens):

@@ -125,3 +125,9 @@ def test_numbers_as_they_are_said(language: str, text: str, expected: str) -> No
 @given(st.text(alphabet="abz 019.,%'我们，。 rdth"))
 def test_spoken_forms_are_their_own_normal_form(language: str, text: str) -> None:
     assert normalize(normalize(text, language), language) == normalize(text, language)
+
+
+def test_a_long_first_token_is_cut_in_the_message() -> None:
+    with pytest.raises(InputError, match="the first must be <blank>") as error:
+        Tokenizer(["a" * 100_000])
+    assert len(str(error.value)) < 200

@@ -68,9 +68,9 @@ class Recognizer:
         bundle = Bundle.load(path)
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
-        with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
-            model = AcousticModel(config, len(tokenizer))
         try:
+            with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
+                model = AcousticModel(config, len(tokenizer))
             model.load_state_dict({name: tensor.float() for name, tensor in bundle.weights.items()}, assign=True)
         except RuntimeError as error:
             raise InputError(

@@ -192,7 +192,7 @@ def _near(rng: Random, value: Any) -> Any:
         return not value
     if isinstance(value, int | float):
         return rng.choice((-value, value + 1, value - 1, value * 2, value * 1000, value / 2, str(value)))
-    return value + value if isinstance(value, str | list) else list(value.items())
+    return value + value if isinstance(value, str | list) else [value]
 
 
 def dumped(value: Any) -> bytes:

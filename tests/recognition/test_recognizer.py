@@ -188,3 +188,11 @@ def test_bundles_of_the_package_go_by_their_names() -> None:
     assert Recognizer.load("digits-streaming").model.config.bidirectional is False
     with pytest.raises(InputError, match=r"klingon: neither .* \(digits"):
         Recognizer.load("klingon")
+
+
+def test_a_configuration_with_negative_kernels_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    bundle.metadata["config"]["convolutions"][1]["kernel"][0] = -1
+    bundle.save(tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match="do not fit"):
+        Recognizer.load(tmp_path / "x.safetensors", "cpu")
