@@ -8,6 +8,7 @@ import functools
 import json
 import lzma
 import os
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ds2.utils.files import atomic_write
 OPEN = 64  # archives at a time, in each process
 DAMAGED = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error, lzma.LZMAError)  # of tarfile
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # in a name it would break a message over several lines
 Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the archive, its size in bytes
 
 
@@ -90,6 +92,8 @@ def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in tar:
         if member.size < 0:
             raise tarfile.ReadError("a member of negative size")
+        if CONTROL.search(member.name):
+            raise tarfile.ReadError("a control character in a member's name")
         if member.isfile():
             yield member
 
@@ -120,5 +124,9 @@ def _read_index(archive: Path) -> Places | None:
         places = {str(name): (int(start), int(length)) for name, (start, length) in index["members"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    fits = made_for == size and all(min(place) >= 0 and sum(place) <= size for place in places.values())
+    fits = (
+        made_for == size
+        and not any(map(CONTROL.search, places))
+        and all(min(place) >= 0 and sum(place) <= size for place in places.values())
+    )
     return places if fits else None

@@ -22,7 +22,7 @@ from ds2.data.convert import convert
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
-from ds2.data.tar import index_path, scan
+from ds2.data.tar import index_path, read_member, scan
 from ds2.utils.errors import InputError
 
 SMALL = ShardConfig(hours=1 / 3600)  # a second
@@ -252,3 +252,13 @@ def test_a_damaged_stream_is_refused(tmp_path: Path, digits: list[Utterance]) ->
     for damaged in (b"", b"no tar", data[:700], data[:100] + b"x" + data[101:], gzip.compress(data)[:1000]):
         with pytest.raises(InputError, match="not a readable tar"):
             list(stream(io.BytesIO(damaged)))
+
+
+def test_a_control_character_in_the_name_of_a_member_is_refused_in_one_line(tmp_path: Path) -> None:
+    archive = tmp_path / "shard.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.addfile(tarfile.TarInfo("a\nb.wav"))
+    index_path(archive).write_text(json.dumps({"bytes": archive.stat().st_size, "members": {"a\nb.wav": [512, 0]}}))
+    with pytest.raises(InputError, match="control character") as refused:
+        read_member(archive / "a.wav", archive)
+    assert "\n" not in str(refused.value)
