@@ -26,8 +26,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, word_counts
-from ds2.curation.make import Corpus, CorpusConfig, make_corpus
+from ds2.curation.make import CurationConfig, make_corpus
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 
@@ -75,7 +76,7 @@ def main() -> None:
     write(recordings, folder / "raw")
     truth = {recording.name: recording for recording in recordings}
 
-    config = CorpusConfig(workers=arguments.workers)
+    config = CurationConfig(workers=arguments.workers)
     make_corpus(folder / "raw", folder / "corpus", config)
     checked = folder / "checked.jsonl"
     rows = [json.loads(line) for line in (folder / "corpus" / "to_check.jsonl").read_text().splitlines()]
@@ -201,7 +202,7 @@ def said(row: dict, truth: dict[str, Recording]) -> str:
     )
 
 
-def report_alignment(corpus: Corpus, truth: dict[str, Recording]) -> None:
+def report_alignment(corpus: CuratedCorpus, truth: dict[str, Recording]) -> None:
     """Errors of word edges in lines that are right, among the segments: milliseconds."""
     errors, missed = [], 0
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
@@ -232,7 +233,7 @@ def report_alignment(corpus: Corpus, truth: dict[str, Recording]) -> None:
     )
 
 
-def report_filter(wanted: float, corpus: Corpus, truth: dict[str, Recording], seen: set[str]) -> None:
+def report_filter(wanted: float, corpus: CuratedCorpus, truth: dict[str, Recording], seen: set[str]) -> None:
     rest = [segment for segment in corpus.segments if segment.extra["id"] not in seen]
     kept = [segment for segment in rest if segment.extra["kept"]]
     hours = sum(segment.duration for segment in kept) / sum(segment.duration for segment in rest)
