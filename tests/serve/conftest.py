@@ -28,7 +28,9 @@ class RunningServer:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        assert '"event": "ready"' in line, line + self.process.stderr.read()
+        if '"event": "ready"' not in line:
+            self.process.terminate()  # or the rest of its log would never end
+            pytest.fail(line + self.process.stderr.read())
         self.url: str = json.loads(line)["url"]
         self.live = self.url.replace("http", "ws", 1)
         self.port = int(self.url.rpartition(":")[2])

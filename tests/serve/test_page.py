@@ -174,7 +174,7 @@ def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
     start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     """With a key that a subprotocol cannot hold as it is."""
-    server = start("--set", 'keys=["a/b=="]')
+    server = start("--set", 'api_keys=["a/b=="]')
     microphone = written(tmp_path / "said.wav", next(iter(spoken.values())))
 
     async def visit() -> None:
@@ -193,7 +193,7 @@ def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
 
 def test_a_page_without_its_key_asks_for_figures_once(start: Callable[..., RunningServer], tmp_path: Path) -> None:
     """And again with another key; the browser complains of each refusal, and the server logs it."""
-    server = start("--set", 'keys=["good"]')
+    server = start("--set", 'api_keys=["good"]')
     silence = written(tmp_path / "a.wav", np.zeros(1, np.int16))
 
     async def visit() -> None:
