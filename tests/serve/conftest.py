@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,16 @@ class RunningServer:
         self.process.terminate()
         _, errors = self.process.communicate(timeout=30)
         return [json.loads(line) for line in errors.splitlines()]
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While the only model process does nothing."""
+        [worker] = self.workers()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(worker, signal.SIGCONT)
 
     def workers(self) -> list[int]:
         """Process numbers of the model processes."""

@@ -40,17 +40,6 @@ async def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], websoc
     return response.status_code, json.loads(response.body or b"{}").get("error", {}), response.headers
 
 
-@contextlib.contextmanager
-def standing_still(server: RunningServer) -> Iterator[None]:
-    """While the model process does nothing."""
-    [worker] = server.workers()
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(worker, signal.SIGCONT)
-
-
 def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     assert server.get("/healthz") == "ok\n"
     assert server.get("/readyz") == "ready\n"
@@ -231,7 +220,7 @@ def test_a_streamed_transcript_holds_its_place_to_its_end(server: RunningServer,
     text, samples = next(iter(spoken.items()))
     url = f"{server.url}/v1/audio/transcriptions"
     with contextlib.ExitStack() as stack:
-        with standing_still(server):
+        with server.standing_still():
             streaming = httpx.stream("POST", url, files=upload_of(samples), data={"stream": "true"}, timeout=30)
             answer = stack.enter_context(streaming)
             assert server.metric("ds2_streams_open") == 1
@@ -242,7 +231,7 @@ def test_an_upload_whose_client_goes_away_gives_its_place_back(
     server: RunningServer, spoken: dict[str, np.ndarray]
 ) -> None:
     url = f"{server.url}/v1/audio/transcriptions"
-    with standing_still(server):
+    with server.standing_still():
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(url, files=upload_of(next(iter(spoken.values()))), timeout=httpx.Timeout(10, read=0.5))
         for _ in range(500):
@@ -279,7 +268,7 @@ def test_ping_and_health_are_answered_while_the_model_stands_still(server: Runni
     """Nothing of the model runs where the sockets are; nothing is lost."""
 
     async def conversation(socket: ClientConnection) -> None:
-        with standing_still(server):
+        with server.standing_still():
             for _ in range(30):
                 await socket.send(bytes(16000))
             assert await asyncio.wait_for(await socket.ping(), 5) < 5
@@ -295,7 +284,7 @@ def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
     server: RunningServer, message: bytes | str
 ) -> None:
     async def conversation(socket: ClientConnection) -> None:
-        with standing_still(server):
+        with server.standing_still():
             with contextlib.suppress(websockets.ConnectionClosed):
                 await socket.send(bytes(50_000))  # 3 s: the reply waits for the model
                 for _ in range(40):

@@ -1,12 +1,9 @@
 """Uploads that would take more than their share: of memory, time, places, disk."""
 
-import contextlib
-import os
 import select
-import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -18,17 +15,6 @@ from serve.conftest import RunningServer
 from ds2.serve.uploads import PIECE_SECONDS, iter_upload
 
 Start = Callable[..., RunningServer]
-
-
-@contextlib.contextmanager
-def standing_still(server: RunningServer) -> Iterator[None]:
-    """While the model process is stopped."""
-    [worker] = server.workers()
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(worker, signal.SIGCONT)
 
 
 def silence(path: Path, minutes: int, rate: int) -> Path:
@@ -50,7 +36,7 @@ def test_a_bomb_is_decoded_in_blocks_and_only_while_its_client_waits(start: Star
     url = f"{server.url}/v1/audio/transcriptions"
     httpx.post(url, files={"file": silence(tmp_path / "first.flac", 1, 96_000).read_bytes()}, timeout=60)  # imports
     before = peak(server.process.pid)
-    with standing_still(server):
+    with server.standing_still():
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(url, files={"file": path.read_bytes()}, timeout=httpx.Timeout(10, read=3))
         while server.metric("ds2_streams_open"):  # its thread has ended then
@@ -62,7 +48,7 @@ def test_the_decoded_sound_of_all_uploads_is_limited(start: Start, tmp_path: Pat
     server, path = start("--set", "limits.decoded_bytes=1"), silence(tmp_path / "one.flac", 1, 8000)
     url, files = f"{server.url}/v1/audio/transcriptions", {"file": path.read_bytes()}
     assert httpx.post(url, files=files, timeout=60).status_code == 200
-    with standing_still(server), httpx.stream("POST", url, files=files, data={"stream": "true"}, timeout=30) as first:
+    with server.standing_still(), httpx.stream("POST", url, files=files, data={"stream": "true"}, timeout=30) as first:
         refused = httpx.post(url, files=files, timeout=60)
         assert (first.status_code, refused.status_code) == (200, 503)
         assert "1 uploads are being recognised" in refused.text
