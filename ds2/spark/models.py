@@ -9,15 +9,14 @@ from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.spark.files import shipped
 from ds2.spark.remote import Settings
-from ds2.spark.stage import Setting, Stage, number, path, text, texts, whole
+from ds2.spark.stage import Setting, Stage, number, path, paths, text, texts, whole
 
 LOADED = 4  # models that a Python worker keeps: those of the jobs that it serves at a time
 
 
-class HasModel(Stage):
-    """A stage with a model."""
+class OnDevice(Stage):
+    """A stage with models, which are in its setting `model` or `models`."""
 
-    model = Setting("bundle of a trained model, or the name of one in the package", path, DEFAULT_MODEL)
     device = Setting("auto, cpu or cuda, on the executors", text, "auto")
 
     def located(self, name: str) -> list[Path]:
@@ -32,6 +31,18 @@ class HasModel(Stage):
         for each in found:
             read_metadata(each)
         return list(map(locate, found))
+
+
+class HasModel(OnDevice):
+    """A stage with a model."""
+
+    model = Setting("bundle of a trained model, or the name of one in the package", path, DEFAULT_MODEL)
+
+
+class HasModels(OnDevice):
+    """A stage with several models."""
+
+    models = Setting("bundles of trained models, or their names in the package", paths, [DEFAULT_MODEL])
 
 
 class HasDecoder(Stage):

@@ -42,7 +42,7 @@ class RecordingStage(Transformer, Stage):
         """Adds the columns.
 
         Raises:
-            ParameterError: a setting is missing, or names a column that is missing, of the wrong type, or there already.
+            ParameterError: a setting is missing; a column is missing, of the wrong type, or there already.
             InputError: a file that belongs to the stage cannot be read.
         """
         output = self.value("outputCol")
@@ -84,5 +84,3 @@ def recording(row: Row) -> Segment | InMemory:
 def local_path(path: str) -> Path:
     """`file:/a.wav`, as Spark writes paths, or `/a.wav`."""
     return Path(re.sub("^file:/+", "/", path))
-
-

@@ -44,7 +44,8 @@ def computed(work: Work, settings: Settings, source: Column, kind: DataType) -> 
             ) from None
         yield from compute(place, values, both, batches)
 
-    return arrow_udf(run, both).asNondeterministic()(source)
+    udf: Any = arrow_udf  # its type hints lack this form, of a function with type hints
+    return udf(run, both).asNondeterministic()(source)
 
 
 def compute(place: str, values: str, kind: DataType, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:

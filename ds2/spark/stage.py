@@ -12,7 +12,7 @@ from ds2.spark import files
 from ds2.utils.errors import ParameterError
 
 text, number, whole = TypeConverters.toString, TypeConverters.toFloat, TypeConverters.toInt
-flag, texts = TypeConverters.toBoolean, TypeConverters.toListString
+flag, texts, numbers = TypeConverters.toBoolean, TypeConverters.toListString, TypeConverters.toListFloat
 
 
 def path(value: str | Path) -> str:
@@ -82,7 +82,9 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
             InputError: a file cannot be read.
         """
         values = {param.name: self.value(param.name) for param in self.params}
-        return values | {name: [files.ship(spark, path) for path in self.located(name)] for name in self.file_settings()}
+        return values | {
+            name: [files.ship(spark, path) for path in self.located(name)] for name in self.file_settings()
+        }
 
     def write(self) -> "StageWriter":
         return StageWriter(self)
