@@ -63,7 +63,7 @@ def kept_in(kernel: Any) -> tuple[Path | None, bool]:
 
 
 class _Notice(event.Listener):
-    """Says at the first compilation of a process why the run takes longer; with machine code in the cache says nothing."""
+    """Says at the first compilation of a process why it takes longer; machine code in the cache needs no word."""
 
     said = False
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from helpers.commands import Outcome
 
+import ds2
 from ds2.bundle import MODELS
 from ds2.cli.describe import PACKAGED
 
@@ -21,7 +22,7 @@ def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None
         assert ("live streams" in lines[path.stem].split("knows")[0]) == (path.stem == "digits-streaming")
 
 
-def doctor(environment: dict[str, str], before: str = "") -> tuple[int, list[str]]:
+def doctor(environment: dict[str, str], before: str = "pass") -> tuple[int, list[str]]:
     """The exit code and the lines of ds2 doctor in a new process."""
     code = f"import sys; {before}; from ds2.cli import main; sys.exit(main(['doctor']))"
     done = subprocess.run(
@@ -43,7 +44,8 @@ def test_doctor_names_what_mends(tmp_path: Path) -> None:
 
 
 def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:
-    code, lines = doctor({"NUMBA_CACHE_DIR": str(tmp_path)}, "sys.modules['torch'] = None")
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch.so: no such file')")
+    code, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})
     assert code == 1
     assert any(line.startswith("broken   torch") for line in lines)
 
