@@ -29,6 +29,7 @@ from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError
+from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,7 @@ class Recognizer:
         name: str = "",
     ):
         """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model."""
+        survive_forks()
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
