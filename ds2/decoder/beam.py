@@ -102,6 +102,7 @@ class BeamDecoder:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
+        self.lm = lm
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self._tables = _tables(config, lexicon, lm, lm_words)

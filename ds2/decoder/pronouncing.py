@@ -69,6 +69,10 @@ class PronouncingDecoder:
         other.beam = self.beam.with_nbest(nbest)
         return other
 
+    @property
+    def lm(self) -> NGram | None:
+        return self.beam.lm
+
     def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
         """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
         found = self.beam(log_probs[..., self.columns], lengths)
