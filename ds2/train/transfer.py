@@ -1,7 +1,8 @@
 """Training that starts from a bundle with another alphabet, sample rate, width or number of directions.
 
-Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A wider model starts as the narrower one: neither the old units nor the output read the new units (similar to
-Net2WiderNet, Chen et al. 2016, with new units instead of copies).
+Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A wider model starts as the
+narrower one: neither the old units nor the output read the new units (similar to Net2WiderNet, Chen et al. 2016, with
+new units instead of copies).
 
 The front end's bins are 50 Hz wide at any rate, so the bins of a lower rate are the first bins of a higher one. Layers
 that read all bins are cut off or, for a higher rate, start with zeros for the new bins.

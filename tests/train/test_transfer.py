@@ -139,6 +139,7 @@ def test_a_forward_only_model_starts_as_the_forward_half(spoken_digits: Manifest
     trainer = Trainer(plain_config(manifest, model=live, start_from=start, epochs=1), tmp_path / "live")
     found, expected = trainer.model.state_dict(), Bundle.load(start).weights
     shared = [name for name in found if name.startswith("recurrent.")]
-    assert shared and all(torch.equal(found[name], expected[name]) for name in shared)
+    assert shared
+    assert all(torch.equal(found[name], expected[name]) for name in shared)
     assert not any("backwards" in name for name in found)
     trainer.run()
