@@ -11,7 +11,18 @@ from typing import Any
 import tyro
 from tyro.extras import SubcommandApp
 
-from ds2.cli import curation, data, export, installation, language_model, noise, recognition, serving, training
+from ds2.cli import (
+    calibration,
+    curation,
+    data,
+    export,
+    installation,
+    language_model,
+    noise,
+    recognition,
+    serving,
+    training,
+)
 from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
@@ -44,6 +55,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "transcribe": recognition.transcribe_command,
         "align": recognition.align_command,
         "eval": recognition.evaluate_command,
+        "calibrate": calibration.calibrate_command,
         "info": recognition.info_command,
     },
     "Train": {

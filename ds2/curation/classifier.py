@@ -9,6 +9,8 @@ from ds2.curation.score import FEATURES
 
 ALONE = "CTC cost / character"
 SURE = 10.0  # log odds
+OUTLIER = 3.0  # deviations above the median: a cost per character beyond it is that of a wrong text
+DEVIATION = 1.4826  # standard deviation of a normal distribution, in medians of its distances from the median
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ class Classifier:
         optimizer.step(closure)
         found = weights.detach().tolist()
         return cls(tuple(mean.tolist()), tuple(deviation.tolist()), tuple(found[:-1]), found[-1])
+
+    @classmethod
+    def of_outliers(cls, examples: Tensor) -> "Classifier":
+        """(N, 6) features -> the deviations by which the CTC cost per character exceeds that of an OUTLIER.
+
+        The median and the median distance from it stay what they are until half of the texts are wrong.
+        """
+        median = examples.median(0).values
+        deviation = DEVIATION * (examples - median).abs().median(0).values.clamp(min=1e-6)
+        alone = tuple(float(name == ALONE) for name in FEATURES)
+        return cls(tuple(median.tolist()), tuple(deviation.tolist()), alone, -OUTLIER)
 
     def __call__(self, examples: Tensor) -> Tensor:
         """(N, 6) -> (N,) log odds."""

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ds2.curation.classifier import ALONE, Classifier
-from ds2.curation.score import FEATURES, features, words
+from ds2.curation.classifier import Classifier
+from ds2.curation.score import features, words
 from ds2.data.manifest import Utterance
 from ds2.metrics import align
 from ds2.text import normalize
@@ -24,8 +24,6 @@ from ds2.utils.files import numbered_lines
 FEWEST_CHECKED = 20  # segments needed to learn from
 CHECKED, HYPOTHESES, ALIGNMENT = "checked segments", "the model's own transcripts", "the alignment"  # what judges
 WEAK = 0.1  # of the words of the median segment differ from the model's transcript: it is too weak to judge texts
-OUTLIER = 3.0  # deviations above the median: a cost per character beyond it is that of a wrong text
-DEVIATION = 1.4826  # standard deviation of a normal distribution, in medians of its distances from the median
 CURVE_POINTS = 200  # at most, of each curve in the report
 
 
@@ -65,7 +63,6 @@ class FilterReport:
         examples_kept: fraction of the examples that is kept.
         wer_before, wer_after: of the examples' transcripts, those of all and those that are kept, against the checked
             texts or the model's transcripts; a classifier scores examples that it has not seen.
-        classifier: None where the alignment judges.
         area: under the ROC curve; None without checked segments.
         roc: (false positive rate, true positive rate) pairs, with checked segments. curve: (fraction kept, WER) pairs.
     """
@@ -81,7 +78,7 @@ class FilterReport:
     wer_before: float
     wer_after: float
     area: float | None
-    classifier: Classifier | None
+    classifier: Classifier
     roc: list[tuple[float, float]]
     curve: list[tuple[float, float]]
 
@@ -124,10 +121,11 @@ def filter_segments(
     rates = errors / lengths.clamp(min=1)
     bad = rates > bad_above
     judged_by = CHECKED if checked is not None else HYPOTHESES if float(rates.median()) <= WEAK else ALIGNMENT
-    classifier = None if judged_by == ALIGNMENT else Classifier.fit(_inputs(examples), bad, config.ridge)
-    if classifier is None:
-        odds = example_odds = alignment_odds(scored)
+    if judged_by == ALIGNMENT:  # every segment is an example
+        classifier = Classifier.of_outliers(_inputs(scored))
+        odds = example_odds = classifier(_inputs(scored))
     else:
+        classifier = Classifier.fit(_inputs(examples), bad, config.ridge)
         odds, example_odds = classifier(_inputs(scored)), cross_validated(_inputs(examples), bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
     threshold = _threshold(odds, example_odds, None if checked is None else wers, config)
@@ -151,16 +149,6 @@ def filter_segments(
         roc=thinned(points),
         curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
     )
-
-
-def alignment_odds(scored: Sequence[Utterance]) -> Tensor:
-    """(N,) deviations by which the CTC cost per character exceeds that of an OUTLIER: above 0 the text is wrong.
-
-    The median and the median distance from it stay what they are until half of the texts are wrong.
-    """
-    costs = _inputs(scored)[:, FEATURES.index(ALONE)]
-    distances = costs - costs.median()
-    return distances / (DEVIATION * distances.abs().median()).clamp(min=1e-6) - OUTLIER
 
 
 def _inputs(utterances: Sequence[Utterance]) -> Tensor:

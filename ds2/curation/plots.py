@@ -51,7 +51,7 @@ def draw_filter(path: Path, report: "FilterReport") -> None:
     panels: list[Callable[[Any, FilterReport], None]] = [_draw_curve]
     if report.area is not None:
         panels.insert(0, _draw_roc)
-    if report.classifier is not None:
+    if report.judged_by != "the alignment":
         panels.append(_draw_coefficients)
     with _style():
         figure, axes = subplots(1, len(panels), size=(1.0 + 3.4 * len(panels), 3.2), squeeze=False)
@@ -80,7 +80,6 @@ def _draw_curve(axes: Any, report: "FilterReport") -> None:
 
 
 def _draw_coefficients(axes: Any, report: "FilterReport") -> None:
-    assert report.classifier is not None
     weights = report.classifier.weights
     axes.barh(FEATURES[::-1], weights[::-1], color=[BAD if weight > 0 else GOOD for weight in weights[::-1]])
     axes.set(xlabel="log odds of bad, per deviation", title="Coefficients")

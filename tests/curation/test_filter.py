@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ds2.curation.classifier import ALONE
 from ds2.curation.filter import (
     Classifier,
     FilterConfig,
@@ -19,6 +20,7 @@ from ds2.curation.filter import (
     thinned,
     word_counts,
 )
+from ds2.curation.score import FEATURES
 from ds2.data.manifest import Utterance
 from ds2.utils.errors import InputError
 
@@ -198,6 +200,7 @@ def test_a_weak_model_judges_by_the_alignment(faulty: int) -> None:
     assert report.judged_by == "the alignment"
     assert len(kept) > 0.97 * (300 - 300 // max(faulty, 1) if faulty else 300)
     assert not faulty or sum(number % faulty == 0 for number in kept) == 0
-    assert (report.area, report.roc, report.classifier) == (None, [], None)
+    assert (report.area, report.roc) == (None, [])
+    assert [name for name, weight in zip(FEATURES, report.classifier.weights, strict=True) if weight] == [ALONE]
     assert "the model is too weak to judge texts: 3" in report.summary
     json.dumps(report.to_dict(), allow_nan=False)
