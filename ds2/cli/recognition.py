@@ -167,8 +167,8 @@ def align_command(
         audio: Recording, of seconds or hours.
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
-        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording only the minutes with doubtful
-            words), several of them separated by commas, or all.
+        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording the five half minutes with the
+            most doubtful words), several of them separated by commas, or all.
     """
     from ds2.recognition.align import align
     from ds2.recognition.formats import FORMATS, choose_formats
