@@ -34,7 +34,8 @@ class Bundle:
     Attributes:
         weights: the model's state, name -> tensor.
         metadata: `config` (of the model), `tokens`, `training` (corpus, WER, version, ...), and where they were chosen
-            `decoder` (its configuration) and `language_model` (order, words); JSON values only.
+            `decoder` (its configuration), `language_model` (order, words) and `confidence` (its calibration); JSON
+            values only.
         language_model: arrays of the n-gram model, empty without one.
     """
 
@@ -111,7 +112,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
     if not isinstance(metadata.get("config"), dict) or not _are_texts(metadata.get("tokens")):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
-    for name in ("training", "decoder", "language_model"):
+    for name in ("training", "decoder", "language_model", "confidence"):
         if not isinstance(metadata.get(name, {}), dict):
             raise InputError(f"{path}: damaged model bundle ({name} is not an object); copy or train it again")
     if not _are_texts(metadata.get("vocabulary") or []):

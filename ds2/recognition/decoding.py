@@ -17,6 +17,7 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
+from ds2.recognition.calibration import Calibration
 from ds2.recognition.options import DecoderOptions
 from ds2.text import HOT_BOOST, Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -52,6 +53,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
     config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
+    if "confidence" in bundle.metadata:
+        config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
     boosts = hot_words(options.hot)
     if vocabulary and (foreign := [word for word in boosts if word not in vocabulary]):
         logger.warning(
@@ -203,6 +206,17 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
     if words is None or (isinstance(words, list) and all(isinstance(word, str) and word for word in words)):
         return words
     raise InputError("the bundle's vocabulary must be a list of words; train it again")
+
+
+def bundled_calibration(bundle: Bundle, options: DecoderOptions) -> Calibration | None:
+    """The calibration of a bundle's own search; None if it has none, or another search is asked for.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    if "confidence" not in bundle.metadata or options.lm is not None or options.beam == 0:
+        return None
+    return from_dict(Calibration, bundle.metadata["confidence"], "the bundle's calibration")
 
 
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:

@@ -1,5 +1,6 @@
 """Plots of alignments and of a tuned decoder, as PNG."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from ds2.data.audio import read_audio
 from ds2.recognition.align import AlignedRecording, is_doubtful
+from ds2.recognition.calibration import BINS, area_under_roc, calibration_error, reliability
 from ds2.recognition.tune_decoder import Tuning
 from ds2.utils.plots import save_png, subplots
 
@@ -109,3 +111,18 @@ def draw_tuning(tuning: Tuning, path: Path) -> None:
     right.set(xlabel="beam width", ylabel=f"{tuning.unit}, %", xscale="log")
     right.legend()
     save_png(figure, path, dpi=110)
+
+
+def draw_reliability(confidences: Sequence[float], right: Sequence[bool], path: Path) -> None:
+    """The share of right words in each tenth of confidence, above how many words it has."""
+    figure, (shares, counts) = subplots(2, 1, size=(5, 6), sharex=True, height_ratios=(3, 1))
+    bins = reliability(confidences, right)
+    means, found, words = zip(*bins, strict=True) if bins else ((), (), ())
+    shares.plot([0, 1], [0, 1], color="gray", linestyle="--", label="as it should be")
+    shares.plot(means, found, "o-", label="found")
+    error, area = calibration_error(confidences, right), area_under_roc(confidences, right)
+    shares.set(ylabel="share of right words", title=f"calibration error {error:.1%}, area under ROC {area:.2f}")
+    shares.legend()
+    counts.bar(means, words, width=0.8 / BINS)
+    counts.set(xlabel="confidence", ylabel="words", xlim=(0, 1))
+    save_png(figure, path, DOTS_PER_INCH)

@@ -1,6 +1,5 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -19,16 +18,19 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
-from ds2.recognition.decoding import make_beam
+from ds2.recognition.calibration import Calibration, Judge
+from ds2.recognition.decoding import bundled_calibration, make_beam
+from ds2.recognition.finish import Finisher
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.samples import to_samples
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError
+from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,13 +48,20 @@ class Recognizer:
         beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
         name: str = "",
+        calibration: Calibration | None = None,
     ):
-        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model."""
+        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model.
+
+        With a `calibration` words get the probability that they are right, and what is no speech gives no words.
+        """
+        survive_forks()
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
         self.rescorer = rescorer
         self.name = name
+        judge = None if calibration is None else Judge(calibration, tokenizer, beam.lm if beam is not None else None)
+        self.finish = Finisher(tokenizer, model.config.frame_seconds, judge, name)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
 
@@ -66,20 +75,27 @@ class Recognizer:
             InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
                 met.
         """
-        bundle = Bundle.load(path)
+        return cls.from_bundle(Bundle.load(path), str(path), device, options)
+
+    @classmethod
+    def from_bundle(
+        cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
+    ) -> "Recognizer":
+        """Like `load`, from a bundle in memory; `name` stands for its path in errors and transcripts."""
         tokenizer = Tokenizer(bundle.metadata["tokens"])
-        config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
+        config = from_dict(ModelConfig, bundle.metadata["config"], name)
         try:
             with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
                 model = AcousticModel(config, len(tokenizer))
-            model.load_state_dict({name: tensor.float() for name, tensor in bundle.weights.items()}, assign=True)
+            model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
         except RuntimeError as error:
             raise InputError(
-                f"{path}: the weights do not fit the bundle's own configuration; train it again"
+                f"{name}: the weights do not fit the bundle's own configuration; train it again"
             ) from error
         beam = make_beam(tokenizer, bundle, options)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
-        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, str(path))
+        calibration = bundled_calibration(bundle, options)
+        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, name, calibration)
 
     @property
     def device(self) -> torch.device:
@@ -169,12 +185,18 @@ class Recognizer:
 
     def _decode(self, recordings: list[tuple[Tensor, float]]) -> list[Transcript]:
         """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
-        if not recordings:
+        found = self.nbest([log_probs for log_probs, _ in recordings])
+        return [
+            self.finish(nbest, [log_probs], duration)
+            for nbest, (log_probs, duration) in zip(found, recordings, strict=True)
+        ]
+
+    def nbest(self, rows: list[Tensor]) -> list[list[Hypothesis]]:
+        """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
+        if not rows:
             return []
-        rows = [log_probs for log_probs, _ in recordings]
         padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        found = self._search(padded, torch.tensor(list(map(len, rows))))
-        return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
+        return list(map(self._rescored, self._search(padded, torch.tensor(list(map(len, rows))))))
 
     def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):
@@ -191,11 +213,8 @@ class Recognizer:
         assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.problem)
 
-    def _transcript(self, nbest: list[Hypothesis], duration: float) -> Transcript:
-        if self.rescorer is not None and self.beam is not None:
-            config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
-            nbest = rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
-        best, *competitors = nbest
-        frame_seconds = self.model.config.frame_seconds
-        transcript = make_transcript(best, self.tokenizer, frame_seconds, duration, competitors)
-        return dataclasses.replace(transcript, model=self.name)
+    def _rescored(self, nbest: list[Hypothesis]) -> list[Hypothesis]:
+        if self.rescorer is None or self.beam is None:
+            return nbest
+        config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
+        return rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
