@@ -6,6 +6,7 @@ from typing import Any
 from ds2.bundle import MODELS, Bundle, locate
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
+from ds2.utils.files import printable
 
 PACKAGED = {  # what a bundle itself does not say
     "digits": "knows the English digits and no other word",
@@ -91,7 +92,7 @@ def describe_bundle(path: Path) -> str:
         *_describe_language_model(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _describe_language_model(bundle: Bundle) -> list[str]:
