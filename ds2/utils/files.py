@@ -30,9 +30,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     try:
         with _reserved(path) as partial:
             yield partial
-            _to_disk(partial)
+            to_disk(partial)
             partial.replace(path)
-            _to_disk(path.parent)
+            to_disk(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be written ({reason}); the previous file, if any, is intact") from error
@@ -79,7 +79,7 @@ def _locked(partial: Path) -> int:
     return descriptor
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
     """Waits until a file's data, or a folder's names, lie on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
