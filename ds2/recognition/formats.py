@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.utils.errors import ParameterError
+from ds2.utils.files import printable
 
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Transcript
@@ -103,11 +104,6 @@ def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[st
     if unknown := [name for name in asked if name.lower() not in by_lower]:
         raise ParameterError("format", f"unknown format {unknown[0]!r}; choose from {', '.join(known)} or all")
     return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
-
-
-def printable(name: str) -> str:
-    """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
