@@ -246,9 +246,10 @@ def with_decoder(
     """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
-        return Bundle(bundle.weights, metadata, bundle.language_model)
+        return dataclasses.replace(bundle, metadata=metadata)
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
     if pronunciations:
         arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)
+    metadata["language_model"] = {"order": lm.order, "words": lm.words}
+    return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)
