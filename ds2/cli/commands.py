@@ -11,7 +11,18 @@ from typing import Any
 import tyro
 from tyro.extras import SubcommandApp
 
-from ds2.cli import calibration, curation, data, export, language_model, noise, recognition, serving, training
+from ds2.cli import (
+    calibration,
+    curation,
+    data,
+    export,
+    installation,
+    language_model,
+    noise,
+    recognition,
+    serving,
+    training,
+)
 from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
@@ -66,6 +77,11 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "serve": serving.serve_command,
         "bench-serve": serving.bench_serve_command,
         "export": export.export_command,
+    },
+    "Installation": {
+        "models": installation.models_command,
+        "doctor": installation.doctor_command,
+        "warmup": installation.warmup_command,
     },
 }
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")

@@ -105,7 +105,11 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
     """The one recording that comes on standard input."""
     from ds2.data.audio import read_audio_bytes
 
-    samples, rate = read_audio_bytes(sys.stdin.buffer.read(), recognizer.sample_rate, "stdin")
+    try:
+        data = sys.stdin.buffer.read()
+    except OSError as error:  # it is closed
+        raise InputError(f"stdin: cannot be read ({error.strerror})") from error
+    samples, rate = read_audio_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)

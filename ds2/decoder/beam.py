@@ -10,7 +10,7 @@ is searched as one step of a stream.
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +156,11 @@ class BeamDecoder:
             raise ValueError(f"log_probs: expected (B, T, {len(self.alphabet.tokens)}), got {tuple(rows.shape)}")
         lengths = torch.full((len(rows),), rows.shape[1]) if lengths is None else lengths
         return [list(map(self.alphabet.hypothesis, found)) for found in self(rows[..., self.alphabet.order], lengths)]
+
+    def with_nbest(self, nbest: int) -> "BeamDecoder":
+        """The same search, with at least so many hypotheses of each utterance."""
+        config, lexicon, lm, lm_words = self.problem
+        return BeamDecoder(replace(config, nbest=max(config.nbest, nbest)), lexicon, lm, lm_words)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""

@@ -82,13 +82,16 @@ class _Batch:
 class SlotModel:
     """Steps any batch of slots by one chunk each."""
 
-    def __init__(self, model: AcousticModel, slots: int, precision: torch.dtype = torch.float32):
+    def __init__(self, model: AcousticModel, slots: int, precision: torch.dtype = torch.float32, phones: bool = False):
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
+
+        With `phones`, their log-probabilities follow those of the tokens.
 
         Raises:
             ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
         """
         StreamingModel(model)
+        self.phones = phones
         if model.config.cell == "bn-lstm":
             raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
         self.model, self.config, self.slots = model.eval(), model.config, slots
@@ -123,8 +126,8 @@ class SlotModel:
             samples: (B, `samples(q)`); zeros after the end.
 
         Returns:
-            (B, q / stride, V) log_probs of the output frames from `positions / stride - delay` on; those before 0
-            and after the end mean nothing.
+            (B, q / stride, V) log_probs, with phones (B, q / stride, V + P), of the output frames from
+            `positions / stride - delay` on; those before 0 and after the end mean nothing.
         """
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
@@ -139,7 +142,7 @@ class SlotModel:
             x = torch.cat([batch.kept(self.future), x], dim=1)
             batch.keep(self.future, x[:, -self.config.lookahead :])
             x = self.model.lookahead.step(x)
-        log_probs = torch.log_softmax(self.model.head(x, lengths).float(), dim=2)
+        log_probs = self.model.log_probs(x, lengths, self.phones)
         batch.commit()
         return log_probs
 

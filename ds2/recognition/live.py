@@ -42,11 +42,9 @@ class LiveStream:
         """
         self.recognizer = recognizer
         try:
-            self.model = StreamingModel(recognizer.model)
+            self.model = StreamingModel(recognizer.model, phones=isinstance(recognizer.beam, PronouncingDecoder))
         except ValueError as error:
             raise ParameterError("model", str(error)) from error
-        if isinstance(recognizer.beam, PronouncingDecoder):
-            raise ParameterError("model", "its search by phones needs whole recordings; it cannot stream")
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
         self.sample_rate: int | None = None
@@ -125,7 +123,7 @@ class _Resampler:
 class _BeamSearch:
     """A prefix beam search of one utterance."""
 
-    def __init__(self, decoder: BeamDecoder):
+    def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
         self.decoder, self.stream = decoder, decoder.begin()
 
     def step(self, rows: Tensor) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import DEFAULT_MODEL, Bundle
+from ds2.data.audio import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
@@ -24,11 +25,12 @@ from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Window, padded_groups
+from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError
+from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,6 +54,7 @@ class Recognizer:
 
         With a `calibration` words get the probability that they are right, and what is no speech gives no words.
         """
+        survive_forks()
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
@@ -128,33 +131,34 @@ class Recognizer:
         return LiveStream(self)
 
     def transcribe_files(
-        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
-    ) -> Iterator[tuple[Segment, Transcript | InputError]]:
+        self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is
-        called with the seconds of audio that each batch adds.
+        A source is a Segment of a file, or the bytes of a whole file (`ds2.data.audio.InMemory`). Memory is bounded by
+        GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is called with the seconds
+        of audio that each batch adds.
         """
-        results = self.log_probs_of_files(segments, on_audio)
+        results = self.log_probs_of_files(sources, on_audio)
         for group in padded_groups(results, windows.GROUP_SECONDS):
             good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, Tensor)]
             transcripts = iter(self._decode(good))
-            for segment, _, result in group:
-                yield segment, result if isinstance(result, InputError) else next(transcripts)
+            for source, _, result in group:
+                yield source, result if isinstance(result, InputError) else next(transcripts)
 
     def log_probs_of_files(
-        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
-    ) -> Iterator[Result]:
-        """Like `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
-        return Batches(self.cutter, self.log_probs, on_audio).results(segments)
+        self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[Result[Source]]:
+        """Like `transcribe_files`, not decoded: the source, its duration in seconds, (T, V) log-probabilities."""
+        return Batches[Source](self.cutter, self.log_probs, on_audio).results(sources)
 
-    def iter_log_probs(self, path: str | Path) -> Iterator[tuple[Tensor, Tensor]]:
+    def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[Tensor, Tensor]]:
         """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
         """
-        job = Job(Segment(Path(path)))
+        job = Job(path if isinstance(path, InMemory) else Segment(Path(path)))
         cut, frame = self.cutter.windows(job), self.cutter.frame_samples
         while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):

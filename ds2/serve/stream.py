@@ -16,6 +16,7 @@ import soxr
 from torch import Tensor
 
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.slots import UNENDED, SlotModel
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.serve.live_config import LiveConfig
@@ -32,7 +33,7 @@ class Setup:
     """The model, search and configuration that all streams of a worker share."""
 
     model: SlotModel
-    beam: BeamDecoder
+    beam: BeamDecoder | PronouncingDecoder
     tokenizer: Tokenizer
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from

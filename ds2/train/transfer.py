@@ -1,6 +1,6 @@
-"""Training that starts from a bundle with another alphabet, sample rate or width, with frozen parts if requested.
+"""Training that starts from a bundle with another alphabet, sample rate, width or number of directions.
 
-A wider model starts as the narrower one: neither the old units nor the output read the new units (similar to
+Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A wider model starts as the narrower one: neither the old units nor the output read the new units (similar to
 Net2WiderNet, Chen et al. 2016, with new units instead of copies).
 
 The front end's bins are 50 Hz wide at any rate, so the bins of a lower rate are the first bins of a higher one. Layers
@@ -17,11 +17,13 @@ from ds2.train.config import StartConfig, TrainConfig
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 
+ADDED_PARTS = ("phone_output.", "lookahead.", "frontend.prior_power")
+
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
-    """Loads the bundle's weights into the model; alphabet, sample rate and width may differ.
+    """Loads the bundle's weights into the model; alphabet, sample rate, width and directions may differ.
 
-    A second output layer that the bundle lacks keeps the weights of the new model.
+    An output for phones, a lookahead or an adaptive power that the bundle lacks are those of the new model.
 
     Raises:
         InputError: the models differ in something else.
@@ -31,8 +33,9 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
-    if config.model.phones and not theirs.phones:
-        weights |= {name: tensor for name, tensor in state.items() if name.startswith("phone_output.")}
+    if theirs.bidirectional and not config.model.bidirectional:
+        weights = {name: tensor for name, tensor in weights.items() if ".backwards." not in name}
+    weights = {name: tensor for name, tensor in state.items() if name.startswith(ADDED_PARTS)} | weights
     if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:

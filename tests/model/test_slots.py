@@ -55,7 +55,7 @@ class Feeder:
     def __init__(self, model: SlotModel, slot: int, samples: Tensor):
         self.model, self.slot, self.samples = model, slot, samples
         self.length = max(1, (len(samples) - 160) // 80 + 1)
-        self.position, self.rows = 0, torch.zeros(0, 6)
+        self.position, self.rows = 0, torch.zeros(0, 6 + 7 if model.phones else 6)
 
     def next(self, frames: int) -> tuple[int, int, int, Tensor]:
         """Slot, position, length and samples of the next chunk; the length is told when the last sound is in it."""
@@ -93,6 +93,16 @@ def test_alone_it_is_the_offline_model(config: ModelConfig, samples: int) -> Non
     expected = offline(model, sound)
     assert feeder.log_probs.shape == expected.shape
     assert torch.allclose(feeder.log_probs, expected, atol=1e-5)
+
+
+def test_phones_follow_the_tokens() -> None:
+    model, sound = made(dataclasses.replace(BASE, phones=7)), torch.randn(4321)
+    feeder = Feeder(SlotModel(model, 3, phones=True), 1, sound)
+    while not feeder.done:
+        step(feeder.model, [feeder], 12)
+    with torch.no_grad():
+        expected, _ = model.all_log_probs(sound.unsqueeze(0), torch.tensor([len(sound)]))
+    assert torch.allclose(feeder.log_probs, expected[0], atol=1e-5)
 
 
 def test_streams_of_any_age_in_any_mixture_of_chunks() -> None:

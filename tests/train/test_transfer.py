@@ -127,3 +127,18 @@ def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_
     before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
     trainer.run()
     assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()
+
+
+def test_a_forward_only_model_starts_as_the_forward_half(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(8)
+    both = dataclasses.replace(TINY, bidirectional=True)
+    start = Trainer(plain_config(manifest, model=both, epochs=1), tmp_path / "both").run()
+    live = dataclasses.replace(
+        both, bidirectional=False, lookahead=2, frontend=dataclasses.replace(both.frontend, power="adaptive")
+    )
+    trainer = Trainer(plain_config(manifest, model=live, start_from=start, epochs=1), tmp_path / "live")
+    found, expected = trainer.model.state_dict(), Bundle.load(start).weights
+    shared = [name for name in found if name.startswith("recurrent.")]
+    assert shared and all(torch.equal(found[name], expected[name]) for name in shared)
+    assert not any("backwards" in name for name in found)
+    trainer.run()
