@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
-DEFAULT_MODEL = "digits"  # a bundle of the package
+DEFAULT_MODEL = "english"  # a bundle of the package
 MODELS = Path(__file__).parent / "models"
 LM_PREFIX, PUNCTUATION_PREFIX = "language_model/", "punctuation/"  # begin the names of their arrays among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header

@@ -17,7 +17,6 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
-from ds2.recognition.calibration import Calibration
 from ds2.recognition.options import DecoderOptions
 from ds2.text import HOT_BOOST, Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -206,17 +205,6 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
     if words is None or (isinstance(words, list) and all(isinstance(word, str) and word for word in words)):
         return words
     raise InputError("the bundle's vocabulary must be a list of words; train it again")
-
-
-def bundled_calibration(bundle: Bundle, options: DecoderOptions) -> Calibration | None:
-    """The calibration of a bundle's own search; None if it has none, or another search is asked for.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    if "confidence" not in bundle.metadata or options.lm is not None or options.beam == 0:
-        return None
-    return from_dict(Calibration, bundle.metadata["confidence"], "the bundle's calibration")
 
 
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:

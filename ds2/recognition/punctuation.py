@@ -1,8 +1,8 @@
 """Punctuation and capitals for recognised words: a small network tags each word from the words around it.
 
-    words    it   was   late   said   john   where   is   he
-    tags     C    -     ,      -      C .    C       -    ?        C: capital; the mark follows the word
-    display  It   was   late,  said   John.  Where   is   he?
+words    it   was   late   said   john   where   is   he
+tags     C    -     ,      -      C .    C       -    ?        C: capital; the mark follows the word
+display  It   was   late,  said   John.  Where   is   he?
 """
 
 import math
