@@ -113,7 +113,8 @@ class Application:
     async def models(self, request: Request) -> Response:
         """The model of this server, in a list or by its name."""
         self.gate.check_key(request)
-        model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2", "vocabulary": self.vocabulary}
+        model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
+        model["vocabulary"] = self.vocabulary
         name = request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": [model]})
