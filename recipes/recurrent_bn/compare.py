@@ -4,9 +4,9 @@
     python recipes/recurrent_bn/compare.py pixels RESULTS [--permuted] [--updates 1500] [--seeds 1 2 3]
     python recipes/recurrent_bn/compare.py table RESULTS
 
-language predicts the characters of books in sequences of 100, and at the end of longer ones; pixels tells scikit-learn's
-scans of digits, 16 x 16 pixels one after another, in order or permuted. Both cells have the same number of units. A line
-of JSON for each evaluation goes to RESULTS/TASK.CELL.SEED.jsonl; a run that is there already is not repeated.
+language predicts the characters of books in sequences of 100, and at the end of longer ones; pixels reads the scanned
+digits of scikit-learn, 16 x 16 pixels in order or permuted. Both cells have the same number of units.
+A line of JSON for each evaluation goes to RESULTS/TASK.CELL.SEED.jsonl; a run that is there already is not repeated.
 """
 
 import argparse
@@ -204,7 +204,7 @@ def print_table(results: Path) -> None:
                 for number, record in enumerate(records):
                     steps, errors = [each[unit] for each in record], [each["error"] for each in record]
                     axes[place, column].plot(
-                        places, errors, color=f"C{CELLS.index(cell)}", label=None if number else cell
+                        steps, errors, color=f"C{CELLS.index(cell)}", label=None if number else cell
                     )
             axes[place, column].set(title=task, xlabel=unit, ylabel="error")
             axes[place, column].legend()
