@@ -5,8 +5,9 @@
     python recipes/english/punctuation.py score BUNDLE dev-common-voice.jsonl --prose MANIFEST
 
 books.tsv and everyday.tsv lie beside the texts. The books of every eighth author are held out; their F1 is printed.
-`score` measures F1 on recognised text: the transcripts of all utterances, one after another, without their ends; MANIFEST has the
-same texts with punctuation. Semicolons, colons and dashes count as commas, exclamation marks as full stops. Quotation marks are left out.
+`score` measures F1 on recognised text: the transcripts of all utterances, one after another, without their ends;
+MANIFEST has the same texts with punctuation. Semicolons, colons and dashes count as commas, exclamation marks as full
+stops. Quotation marks are left out.
 """
 
 import argparse
