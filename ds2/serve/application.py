@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from ds2.bundle import read_metadata
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
 from ds2.serve.messages import WorkerConfig
@@ -37,6 +38,7 @@ class Application:
 
     def __init__(self, config: ServeConfig, model: Path):
         self.config, self.model = config, model
+        self.vocabulary: list[str] = read_metadata(model).get("vocabulary") or []  # empty: an open one
         self.metrics = Metrics()
         self.gate = Gate(config, self.metrics)
         self.sessions: set[VoskSession] = set()
@@ -112,6 +114,7 @@ class Application:
         """The model of this server, in a list or by its name."""
         self.gate.check_key(request)
         model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
+        model["vocabulary"] = self.vocabulary
         name = request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": [model]})

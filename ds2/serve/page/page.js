@@ -9,6 +9,17 @@ $("file").onchange = () => {
   if (file) listen((context, stop) => recording(context, file, stop));
 };
 $("stop").onclick = () => stopNow?.();
+$("key").onchange = describe;
+describe();
+
+async function describe() {
+  const key = $("key").value;
+  const answer = await fetch("v1/models", { headers: key ? { authorization: `Bearer ${key}` } : {} });
+  if (!answer.ok) return; // a key is needed
+  const [model] = (await answer.json()).data;
+  const words = model.vocabulary.length ? ` knows these words and no other: ${model.vocabulary.join(", ")}` : "";
+  $("model").textContent = `model ${model.id}${words}`;
+}
 
 async function microphone(context) {
   const media = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
