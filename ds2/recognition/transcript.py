@@ -30,17 +30,33 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle."""
+    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
+
+    `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
+    ordered by time.
+    """
 
     text: str
     words: tuple[Word, ...]
     duration: float
     model: str = ""
+    channels: "tuple[Transcript, ...]" = ()
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
         """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
         return tuple(group_words(self, ends_segment))
+
+    @property
+    def turns(self) -> tuple[tuple[int, TranscriptSegment], ...]:
+        """The segments of all channels in order of time, each with the number of its channel, from 1 on.
+
+        Of a recording whose channels were not separated these are its segments, with the number 0.
+        """
+        if not self.channels:
+            return tuple((0, segment) for segment in self.segments)
+        turns = [(number, segment) for number, channel in enumerate(self.channels, 1) for segment in channel.segments]
+        return tuple(sorted(turns, key=lambda turn: (turn[1].start, turn[0])))
 
     def to_txt(self) -> str:
         """The text, a line for each segment."""
@@ -63,11 +79,20 @@ class Transcript:
         return self._formatted("ctm", file)
 
     def to_textgrid(self) -> str:
-        """Praat's TextGrid, one tier of words."""
+        """Praat's TextGrid, a tier of words for each channel."""
         return self._formatted("TextGrid")
 
     def _formatted(self, name: str, file: str = "") -> str:
         return FORMATS[name](self, file)
+
+
+def merge_channels(channels: Sequence[Transcript]) -> Transcript:
+    """One transcript of the transcripts of all channels, the first channel first."""
+    turns = Transcript("", (), 0.0, channels=tuple(channels)).turns
+    text = " ".join(segment.text for _, segment in turns)
+    words = sorted((word for channel in channels for word in channel.words), key=lambda word: word.start)
+    duration = max(channel.duration for channel in channels)
+    return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels))
 
 
 def make_transcript(
