@@ -22,6 +22,7 @@ from ds2.cli import (
     noise,
     recognition,
     serving,
+    spark,
     training,
 )
 from ds2.utils.errors import InputError
@@ -47,9 +48,13 @@ DATA: dict[str, Command] = {
     "mix": noise.mix_command,
     "noise": noise.noise_command,
 }
+SPARK: dict[str, Command] = {
+    "transcribe": spark.transcribe_command,
+}
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),
     "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
+    "spark": ("Bulk work on a cluster of Apache Spark.", SPARK),
 }
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
     "Transcribe and evaluate": {
@@ -59,6 +64,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "eval": recognition.evaluate_command,
         "calibrate": calibration.calibrate_command,
         "info": recognition.info_command,
+        "spark": SPARK,
     },
     "Train": {
         "train": training.train_command,

@@ -6,6 +6,7 @@ from typing import Any
 from ds2.bundle import MODELS, Bundle, locate, read_metadata
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
+from ds2.utils.files import printable
 
 PACKAGED = {  # what a bundle itself does not say
     "digits": "knows the English digits and no other word; WER 0.33 % on FSDD's test split, 9.8 % on strangers",
@@ -107,7 +108,7 @@ def describe_bundle(path: Path) -> str:
         *_describe_language_model(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _describe_language_model(bundle: Bundle) -> list[str]:

@@ -134,7 +134,8 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
 
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
-    from ds2.recognition.formats import FORMATS, printable
+    from ds2.recognition.formats import FORMATS
+    from ds2.utils.files import printable
 
     done = failed = 0
     for segment, result in results:

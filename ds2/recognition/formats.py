@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.utils.errors import ParameterError
+from ds2.utils.files import printable
 
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Transcript
@@ -28,20 +29,23 @@ def to_json(transcript: "Transcript", name: str) -> str:
     """One object on one line.
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
-    seconds. Segments and words also have their channel where channels are separate.
+    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them. Where channels
+    are separate, segments and words have their channel.
     """
-    segments = [
-        {"start": turn.start, "end": turn.end, "text": turn.text} | ({"channel": channel} if channel else {})
-        for channel, turn in transcript.turns
-    ]
+    keys = ("start", "end", "text", "display")
+    segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
     values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
-    if transcript.channels:
-        values["words"] = [
-            {**dataclasses.asdict(word), "channel": channel}
-            for channel, turn in transcript.turns
-            for word in turn.words
-        ]
+    values["display"] = transcript.display
     del values["channels"]
+    if not any(word.display for word in transcript.words):
+        for each in (values, *segments, *values["words"]):
+            del each["display"]
+    if transcript.channels:
+        for segment, (channel, _) in zip(segments, transcript.turns, strict=True):
+            segment["channel"] = channel
+        channels = [channel for channel, turn in transcript.turns for _ in turn.words]
+        for word, channel in zip(values["words"], channels, strict=True):
+            word["channel"] = channel
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
@@ -49,7 +53,7 @@ def to_srt(transcript: "Transcript", name: str) -> str:
     """SubRip subtitles."""
     cues = enumerate(_cues(transcript), 1)
     return "".join(
-        f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.text)}\n\n" for number, (channel, cue) in cues
+        f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.display)}\n\n" for number, (channel, cue) in cues
     )
 
 
@@ -57,7 +61,7 @@ def to_vtt(transcript: "Transcript", name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; & and < are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
-        text = cue.text.replace("&", "&amp;").replace("<", "&lt;")
+        text = cue.display.replace("&", "&amp;").replace("<", "&lt;")
         cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
     return "WEBVTT\n\n" + "".join(cues)
 
@@ -130,11 +134,6 @@ def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[st
     return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
 
 
-def printable(name: str) -> str:
-    """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
-    return name.encode("utf-8", "backslashreplace").decode()
-
-
 def _labelled(channel: int, text: str) -> str:
     return f"{channel}: {text}" if channel else text
 
@@ -159,7 +158,7 @@ def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
     return (
         longer.words[-1].start - cue.end > CUE_PAUSE
         or longer.end - longer.start > CUE_SECONDS
-        or _width(longer.text) > CUE_CHARACTERS
+        or _width(longer.display) > CUE_CHARACTERS
     )
 
 

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, rand, struct, when
 from pyspark.sql.types import DoubleType
 
-from ds2.curation.filter import Classifier, FilterConfig, filter_segments
+from ds2.curation.classifier import Classifier
+from ds2.curation.filter import FilterConfig, filter_segments
 from ds2.curation.score import features
 from ds2.data.manifest import Utterance
 from ds2.spark.remote import Row, Settings, computed

@@ -45,7 +45,7 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
     """A stage of pyspark.ml. For each Setting there are getNAME and setNAME, which returns the stage."""
 
     def __init__(self, **values: Any):
-        """`values` of the settings, by name.
+        """`values` of the settings, by name; None leaves a setting as it is.
 
         Raises:
             AttributeError: no such setting. TypeError: a value of the wrong type.
@@ -53,7 +53,7 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
         super().__init__()
         settings = [param for param in self.params if isinstance(param, Setting)]
         self._setDefault(**{setting.name: setting.default for setting in settings})
-        self._set(**values)
+        self._set(**{name: value for name, value in values.items() if value is not None})
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -192,3 +192,8 @@ def test_completion_is_printed_for_the_shells() -> None:
         assert (result.returncode, result.stderr) == (0, "")
         assert "transcribe" in result.stdout
         assert "tune-decoder" in result.stdout
+
+
+def test_names_of_several_lines_and_colours_are_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    outcome = run("transcribe", tmp_path / "a\nb\x1b[31m.wav")
+    assert_refused(outcome, r"a\nb\x1b[31m.wav")
