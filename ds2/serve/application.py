@@ -25,7 +25,7 @@ from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")
-PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
+PAGE = {"": "index.html", **{name: name for name in ("page.js", "page.css", "transcript.js", "worklet.js")}}
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count among the refusals
 
