@@ -39,10 +39,13 @@ def listen_command(
         device: Microphone: its number or a part of its name; by default the system's.
         decoder: How to search.
     """
+    from ds2.data.audio import probe
     from ds2.recognition.recognizer import Recognizer
 
     if file is None:
         need("sounddevice")
+    else:
+        probe(file)  # a bad file ends the command before the model is loaded
     stream = Recognizer.load(model, "cpu", decoder).stream()
     heard = 0.0
     try:
