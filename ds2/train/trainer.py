@@ -37,7 +37,7 @@ from ds2.train.fingerprint import check_fingerprint, fingerprint
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.plots import draw_curves
-from ds2.train.processor import keep_freed_memory, share_cores
+from ds2.train.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
 from ds2.train.run_state import RunState
 from ds2.train.signals import Signals, TrainingStopped
@@ -219,6 +219,7 @@ class Trainer:
             self._observe(model)
         self.state = state.next_epoch()
         self._save_checkpoint()
+        give_back_memory()
 
     def _observe(self, model: AcousticModel) -> None:
         """Records what the model does with a few dev utterances, the same ones after every epoch."""
