@@ -25,8 +25,14 @@ from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import LATER, POLICY, VoskSession
 
 log = logging.getLogger("ds2.serve")
-PAGE = {"": "index.html", **{name: name for name in ("page.js", "page.css", "transcript.js", "worklet.js")}}
-MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+FILES = ("docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "worklet.js")
+PAGE = {"": "index.html", "docs": "docs.html", **{name: name for name in FILES}}
+MEDIA_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+}
 REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count among the refusals
 
 

@@ -5,6 +5,7 @@ import json
 import shutil
 import urllib.request
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from serve.test_openai import wav
 from serve.test_vosk import close_code, lock_step, text_of
 
 from ds2.bundle import locate
+from ds2.serve.application import Application
+from ds2.serve.config import ServeConfig
 from ds2.serve.models import Models, knows
+from ds2.serve.openai_messages import FORMATS
 from ds2.utils.errors import InputError, ParameterError
 
 
@@ -28,6 +32,14 @@ def test_names_are_found_and_unknown_ones_refused() -> None:
         models.find("c")
     with pytest.raises(InputError, match="names must differ"):
         Models([Path("a.safetensors"), Path("x/a.safetensors")])
+
+
+def test_the_specification_names_what_is_served() -> None:
+    served = {route.path for route in Application(ServeConfig(), Path("a.safetensors")).routes()}  # type: ignore[attr-defined]
+    written = json.loads((resources.files("ds2.serve") / "page" / "openapi.json").read_text())
+    assert {path for path in served if path.startswith("/v1")} <= set(written["paths"]) <= served
+    fields = written["paths"]["/v1/audio/transcriptions"]["post"]["requestBody"]["content"]["multipart/form-data"]
+    assert fields["schema"]["properties"]["response_format"]["enum"] == list(FORMATS)
 
 
 def test_what_a_model_knows() -> None:
