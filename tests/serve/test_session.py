@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import Over, VoskSession
 
@@ -52,7 +54,9 @@ class Stage:
         self.handle = Handle(process, 0, StreamConfig())  # type: ignore[arg-type]
         self.client = Client()
         pool = SimpleNamespace(open=lambda config: self.handle)
-        self.session = VoskSession(self.client, pool, limits or Limits())  # type: ignore[arg-type]
+        models = Models([Path("digits.safetensors")])
+        models.pools["digits"] = pool  # type: ignore[assignment]
+        self.session = VoskSession(self.client, models, limits or Limits())  # type: ignore[arg-type]
         self.running = asyncio.create_task(self.session.run())
 
     async def hears(self, *messages: bytes | dict[str, Any]) -> None:
