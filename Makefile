@@ -1,7 +1,7 @@
 # make demo          sets up .venv and transcribes real recordings with the bundled models
 # make test          sets up .venv and runs the tests
 # make lint          format, lint, types
-# make fuzz          attacks ds2 with hostile files for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
+# make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make package       builds the wheel and the sdist, and tests each of them in an empty environment
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
