@@ -4,9 +4,9 @@
 
 Honest clients send recordings in real time, and every transcript must equal that of the bundle offline. Attackers
 vanish, flood, send garbage, single bytes or nothing, upload an hour of silence and leave, send half a header, hold
-places with empty messages, send pings without reading, or pretend to be another host. Once a minute a model process is killed while it serves, and
-killed again while it loads. Attackers connect from other loopback addresses than honest clients, because the server
-limits the places of each address.
+places with empty messages, send pings without reading, or pretend to be another host. Once a minute a model process is
+killed while it serves, and killed again while it loads. Attackers connect from other loopback addresses than honest
+clients, because the server limits the places of each address.
 
 Prints a table. The exit code is 1 if an honest stream was lost or refused without a killed process, if a client waited
 for ever, if a transcript differs, if an attack worked, if a stream stays open, or if the server's memory grows by more

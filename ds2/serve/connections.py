@@ -1,7 +1,8 @@
 """Connections of uvicorn that no client can keep open for nothing.
 
 A connection must bring the header of a request within a deadline, and is closed when an answer is sent before the
-request's body has come. What a client does not read does not fill the memory. When file descriptors run out, the older half of the connections that only wait is closed.
+request's body has come. What a client does not read does not fill the memory. When file descriptors run out, the older
+half of the connections that only wait is closed.
 """
 
 import asyncio
