@@ -21,7 +21,7 @@ from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.streaming import StreamingModel
 from ds2.recognition.samples import checked_samples
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:  # recognizer.py imports this module
@@ -42,11 +42,9 @@ class LiveStream:
         """
         self.recognizer = recognizer
         try:
-            self.model = StreamingModel(recognizer.model)
+            self.model = StreamingModel(recognizer.model, phones=isinstance(recognizer.beam, PronouncingDecoder))
         except ValueError as error:
             raise ParameterError("model", str(error)) from error
-        if isinstance(recognizer.beam, PronouncingDecoder):
-            raise ParameterError("model", "its search by phones needs whole recordings; it cannot stream")
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
         self.sample_rate: int | None = None
@@ -80,22 +78,16 @@ class LiveStream:
         if self.sample_rate is not None:
             self._step(self.resampler(torch.zeros(0), last=True), last=True)
         seconds = self.received / self.recognizer.sample_rate
-        best, *competitors = self.search.finish()
-        transcript = make_transcript(
-            best, self.recognizer.tokenizer, self.frame_seconds, seconds - self.start, competitors
-        )
-        words = tuple(
-            dataclasses.replace(word, start=round(word.start + self.start, 3), end=round(word.end + self.start, 3))
-            for word in transcript.words
-        )
+        start, rows, nbest = self.start, self.rows, self.search.finish()
         self._begin()
         self.sample_rate = None
-        return dataclasses.replace(transcript, words=words, duration=seconds, model=self.recognizer.name)
+        return dataclasses.replace(self.recognizer.finish(nbest, rows, seconds - start, start), duration=seconds)
 
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
         self.state = self.model.begin()
         self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
+        self.rows: list[Tensor] = []  # (T, V) log-probabilities of the utterance
         self.frames = 0  # of the utterance
         self.last_label: int | None = None  # frame of the utterance
 
@@ -109,6 +101,7 @@ class LiveStream:
         self.frames += len(rows)
         if len(rows):
             self.search.step(rows)
+            self.rows.append(rows)
 
 
 class _Resampler:
@@ -130,7 +123,7 @@ class _Resampler:
 class _BeamSearch:
     """A prefix beam search of one utterance."""
 
-    def __init__(self, decoder: BeamDecoder):
+    def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
         self.decoder, self.stream = decoder, decoder.begin()
 
     def step(self, rows: Tensor) -> None:

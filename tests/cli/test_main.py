@@ -118,6 +118,7 @@ def test_output_that_cannot_be_written_is_told_before_the_work(
         ("data validate train.jsonl", "--frame-seconds nan"),
         ("bench-serve test.jsonl", "--url foo"),
         ("bench-serve test.jsonl", "--url ws://localhost:port"),
+        ("bench-serve test.jsonl", "--url ws://127.0.0.1:9"),
     ],
 )
 def test_options_out_of_range_are_refused_by_name(run: Callable[..., Outcome], command: str, option: str) -> None:
