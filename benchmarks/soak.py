@@ -317,7 +317,8 @@ def main() -> None:
     command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        url = json.loads(server.stderr.readline())["url"].replace("http", "ws")
+        ready = next(line for line in server.stderr if '"event": "ready"' in line)
+        url = json.loads(ready)["url"].replace("http", "ws")
         threading.Thread(target=server.stderr.read, daemon=True).start()
         try:
             soak = Soak(url, recordings, expected, time.monotonic() + 60 * arguments.minutes)

@@ -51,8 +51,9 @@ class Target:
     def _port(self) -> int:
         until = time.monotonic() + 10 * SECONDS
         while time.monotonic() < until and self.process.poll() is None:
-            if lines := self.new_lines():
-                return int(json.loads(lines[0])["url"].rpartition(":")[2])
+            for line in self.new_lines():
+                if '"event": "ready"' in line:
+                    return int(json.loads(line)["url"].rpartition(":")[2])
             time.sleep(0.1)
         raise Broken("it did not start")
 
