@@ -24,7 +24,7 @@ from ds2.serve.openai_messages import problem
 from ds2.serve.pool import Pool
 from ds2.serve.process import Timeouts
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import LATER, POLICY, VoskSession
+from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
 
 log = logging.getLogger("ds2.serve")
 PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
@@ -40,6 +40,7 @@ class Application:
         self.metrics = Metrics()
         self.gate = Gate(config, self.metrics)
         self.sessions: set[VoskSession] = set()
+        self.waiting = Waiting(config.limits.waiting_bytes, config.limits.streams)
         self.pool: Pool | None = None
         self.transcriptions: Transcriptions | None = None
 
@@ -145,7 +146,7 @@ class Application:
         assert self.pool is not None
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept("ds2" if "ds2" in offered else None)
-        session, began = VoskSession(websocket, self.pool, self.config.limits), time.monotonic()
+        session, began = VoskSession(websocket, self.pool, self.config.limits, self.waiting), time.monotonic()
         self.sessions.add(session)
         if self.gate.draining:  # the shutdown began during the handshake
             session.drain()
