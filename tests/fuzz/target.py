@@ -65,10 +65,16 @@ class Target:
         self.read += len(whole)
         return whole.decode().splitlines()
 
-    def exchange(self, *messages: bytes) -> bytes:
-        """Sends messages over a new connection, each after an answer to the one before; all that comes back."""
+    def exchange(self, *messages: bytes, opening: bytes = b"") -> bytes:
+        """Sends messages over a new connection, each after an answer to the one before; all that comes back.
+
+        The answer to `opening` is waited for.
+        """
         answer = b""
         with socket.create_connection(("127.0.0.1", self.port), SECONDS) as client:
+            client.sendall(opening)
+            while opening and not answer.endswith(b"\r\n\r\n"):
+                answer += client.recv(1)
             for message in messages:
                 try:
                     client.sendall(message)
@@ -147,14 +153,14 @@ def target() -> Target:
     return Target()
 
 
-def attack(*messages: bytes) -> bytes:
+def attack(*messages: bytes, opening: bytes = b"") -> bytes:
     """Sends the messages to the server; its answer.
 
     Raises:
         Broken: the server has come to harm; another takes its place.
     """
     try:
-        answer = target().exchange(*messages)
+        answer = target().exchange(*messages, opening=opening)
         target().check()
     except Exception:
         target().process.kill()
