@@ -22,7 +22,7 @@ from ds2.serve.models import Models
 from ds2.serve.openai import Transcriptions, refusal_of
 from ds2.serve.openai_messages import problem
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import LATER, POLICY, VoskSession
+from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
 
 log = logging.getLogger("ds2.serve")
 FILES = ("docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "worklet.js")
@@ -49,6 +49,7 @@ class Application:
         self.metrics = Metrics()
         self.gate = Gate(config, self.metrics)
         self.sessions: set[VoskSession] = set()
+        self.waiting = Waiting(config.limits.waiting_bytes, config.limits.streams)
         self.transcriptions = Transcriptions(self.models, config.limits)
 
     async def start(self) -> None:
@@ -139,7 +140,8 @@ class Application:
     async def _session(self, websocket: WebSocket) -> None:
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept("ds2" if "ds2" in offered else None)
-        session, began = VoskSession(websocket, self.models, self.config.limits), time.monotonic()
+        session = VoskSession(websocket, self.models, self.config.limits, self.waiting)
+        began = time.monotonic()
         self.sessions.add(session)
         if self.gate.draining:  # the shutdown began during the handshake
             session.drain()

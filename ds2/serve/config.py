@@ -28,6 +28,7 @@ class Limits:
     streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address
     backlog_seconds: float = formerly("backlog", 30.0)  # sound of one stream that may wait for the model
     idle_seconds: float = formerly("idle", 60.0)  # a stream without sound for so long ends
+    waiting_bytes: int = 256 << 20  # of all streams; beyond it those end that hold more than an equal share
     stream_seconds: float = formerly("duration", 4 * 3600.0)  # sound of a live stream
     message_bytes: int = formerly("message", 1 << 20)  # of a WebSocket message
     upload_bytes: int = formerly("upload", 25 << 20)  # of an uploaded file

@@ -20,6 +20,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -38,6 +39,19 @@ NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1
 EOF, DRAIN, FAILED = object(), object(), object()
 
 
+@dataclass
+class Waiting:
+    """What waits in the inboxes of all sessions."""
+
+    most: int  # bytes
+    sessions: int  # as many as can be open
+    bytes: int = 0
+
+    def too_much(self, held: int) -> bool:
+        """Whether a session that holds so many bytes must end, because it takes the room of others."""
+        return self.bytes > self.most and held > self.most / self.sessions
+
+
 class Over(Exception):
     """The session ends with this close code; unless it is NORMAL or RESTART, an error message is sent first."""
 
@@ -49,8 +63,8 @@ class Over(Exception):
 class VoskSession:
     """One connection from its first message to its close."""
 
-    def __init__(self, websocket: WebSocket, models: Models, limits: Limits):
-        self.websocket, self.models, self.limits = websocket, models, limits
+    def __init__(self, websocket: WebSocket, models: Models, limits: Limits, waiting: Waiting):
+        self.websocket, self.models, self.limits, self.waiting = websocket, models, limits, waiting
         self.wishes = Wishes()
         self.handle: Handle | None = None
         self.inbox: deque[Any] = deque()
@@ -74,6 +88,7 @@ class VoskSession:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.waiting.bytes -= self.held
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await self._close(over)
         return over
@@ -102,7 +117,7 @@ class VoskSession:
                 return
             data = message.get("bytes")
             self._put(data if data is not None else message.get("text", ""))
-            self.flooded = self.held > self._room or len(self.inbox) > MESSAGES
+            self.flooded = self.held > self._room or len(self.inbox) > MESSAGES or self.waiting.too_much(self.held)
         if self.handle is not None:
             self.handle.changed.set()  # wakes whoever waits for the model
 
@@ -123,7 +138,7 @@ class VoskSession:
 
     def _put(self, message: Any) -> None:
         self.inbox.append(message)
-        self.held += _size(message)
+        self._hold(_size(message))
         self.arrived.set()
 
     async def _next(self) -> Any:
@@ -138,8 +153,12 @@ class VoskSession:
         if not self.inbox or (isinstance(self.inbox[0], str) and time.monotonic() > until):
             await self._end(POLICY, f"no sound came for {self.limits.idle_seconds:g} s")
         message = self.inbox.popleft()
-        self.held -= _size(message)
+        self._hold(-_size(message))
         return message
+
+    def _hold(self, change: int) -> None:
+        self.held += change
+        self.waiting.bytes += change
 
     async def _obey(self, message: Any) -> None:
         if message is EOF:

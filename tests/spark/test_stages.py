@@ -174,7 +174,7 @@ def server() -> Iterator[str]:
     command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    url = json.loads(process.stderr.readline())["url"]
+    url = json.loads(next(line for line in process.stderr if '"event": "ready"' in line))["url"]
     yield url
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
