@@ -40,7 +40,7 @@ def transcribe_command(
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         skip_existing: Skip recordings whose transcripts are in the output folder already.
