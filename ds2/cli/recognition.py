@@ -50,7 +50,7 @@ def transcribe_command(
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         transcripts: What is transcribed and written.
         decoder: How to search.
