@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
@@ -53,20 +53,26 @@ class Bundle:
             partial.write_bytes(data)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Bundle":
+    def load(cls, path: str | Path, arrays: Literal["torch", "numpy"] = "torch") -> "Bundle":
         """Reads a bundle onto the CPU.
+
+        Args:
+            arrays: numpy needs no torch; it gives NumPy's arrays in place of tensors.
 
         Raises:
             InputError: missing, cut off, not a bundle, of a newer format, or with sizes that its weights lack.
         """
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
 
+        if arrays == "torch":
+            from safetensors.torch import load_file
+        else:
+            from safetensors.numpy import load_file
         path = locate(path)
         metadata = read_metadata(path)
         try:
-            tensors = load_file(path)
-        except (SafetensorError, OSError) as error:
+            tensors: dict[str, Any] = load_file(path)
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
         language_model = {
             name.removeprefix(LM_PREFIX): tensors.pop(name) for name in list(tensors) if name.startswith(LM_PREFIX)

@@ -22,7 +22,7 @@ def export_command(
 
     Args:
         model: Bundle of a trained model, or the name of one in the package.
-        output: Folder for model.onnx and tokens.txt.
+        output: Folder for model.onnx and tokens.txt, of a forward-only model also streaming.onnx.
         format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them.
         weights: How the file stores the weights; int8 makes it about a quarter as large.
     """

@@ -102,7 +102,7 @@ class SlotModel:
             self.convolutions = self._fold_convolutions()
             self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
-        self.delay = self.convolutions[-1].delay + model.config.lookahead  # output frames
+        self.delay = model.config.delay  # output frames
 
     def samples(self, frames: int) -> int:
         """How many samples a chunk of so many frames has, the overlap with the chunk before included."""
@@ -177,17 +177,15 @@ class SlotModel:
         return half_linear(x.to(self.precision), weight, bias)
 
     def _fold_convolutions(self) -> list[SlotConvolution]:
-        channels, bins, total, delay = 1, self.config.frontend.bins, 1, 0
+        channels, bins, total = 1, self.config.frontend.bins, 1
         layers = []
-        for layer in self.model.convolutions:
+        for layer, (keeps, delay) in zip(self.model.convolutions, self.config.waits, strict=True):
             assert isinstance(layer, Convolution)
             config, weight, bias = layer.config, layer.kernel.weight, layer.kernel.bias
             if isinstance(layer.norm, ChannelBatchNorm):
                 scale, bias = layer.norm.scale_and_shift(layer.norm.mean, layer.norm.variance)
                 weight = weight * scale[:, None, None, None]
-            later = (config.after + delay) // config.stride[1]
-            keeps = later * config.stride[1] + config.before - delay
-            total, delay = total * config.stride[1], later
+            total *= config.stride[1]
             kept = weight.new_zeros(self.slots + 1, channels, bins, keeps)
             padding = config.kernel[0] // 2
             layers.append(SlotConvolution(weight, bias, config.stride, padding, total, delay, kept))
