@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Messages, Model, OptionalOutput, Output, Skip
+from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Engine, Messages, Model, OptionalOutput, Output, Skip
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -33,6 +33,7 @@ def transcribe_command(
     skip_existing: bool = False,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
+    engine: Engine = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -56,7 +57,7 @@ def transcribe_command(
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     segments = find_recordings(files)
     _check_outputs(formats, output, len(segments), skip_existing)
-    recognizer = Recognizer.load(model, device, decoder)
+    recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
     if skip_existing and folder is not None:
         segments = folder.missing(segments)
@@ -103,9 +104,9 @@ def _progress(segments: "Sequence[Segment]", quiet: bool) -> Iterator[Callable[[
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio import read_audio_bytes
+    from ds2.data.sound import read_sound_bytes
 
-    samples, rate = read_audio_bytes(sys.stdin.buffer.read(), recognizer.sample_rate, "stdin")
+    samples, rate = read_sound_bytes(sys.stdin.buffer.read(), recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)

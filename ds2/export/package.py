@@ -33,9 +33,9 @@ def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights 
     model = Bundle.load(bundle, "numpy")
     config = from_dict(ModelConfig, model.metadata["config"], bundle)
     if format == "sherpa" and config.frontend.sample_rate != SHERPA_RATE:
+        rate = config.frontend.sample_rate
         raise InputError(
-            f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {config.frontend.sample_rate} Hz; "
-            "export it as onnx"
+            f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {rate} Hz; export it as onnx"
         )
     contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
     if format == "onnx" and streams(config):

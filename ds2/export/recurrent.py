@@ -100,8 +100,14 @@ def _bn_lstm(graph: Graph, direction: Layer, x: str) -> str:
     h = step.op("Mul", step.op("Sigmoid", o), step.op("Tanh", normalised))
     for result, name in ((h, "next_h"), (c, "next_c"), (h, "state")):
         step.rename(result, name)
-    sizes = {"h": ("B", hidden), "c": ("B", hidden), "term": ("B", 4 * hidden), "recurrent_scale": (1, 4 * hidden)}
-    sizes |= {"cell_scale": (1, hidden), "cell_shift": (1, hidden)}
+    sizes: dict[str, tuple[str | int, int]] = {
+        "h": ("B", hidden),
+        "c": ("B", hidden),
+        "term": ("B", 4 * hidden),
+        "recurrent_scale": (1, 4 * hidden),
+        "cell_scale": (1, hidden),
+        "cell_shift": (1, hidden),
+    }
     inputs = [value(name, TensorProto.FLOAT, *shape) for name, shape in sizes.items()]
     outputs = [value(name, TensorProto.FLOAT, "B", hidden) for name in ("next_h", "next_c", "state")]
     scanned = (terms, recurrent_scale, cell_scale, cell_shift)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.activation import clipped_relu
+from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
 from ds2.model.normalization import ChannelBatchNorm
@@ -82,8 +83,10 @@ class _Batch:
 class SlotModel:
     """Steps any batch of slots by one chunk each."""
 
-    def __init__(self, model: AcousticModel, slots: int, precision: torch.dtype = torch.float32):
+    def __init__(self, model: AcousticModel, slots: int, precision: Precision = "auto"):
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
+
+        auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py).
 
         Raises:
             ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
@@ -92,11 +95,14 @@ class SlotModel:
         if model.config.cell == "bn-lstm":
             raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
         self.model, self.config, self.slots = model.eval(), model.config, slots
-        self.spare, self.precision = slots, precision  # the spare slot pads batches
+        self.device = model.output.weight.device
+        if precision == "auto":
+            precision = "float16" if self.device.type == "cuda" else "float32"
+        self.precision: torch.dtype = getattr(torch, precision)
+        self.spare = slots  # pads batches
         self.stride = model.config.stride
         window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
         self.hop, self.overlap = hop, window - hop  # samples; the overlap is with the chunk before
-        self.device = model.output.weight.device
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()

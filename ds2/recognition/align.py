@@ -80,7 +80,7 @@ def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = Fal
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _used_log_probs(recognizer, audio, used)
     try:
-        alignment = ctc_align(log_probs.to(recognizer.device), tokens)
+        alignment = ctc_align(log_probs.to(recognizer.model.device), tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
     transcript = _transcript(recognizer, alignment, used, tokens, duration)
@@ -96,10 +96,11 @@ def _used_log_probs(recognizer: Recognizer, audio: str | Path, used: Tensor) -> 
     """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
     parts, energy, count = [], [], 0
-    for log_probs, samples in recognizer.iter_log_probs(audio):
+    for rows, samples in recognizer.iter_log_probs(audio):
+        log_probs = torch.from_numpy(rows)
         rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
         parts.append(torch.cat([log_probs[:, used], rest], dim=1))
-        energy.append(energies(samples, recognizer.sample_rate))
+        energy.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
     level = levels(np.concatenate(energy), recognizer.sample_rate)
     return torch.cat(parts), level, count / recognizer.sample_rate

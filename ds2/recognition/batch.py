@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ds2.data.audio import SUFFIXES, probe
 from ds2.data.manifest import read_manifest
+from ds2.data.sound import SUFFIXES, probe
 from ds2.recognition.formats import FORMATS, printable
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript

@@ -1,13 +1,12 @@
 """Recordings on their way through the model: cut into windows, run in batches of like length, joined again."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ds2.data.audio import probe, read_audio
 from ds2.data.manifest import Segment
+from ds2.data.sound import probe, read_sound
 from ds2.utils.errors import InputError
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
@@ -21,7 +20,7 @@ GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that li
 class Window:
     """(N,) samples for one pass of the model, and which of its output frames count (None: to the end)."""
 
-    samples: Tensor
+    samples: np.ndarray
     first_frame: int = 0
     last_frame: int | None = None
 
@@ -32,7 +31,7 @@ class Job:
 
     segment: Segment
     duration: float = 0.0
-    parts: list[Tensor | None] = field(default_factory=list)
+    parts: list[np.ndarray | None] = field(default_factory=list)
     read: bool = False  # all its windows have been cut
     error: InputError | None = None
 
@@ -43,10 +42,14 @@ class Job:
     @property
     def result(self) -> "Result":
         """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
-        return self.segment, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
+        return (
+            self.segment,
+            self.duration,
+            self.error or np.concatenate([part for part in self.parts if part is not None]),
+        )
 
 
-Result = tuple[Segment, float, Tensor | InputError]  # duration in seconds; (T, V) log-probabilities
+Result = tuple[Segment, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,16 @@ class Cutter:
             rest = probe(segment.path).duration - segment.offset
             job.duration = rest if segment.duration is None else min(rest, segment.duration)
             if job.duration <= LONG_SECONDS:
-                samples, _ = read_audio(segment.path, self.sample_rate, segment.offset, segment.duration)
+                samples, _ = read_sound(segment.path, self.sample_rate, segment.offset, segment.duration)
                 yield Window(samples)
                 return
             for start, seconds, first, last in self.cuts(job.duration):
-                samples, _ = read_audio(segment.path, self.sample_rate, segment.offset + start, seconds)
+                samples, _ = read_sound(segment.path, self.sample_rate, segment.offset + start, seconds)
                 yield Window(samples, first, last)
         except InputError as error:
             job.error = error
 
-    def windows_of_samples(self, samples: Tensor) -> Iterator[Window]:
+    def windows_of_samples(self, samples: np.ndarray) -> Iterator[Window]:
         """The windows of (N,) samples."""
         seconds = len(samples) / self.sample_rate
         if seconds <= LONG_SECONDS:
@@ -108,7 +111,7 @@ class Batches:
     def __init__(
         self,
         cutter: Cutter,
-        model: Callable[[list[Window]], list[Tensor]],
+        model: Callable[[list[Window]], list[np.ndarray]],
         on_audio: Callable[[float], object],
     ):
         """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
@@ -147,6 +150,15 @@ class Batches:
             for (job, number, _), part in zip(batch, parts, strict=True):
                 job.parts[number] = part
             self.on_audio(sum(map(len, parts)) * self.cutter.frame_samples / self.cutter.sample_rate)
+
+
+def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays (T, ...) of different lengths -> (B, longest T, ...) with zeros behind them, (B,) their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    batch = np.zeros((len(rows), lengths.max(), *rows[0].shape[1:]), rows[0].dtype)
+    for place, row in zip(batch, rows, strict=True):
+        place[: len(row)] = row
+    return batch, lengths
 
 
 def padded_groups(results: Iterable[Result], seconds: float) -> Iterator[list[Result]]:

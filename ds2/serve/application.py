@@ -53,7 +53,9 @@ class Application:
         devices = config.device.split(",") * config.workers
         slots = -(-config.limits.streams // len(devices))
         workers = [
-            WorkerConfig(self.model, device, config.decoder, config.precision, slots, config.live, config.dispatch)
+            WorkerConfig(
+                self.model, device, config.decoder, config.precision, config.engine, slots, config.live, config.dispatch
+            )
             for device in devices
         ]
         limits = config.limits

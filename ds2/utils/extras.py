@@ -14,6 +14,8 @@ EXTRAS = {
     "pyarrow": "data",
     "starlette": "serve",
     "tomli_w": "train",
+    "torch": "torch",
+    "torchaudio": "torch",
     "uvicorn": "serve",
     "websockets": "serve",
 }

@@ -39,7 +39,7 @@ def test_bundled_models_write_the_texts_that_torch_writes(tmp_path: Path, bundle
     recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0))
     samples, lengths = recordings(recognizer.sample_rate)
     with torch.no_grad():
-        expected, frames = recognizer.model(samples, lengths)
+        expected, frames = recognizer.model.module(samples, lengths)
     found, found_frames = map(torch.from_numpy, log_probs((tmp_path / "model.onnx").read_bytes(), samples, lengths))
     texts = [
         [recognizer.tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(rows, count)]
