@@ -42,11 +42,8 @@ class Job:
     @property
     def result(self) -> "Result":
         """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
-        return (
-            self.segment,
-            self.duration,
-            self.error or np.concatenate([part for part in self.parts if part is not None]),
-        )
+        parts = [part for part in self.parts if part is not None]
+        return self.segment, self.duration, self.error or np.concatenate(parts)
 
 
 Result = tuple[Segment, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities

@@ -30,8 +30,8 @@ def choose_device(name: str) -> str:
 
 def cpu_threads() -> int:
     """torch's number of threads where torch is in use, else that of OMP_NUM_THREADS or of the cores."""
-    if "torch" in sys.modules:
-        return int(sys.modules["torch"].get_num_threads())
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
@@ -39,5 +39,5 @@ def cpu_threads() -> int:
 def use_threads(count: int) -> None:
     """Sets `cpu_threads` for this process."""
     os.environ["OMP_NUM_THREADS"] = str(count)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(count)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(count)

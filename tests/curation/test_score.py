@@ -36,8 +36,9 @@ def test_the_cost_is_torchs_ctc_loss_and_a_wrong_text_costs_more(recognizer: Rec
     assert scored[0].extra["cost"] + 20 < scored[1].extra["cost"]
     log_probs = np.concatenate([part for part, _ in recognizer.iter_log_probs(tmp_path / "a.wav")])
     targets = torch.tensor(recognizer.tokenizer.encode(right.text))
+    rows = torch.from_numpy(log_probs).double()
     loss = torch.nn.functional.ctc_loss(
-        torch.from_numpy(log_probs).double(),
+        rows,
         targets,
         torch.tensor(len(log_probs)),
         torch.tensor(len(targets)),
