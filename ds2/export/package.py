@@ -1,4 +1,4 @@
-"""A folder that another runtime loads: model.onnx and tokens.txt, of a live model also streaming.onnx."""
+"""A folder that another runtime loads: model.onnx and tokens.txt, of a live model also streaming.onnx; or a page."""
 
 import json
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from ds2.bundle import Bundle
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
 from ds2.export.streaming import refuse_streaming, streaming_graph
+from ds2.export.web import page_files
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
@@ -37,10 +38,15 @@ def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights 
         raise InputError(
             f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {rate} Hz; export it as onnx"
         )
-    contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
-    if format == "onnx" and streams(config):
-        contents["streaming.onnx"] = streaming(model, bundle, weights).SerializeToString()
-    contents["tokens.txt"] = token_table(Tokenizer(model.metadata["tokens"])).encode()
+    live, tokens = streams(config), Tokenizer(model.metadata["tokens"])
+    if format == "web":
+        graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
+        contents = page_files(config, list(tokens.tokens), graph, live)
+    else:
+        contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
+        if format == "onnx" and live:
+            contents["streaming.onnx"] = streaming(model, bundle, weights).SerializeToString()
+        contents["tokens.txt"] = token_table(tokens).encode()
     for name, content in contents.items():
         with atomic_write(output / name) as partial:
             partial.write_bytes(content)
