@@ -8,7 +8,7 @@ from ds2.model.presets import PRESETS
 from ds2.utils.config import from_dict, require
 
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
-Precision = Literal["auto", "float32", "bfloat16", "float16"]  # of the recurrent weights of a deployed model
+Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 
 CLIP = 20.0  # of the clipped ReLU
 EPSILON = 1e-5  # of batch normalisation

@@ -22,10 +22,12 @@ from ds2.model.activation import clipped_relu
 from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
+from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import Direction
 from ds2.model.streaming import StreamingModel
 
+Weight = Tensor | Int8Weight
 UNENDED = 1 << 40  # frames: the length of a stream whose end is not known yet
 
 
@@ -47,9 +49,9 @@ class SlotRecurrent:
     """A recurrent layer with its BN folded in, and its state in each slot."""
 
     step: Callable[..., tuple[Tensor, ...]]
-    weight: Tensor  # (G * H, D)
+    weight: Weight  # (G * H, D)
     bias: Tensor
-    recurrent_weight: Tensor  # (G * H, H)
+    recurrent_weight: Weight  # (G * H, H)
     recurrent_bias: Tensor
     state: list[Tensor]  # (slots, H) of h, of an LSTM also of c
 
@@ -98,7 +100,9 @@ class SlotModel:
         self.device = model.output.weight.device
         if precision == "auto":
             precision = "float16" if self.device.type == "cuda" else "float32"
-        self.precision: torch.dtype = getattr(torch, precision)
+        if precision == "int8" and self.device.type != "cpu":
+            raise ValueError("precision int8 is for the CPU; use float16 on a GPU")
+        self.precision = precision
         self.spare = slots  # pads batches
         self.stride = model.config.stride
         window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
@@ -106,6 +110,7 @@ class SlotModel:
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
+            self.dense = self._fold_dense()
             self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
         self.delay = model.config.delay  # output frames
@@ -145,7 +150,9 @@ class SlotModel:
             x = torch.cat([batch.kept(self.future), x], dim=1)
             batch.keep(self.future, x[:, -self.config.lookahead :])
             x = self.model.lookahead.step(x)
-        log_probs = torch.log_softmax(self.model.head(x, lengths).float(), dim=2)
+        if self.dense is not None:
+            x = clipped_relu(_linear(x.flatten(0, 1), *self.dense)).unflatten(0, x.shape[:2])
+        log_probs = torch.log_softmax(self.model.output(x).float(), dim=2)
         batch.commit()
         return log_probs
 
@@ -166,21 +173,16 @@ class SlotModel:
         return clipped_relu(x).mul_(valid[:, None, None, :])
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
-        terms = self._linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
+        terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
         state = tuple(map(batch.kept, layer.state))
         rows = []
         for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
-            recurrent = self._linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
+            recurrent = _linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
             state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
             rows.append(state[0])
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
         return torch.stack(rows, 1)
-
-    def _linear(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        if self.precision == torch.float32:
-            return torch.nn.functional.linear(x, weight, bias)
-        return half_linear(x.to(self.precision), weight, bias)
 
     def _fold_convolutions(self) -> list[SlotConvolution]:
         channels, bins, total = 1, self.config.frontend.bins, 1
@@ -201,8 +203,29 @@ class SlotModel:
     def _fold_recurrent(self, layer: Direction) -> SlotRecurrent:
         weight, bias = layer.norm(layer.input_weight, None)
         state = [part.clone() for part in layer.start(self.slots + 1)]
-        weights = weight.to(self.precision), bias, layer.recurrent_weight.to(self.precision), layer.recurrent_bias
+        weights = self._stored(weight), bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
+
+    def _fold_dense(self) -> tuple[Weight, Tensor] | None:
+        layer = self.model.fully_connected
+        if layer is None:
+            return None
+        weight, bias = layer.norm(layer.weight, None)
+        return self._stored(weight) if self.precision == "int8" else weight, bias
+
+    def _stored(self, weight: Tensor) -> Weight:
+        """A weight in the precision; a small one stays in float32 where the others are in int8."""
+        if self.precision == "int8":
+            return Int8Weight.of(weight) if weight.numel() >= LEAST_WEIGHTS else weight.detach()
+        return weight.to(getattr(torch, self.precision))
+
+
+def _linear(x: Tensor, weight: Weight, bias: Tensor) -> Tensor:
+    if isinstance(weight, Int8Weight):
+        return int8_linear(x, weight, bias)
+    if weight.dtype == torch.float32:
+        return torch.nn.functional.linear(x, weight, bias)
+    return half_linear(x.to(weight.dtype), weight, bias)
 
 
 def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:

@@ -102,5 +102,5 @@ def test_npm_that_is_missing_or_fails_is_named(tmp_path: Path, monkeypatch: pyte
         runtime_files()
     (tmp_path / "npm").write_text("#!/bin/sh\necho offline >&2\nexit 1\n")
     (tmp_path / "npm").chmod(0o755)
-    with pytest.raises(InputError, match="npm cannot fetch .*: offline"):
+    with pytest.raises(InputError, match=r"npm cannot fetch onnxruntime-web@.*: offline"):
         runtime_files()
