@@ -1,5 +1,6 @@
 # make demo          sets up .venv and transcribes real recordings with the bundled models
 # make test          sets up .venv and runs the tests
+# make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make fuzz          attacks ds2 with hostile files for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make package       builds the wheel and the sdist, and tests each of them in an empty environment
@@ -12,13 +13,16 @@ BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
 
-.PHONY: demo test lint fuzz package lock train-digits
+.PHONY: demo test test-spark lint fuzz package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python $(DIGITS)/demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+
+test-spark: $(VENV)/.dev
+	$(BIN)/python -m pytest -m spark tests/spark
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check

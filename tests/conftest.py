@@ -1,6 +1,7 @@
 """Small real recordings and a small real model for the tests that need a whole pipeline."""
 
 import json
+import logging
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,12 @@ TINY = ModelConfig(
 def _one_thread() -> None:
     """Small tensors gain nothing from threads, and results must not depend on the machine's cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _silent_compiler() -> None:
+    """What a test prints must not depend on whether it is the first that compiles a kernel."""
+    logging.getLogger("ds2.utils.jit").setLevel(logging.ERROR)
 
 
 @pytest.fixture

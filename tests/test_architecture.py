@@ -13,7 +13,7 @@ import pytest
 import ds2
 
 PACKAGE = Path(ds2.__file__).parent
-MOST_ENTRIES = 18  # of `ls ds2`
+MOST_ENTRIES = 19  # of `ls ds2`
 MOST_FILE_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 50, 8
 SHARED = {"bundle", "text", "metrics"}  # the vocabulary of all rooms; it stands on utils alone
 FLOORS = {  # room: the rooms it may import besides itself, utils and the shared vocabulary
@@ -26,7 +26,8 @@ FLOORS = {  # room: the rooms it may import besides itself, utils and the shared
     "curation": {"recognition", "ctc", "decoder", "data"},
     "train": {"model", "ctc", "decoder", "data"},
     "serve": {"recognition", "model", "decoder", "data"},
-    "cli": {"serve", "train", "curation", "export", "recognition", "model", "decoder", "data"},
+    "spark": {"curation", "recognition", "data"},
+    "cli": {"spark", "serve", "train", "curation", "export", "recognition", "model", "decoder", "data"},
 }
 SPEAKING = ("cli/", "__main__.py", "data/prepare.py")  # may print, exit and name flags; prepare is the recipes' command
 FLAG = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*(?![\w-])")

@@ -1,7 +1,6 @@
 """The `ds2` command: parses, calls, prints. Heavy imports wait inside the commands, so that help comes at once."""
 
 import contextlib
-import io
 import logging
 import os
 import sys
@@ -10,15 +9,15 @@ from collections.abc import Iterator, Sequence
 import ds2
 from ds2.cli.commands import GROUPS, overview, parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
+from ds2.cli.streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import hint
+from ds2.utils.files import printable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code; bad input ends in one line on standard error and code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # the name of a file may be any bytes
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     try:
         with _warnings_on_stderr():
             code = _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -30,11 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
         return _refuse(hint(error))
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:  # of standard output, as a rule
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more at exit either
-        return INTERRUPTED if isinstance(error, BrokenPipeError) else _refuse(str(error))
+        if isinstance(error, BrokenPipeError):
+            return INTERRUPTED
+        return _refuse(f"{error.filename or 'standard output'}: {error.strerror or error}")
 
 
 def _run(arguments: list[str]) -> int:
@@ -52,7 +51,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _refuse(message: str) -> int:
-    print(f"ds2: {message}", file=sys.stderr)
+    print(f"ds2: {printable(message)}", file=sys.stderr)
     return BAD_INPUT
 
 
@@ -60,7 +59,7 @@ class _Warnings(logging.Handler):
     """Prints the library's log messages, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"ds2: {record.getMessage()}", file=sys.stderr)
+        print(f"ds2: {printable(record.getMessage())}", file=sys.stderr)
 
 
 @contextlib.contextmanager

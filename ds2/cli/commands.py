@@ -11,7 +11,19 @@ from typing import Any
 import tyro
 from tyro.extras import SubcommandApp
 
-from ds2.cli import curation, data, export, language_model, noise, recognition, serving, training
+from ds2.cli import (
+    calibration,
+    curation,
+    data,
+    export,
+    installation,
+    language_model,
+    noise,
+    recognition,
+    serving,
+    spark,
+    training,
+)
 from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
@@ -35,16 +47,22 @@ DATA: dict[str, Command] = {
     "mix": noise.mix_command,
     "noise": noise.noise_command,
 }
+SPARK: dict[str, Command] = {
+    "transcribe": spark.transcribe_command,
+}
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),
     "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
+    "spark": ("Bulk work on a cluster of Apache Spark.", SPARK),
 }
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
     "Transcribe and evaluate": {
         "transcribe": recognition.transcribe_command,
         "align": recognition.align_command,
         "eval": recognition.evaluate_command,
+        "calibrate": calibration.calibrate_command,
         "info": recognition.info_command,
+        "spark": SPARK,
     },
     "Train": {
         "train": training.train_command,
@@ -65,6 +83,11 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "serve": serving.serve_command,
         "bench-serve": serving.bench_serve_command,
         "export": export.export_command,
+    },
+    "Installation": {
+        "models": installation.models_command,
+        "doctor": installation.doctor_command,
+        "warmup": installation.warmup_command,
     },
 }
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")

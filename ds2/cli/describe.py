@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import MODELS, Bundle, locate
+from ds2.bundle import MODELS, Bundle, locate, read_metadata
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
+from ds2.utils.files import printable
 
 PACKAGED = {  # what a bundle itself does not say
-    "digits": "knows the English digits and no other word",
+    "digits": "knows the English digits and no other word; WER 0.33 % on FSDD's test split, 9.8 % on strangers",
     "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
-    "english": "reads English sentences, 100,000 words; 29 % of the words are wrong in audio books, more elsewhere",
+    "english": "knows 100,000 words of read English; WER 28.6 % on audio books, 55.3 % on Common Voice",
 }
 CHARACTERS_SHOWN = 60
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
@@ -28,6 +29,22 @@ def describe(path: Path) -> str:
     if path.suffix in (".jsonl", ".json"):
         return describe_manifest(path)
     raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl)")
+
+
+def list_models() -> list[str]:
+    """A line for each model of the package: name, size, what it takes, what it knows and how well.
+
+    Raises:
+        InputError: a bundle is damaged.
+    """
+    lines = []
+    for path in sorted(MODELS.glob("*.safetensors")):
+        config = read_metadata(path)["config"]
+        takes = "recordings" if config.get("bidirectional") else "recordings, live streams"
+        rate = config.get("frontend", {}).get("sample_rate", 0) / 1000
+        size = f"{path.stat().st_size / 1e6:.1f} MB"
+        lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {PACKAGED.get(path.stem, '')}".rstrip())
+    return lines
 
 
 def describe_model(name: str) -> str:
@@ -91,7 +108,7 @@ def describe_bundle(path: Path) -> str:
         *_describe_language_model(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _describe_language_model(bundle: Bundle) -> list[str]:

@@ -12,8 +12,8 @@ Model = Annotated[
     str,
     tyro.conf.arg(
         metavar="MODEL",
-        help="Bundle of a trained model, or the name of one in the package: digits (English digits only), "
-        "digits-streaming (the same, for live streams) or english (read English sentences).",
+        help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
+        "digits (English digits only) or digits-streaming (the same, for live streams).",
     ),
 ]
 Engine = Annotated[

@@ -106,7 +106,11 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
     """The one recording that comes on standard input."""
     from ds2.data.sound import read_sound_bytes
 
-    samples, rate = read_sound_bytes(sys.stdin.buffer.read(), recognizer.sample_rate, "stdin")
+    try:
+        data = sys.stdin.buffer.read()
+    except OSError as error:  # it is closed
+        raise InputError(f"stdin: cannot be read ({error.strerror})") from error
+    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)
@@ -116,7 +120,8 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
 
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
-    from ds2.recognition.formats import FORMATS, printable
+    from ds2.recognition.formats import FORMATS
+    from ds2.utils.files import printable
 
     done = failed = 0
     for segment, result in results:
@@ -164,8 +169,8 @@ def align_command(
         audio: Recording, of seconds or hours.
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
-        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording only the minutes with doubtful
-            words), several of them separated by commas, or all.
+        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording the five half minutes with the
+            most doubtful words), several of them separated by commas, or all.
     """
     from ds2.recognition.align import align
     from ds2.recognition.formats import FORMATS, choose_formats
@@ -200,25 +205,30 @@ def evaluate_command(
     manifest: Positional[Path],
     model: Model = DEFAULT_MODEL,
     listing: Path | None = None,
+    calibration: Path | None = None,
     device: Device = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
-    """Measure word and character error rate on a manifest.
+    """Measure word and character error rate on a manifest, and how far the confidence of words can be trusted.
 
     Example: ds2 eval data/test.jsonl --model runs/digits/best.safetensors --listing errors.txt
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
+        calibration: PNG to write: the share of right words at each confidence (reliability diagram).
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
+    from ds2.recognition.calibration import area_under_roc, calibration_error
     from ds2.recognition.evaluate import beyond_alphabet, evaluate
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import atomic_write, check_writable
     from ds2.utils.progress import Progress
 
-    check_writable(listing)
+    check_writable(listing, calibration)
+    if calibration is not None:
+        need("matplotlib")
     utterances = read_manifest(manifest)
     recognizer = Recognizer.load(model, device, decoder)
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
@@ -228,11 +238,18 @@ def evaluate_command(
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
         print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
         print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    error = calibration_error(result.confidences, result.right)
+    area = area_under_roc(result.confidences, result.right)
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
+    if calibration is not None:
+        from ds2.recognition.plots import draw_reliability
+
+        draw_reliability(result.confidences, result.right, calibration)
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import torch
 
+from ds2.utils.forks import survive_forks
+
 Piece = TypeVar("Piece")
 
 
@@ -30,6 +32,7 @@ def run_in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> 
 
 
 def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Piece], object], pieces: list[Piece]) -> None:
+    survive_forks()
     errors: list[BaseException] = []
     left = iter(pieces)  # shared: there may be fewer threads than pieces
 

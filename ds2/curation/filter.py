@@ -1,6 +1,7 @@
 """Which segments to keep: a linear classifier of six features finds wrong transcripts (Deep Speech 2, section 4).
 
-It learns from segments that a person has checked or, without these, from the model's own transcripts.
+It learns from segments that a person has checked or, without these, from the model's own transcripts. A model too weak
+for that judges by the alignment alone: segments whose text costs far more than that of the others are left out.
 """
 
 import json
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ds2.curation.score import FEATURES, features, words
+from ds2.curation.classifier import Classifier
+from ds2.curation.score import features, words
 from ds2.data.manifest import Utterance
 from ds2.metrics import align
 from ds2.text import normalize
@@ -20,8 +22,8 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
 FEWEST_CHECKED = 20  # segments needed to learn from
-ALONE = "CTC cost / character"
-SURE = 10.0  # log odds
+CHECKED, HYPOTHESES, ALIGNMENT = "checked segments", "the model's own transcripts", "the alignment"  # what judges
+WEAK = 0.1  # of the words of the median segment differ from the model's transcript: it is too weak to judge texts
 CURVE_POINTS = 200  # at most, of each curve in the report
 
 
@@ -29,7 +31,8 @@ CURVE_POINTS = 200  # at most, of each curve in the report
 class FilterConfig:
     """Which segments are bad, and how many are kept: the best fraction `keep`, or as many as have a WER up to `wer`.
 
-    Without checked segments the WER is unknown: the filter keeps all segments that are more likely good than bad.
+    Without checked segments the WER is unknown: the filter keeps all segments that are more likely good than bad or,
+    with a weak model, all that fit as well as most do.
     """
 
     wer: float = 0.03  # highest WER of the transcripts that are kept, estimated on the checked segments
@@ -47,62 +50,21 @@ class FilterConfig:
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """Log odds that a transcript is bad: bias + weights . (features - mean) / deviation."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    weights: tuple[float, ...]
-    bias: float
-
-    @classmethod
-    def fit(cls, examples: Tensor, bad: Tensor, ridge: float) -> "Classifier":
-        """(N, 6) features, (N,) booleans -> logistic regression by cross entropy.
-
-        Where all examples are good, or all bad, the CTC cost per character alone decides.
-        """
-        mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
-        if bad.all() or not bad.any():
-            alone = tuple(float(name == ALONE) for name in FEATURES)
-            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, SURE if bad.any() else -SURE)
-        inputs, targets = (examples - mean) / deviation, bad.double()
-        weights = torch.zeros(examples.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([weights], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
-
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            odds = inputs @ weights[:-1] + weights[-1]
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(odds, targets)
-            loss = loss + ridge * weights.square().sum()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-        found = weights.detach().tolist()
-        return cls(tuple(mean.tolist()), tuple(deviation.tolist()), tuple(found[:-1]), found[-1])
-
-    def __call__(self, examples: Tensor) -> Tensor:
-        """(N, 6) -> (N,) log odds."""
-        mean, deviation, weights = (
-            torch.tensor(values, dtype=torch.float64) for values in (self.mean, self.deviation, self.weights)
-        )
-        return (examples - mean) / deviation @ weights + self.bias
-
-
-@dataclass(frozen=True)
 class FilterReport:
     """The result of training and applying the filter.
 
     Attributes:
-        judged_by: "checked segments", or "the model's own transcripts".
-        examples, bad: how many segments it learnt from, and how many of them are bad.
+        judged_by: CHECKED, HYPOTHESES or ALIGNMENT.
+        examples, bad: how many segments it learnt from, and how many of them are bad. Without checked segments bad is
+            what differs from the model's transcript.
         bad_above: a segment is bad when its word errors per word of the truth exceed this.
         threshold: log odds up to which segments are kept.
         kept, kept_seconds: fractions of all segments and of their seconds that are kept.
         examples_kept: fraction of the examples that is kept.
-        wer_before, wer_after: of the examples' transcripts; a classifier scores examples that it has not seen.
-        area: under the ROC curve.
-        roc: (false positive rate, true positive rate) pairs. curve: (fraction kept, WER) pairs.
+        wer_before, wer_after: of the examples' transcripts, those of all and those that are kept, against the checked
+            texts or the model's transcripts; a classifier scores examples that it has not seen.
+        area: under the ROC curve; None without checked segments.
+        roc: (false positive rate, true positive rate) pairs, with checked segments. curve: (fraction kept, WER) pairs.
     """
 
     judged_by: str
@@ -115,7 +77,7 @@ class FilterReport:
     examples_kept: float
     wer_before: float
     wer_after: float
-    area: float
+    area: float | None
     classifier: Classifier
     roc: list[tuple[float, float]]
     curve: list[tuple[float, float]]
@@ -123,10 +85,14 @@ class FilterReport:
     @property
     def summary(self) -> str:
         """One line."""
-        return (
-            f"kept {self.kept:.1%} of the segments; WER of their transcripts {self.wer_before:.2%} before, "
-            f"{self.wer_after:.2%} after, by {self.examples} {self.judged_by}"
-        )
+        kept = f"kept {self.kept:.1%} of the segments"
+        if self.judged_by == CHECKED:
+            wers = f"{self.wer_before:.2%} before, {self.wer_after:.2%} after"
+            return f"{kept}; WER of their transcripts {wers}, by {self.examples} {CHECKED}"
+        differ = f"{self.wer_before:.0%} of the words differ from the model's transcripts"
+        if self.judged_by == ALIGNMENT:
+            return f"{kept} by their alignment scores, because the model is too weak to judge texts: {differ}"
+        return f"{kept}; {differ}, {self.wer_after:.0%} in those that are kept; the true WER needs {CHECKED}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -152,19 +118,23 @@ def filter_segments(
     counts = [word_counts(truths[utterance.extra["id"]], utterance.text) for utterance in examples]
     errors, lengths = torch.tensor(counts, dtype=torch.float64).T
     bad_above = bad_threshold(errors, lengths, config.good_wer)
-    bad = errors / lengths.clamp(min=1) > bad_above
-    inputs = _inputs(examples)
-    example_odds = cross_validated(inputs, bad, config)
-    classifier = Classifier.fit(inputs, bad, config.ridge)
-    odds = classifier(_inputs(scored))
+    rates = errors / lengths.clamp(min=1)
+    bad = rates > bad_above
+    judged_by = CHECKED if checked is not None else HYPOTHESES if float(rates.median()) <= WEAK else ALIGNMENT
+    if judged_by == ALIGNMENT:  # every segment is an example
+        classifier = Classifier.of_outliers(_inputs(scored))
+        odds = example_odds = classifier(_inputs(scored))
+    else:
+        classifier = Classifier.fit(_inputs(examples), bad, config.ridge)
+        odds, example_odds = classifier(_inputs(scored)), cross_validated(_inputs(examples), bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
     threshold = _threshold(odds, example_odds, None if checked is None else wers, config)
     judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
     kept = [utterance for utterance in judged if utterance.extra["kept"]]
-    rates, area = roc(example_odds, bad)
+    points, area = roc(example_odds, bad) if checked is not None else ([], None)
     chosen = example_odds <= threshold
     return judged, FilterReport(
-        judged_by="the model's own transcripts" if checked is None else "checked segments",
+        judged_by=judged_by,
         examples=len(examples),
         bad=int(bad.sum()),
         bad_above=bad_above,
@@ -176,7 +146,7 @@ def filter_segments(
         wer_after=float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
         area=area,
         classifier=classifier,
-        roc=thinned(rates),
+        roc=thinned(points),
         curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
     )
 

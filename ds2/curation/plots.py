@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,26 +44,45 @@ BACKGROUND, WAVE = (250, 250, 247), (27, 73, 101)
 
 
 def draw_filter(path: Path, report: "FilterReport") -> None:
-    """Draws the ROC curve, WER over the fraction kept, and the coefficients; PNG or SVG by the suffix of the path."""
+    """Draws WER over the fraction kept; with checked segments the ROC curve too, and of a classifier its coefficients.
+
+    PNG or SVG by the suffix of the path.
+    """
+    panels: list[Callable[[Any, FilterReport], None]] = [_draw_curve]
+    if report.area is not None:
+        panels.insert(0, _draw_roc)
+    if report.judged_by != "the alignment":
+        panels.append(_draw_coefficients)
     with _style():
-        figure, (left, middle, right) = subplots(1, 3, size=(11, 3.2))
-        left.plot(*zip(*report.roc, strict=True), color=GOOD, linewidth=2)
-        left.plot([0, 1], [0, 1], color=PALE, linewidth=1, linestyle=":")
-        left.set(xlabel="false positive rate", ylabel="true positive rate", title=f"ROC, area {report.area:.3f}")
-        fractions, wers = (np.array(values) for values in zip(*report.curve, strict=True))
-        middle.plot(100 * fractions, 100 * wers, color=GOOD, linewidth=2)
-        here = (100 * report.examples_kept, 100 * report.wer_after)
-        middle.plot(*here, "o", color=BAD, markersize=7)
-        label = f"{report.wer_after:.1%} at {report.examples_kept:.0%}"
-        middle.annotate(label, here, (-6, 8), textcoords="offset points", ha="right", color=BAD)
-        middle.set(
-            xlabel="examples kept, %", ylabel="WER of transcripts, %", title="WER of what is kept", xlim=(0, 101)
-        )
-        middle.set_ylim(bottom=0)
-        weights = report.classifier.weights
-        right.barh(FEATURES[::-1], weights[::-1], color=[BAD if weight > 0 else GOOD for weight in weights[::-1]])
-        right.set(xlabel="log odds of bad, per deviation", title="Coefficients")
+        figure, axes = subplots(1, len(panels), size=(1.0 + 3.4 * len(panels), 3.2), squeeze=False)
+        for draw, place in zip(panels, axes[0], strict=True):
+            draw(place, report)
         _save(figure, path)
+
+
+def _draw_roc(axes: Any, report: "FilterReport") -> None:
+    axes.plot(*zip(*report.roc, strict=True), color=GOOD, linewidth=2)
+    axes.plot([0, 1], [0, 1], color=PALE, linewidth=1, linestyle=":")
+    axes.set(xlabel="false positive rate", ylabel="true positive rate", title=f"ROC, area {report.area:.3f}")
+
+
+def _draw_curve(axes: Any, report: "FilterReport") -> None:
+    fractions, wers = (np.array(values) for values in zip(*report.curve, strict=True))
+    axes.plot(100 * fractions, 100 * wers, color=GOOD, linewidth=2)
+    here = (100 * report.examples_kept, 100 * report.wer_after)
+    axes.plot(*here, "o", color=BAD, markersize=7)
+    label = f"{report.wer_after:.1%} at {report.examples_kept:.0%}"
+    axes.annotate(label, here, (-6, 8), textcoords="offset points", ha="right", color=BAD)
+    checked = report.area is not None
+    axes.set(xlabel="segments kept, %", ylabel="wrong words, %" if checked else "words that differ, %", xlim=(0, 101))
+    axes.set_title("WER of what is kept" if checked else "Texts against the model")
+    axes.set_ylim(bottom=0)
+
+
+def _draw_coefficients(axes: Any, report: "FilterReport") -> None:
+    weights = report.classifier.weights
+    axes.barh(FEATURES[::-1], weights[::-1], color=[BAD if weight > 0 else GOOD for weight in weights[::-1]])
+    axes.set(xlabel="log odds of bad, per deviation", title="Coefficients")
 
 
 def draw_segments(path: Path, segments: Sequence[Utterance]) -> None:

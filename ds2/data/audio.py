@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ds2.data.sound import read_sound, read_sound_bytes, resample_sound
+from ds2.data.sound import InMemory, read_sound, read_sound_bytes, resample_sound
 
 
 def read_audio(
-    path: str | Path, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
+    path: str | Path | InMemory, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
 ) -> tuple[Tensor, int]:
     """`read_sound` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
     samples, rate = read_sound(path, sample_rate, offset, duration)

@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may 
     "lang": TEXT + OPTIONAL,
 }
 MOST_SECONDS = 1e7  # 115 days: no recording is longer
-MOST_CHARACTERS = 1_000_000  # of a text: a day's speech
+MOST_CHARACTERS = {"text": 1_000_000, "audio_filepath": 4096, "speaker": 1000, "lang": 1000}  # a text: a day's speech
 ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -205,13 +205,14 @@ def _check(values: Any, place: str) -> None:
     for key, kinds in KINDS.items():
         if type(values.get(key)) not in kinds:
             _refuse(values, key, place)
-    duration, offset, text = values["duration"], values.get("offset"), values["text"]
+    duration, offset = values["duration"], values.get("offset")
     if not 0 < duration <= MOST_SECONDS:  # which NaN fails, too
         raise InputError(f"{place}: duration must be positive seconds, up to {MOST_SECONDS:g}, got {duration!r:.60}")
     if offset is not None and not 0 <= offset <= MOST_SECONDS:
         raise InputError(f"{place}: offset must be 0 or more seconds, up to {MOST_SECONDS:g}, got {offset!r:.60}")
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"{place}: text must have up to {MOST_CHARACTERS:,} characters, got {len(text):,}")
+    for key, most in MOST_CHARACTERS.items():
+        if (length := len(values.get(key) or "")) > most:
+            raise InputError(f"{place}: {key} must have up to {most:,} characters, got {length:,}")
 
 
 def _refuse(values: dict[str, Any], key: str, place: str) -> NoReturn:

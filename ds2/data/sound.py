@@ -11,7 +11,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -46,9 +46,18 @@ SUFFIXES = (
     ".sph",
     *FFMPEG_SUFFIXES,
 )
-
-
 Sound = LibsndfileSound | FFmpegSound
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """An audio file in memory, which may stand where a path may; `name` stands for it in errors."""
+
+    data: bytes = field(repr=False)
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -60,18 +69,18 @@ class AudioInfo:
     channels: int
 
 
-def probe(path: str | Path) -> AudioInfo:
+def probe(path: str | Path | InMemory) -> AudioInfo:
     """Reads the header alone; in formats whose header has no length, the places of all packets too.
 
     Raises:
         InputError: missing, empty, not audio, an impossible sample rate, or a WAV or Ogg that is cut off.
     """
-    with contextlib.closing(_open(_checked(path), path)) as sound:
+    with contextlib.closing(_open(_checked(path), str(path))) as sound:
         return AudioInfo(sound.frames / sound.sample_rate, sound.sample_rate, sound.channels)
 
 
 def read_sound(
-    path: str | Path, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
+    path: str | Path | InMemory, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
 ) -> tuple[np.ndarray, int]:
     """Decodes a file, or `duration` seconds of it from `offset` on without decoding the rest.
 
@@ -86,10 +95,11 @@ def read_sound(
             before `offset`, has an impossible sample rate, or `offset` or `duration` (seconds) is impossible.
         TooLong: more than MOST_SAMPLES are wanted.
     """
-    with contextlib.closing(_open(_checked(path), path)) as sound:
-        start, size = _part(sound, path, offset, duration)
+    name = str(path)
+    with contextlib.closing(_open(_checked(path), name)) as sound:
+        start, size = _part(sound, name, offset, duration)
         rate = sound.sample_rate if sample_rate is None else sample_rate
-        return _gathered(_resampled(_decoded(sound, path, start, size), sound.sample_rate, rate), path), rate
+        return _gathered(_resampled(_decoded(sound, name, start, size), sound.sample_rate, rate), name), rate
 
 
 def read_sound_bytes(
@@ -214,14 +224,14 @@ def _gathered(blocks: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
     return samples
 
 
-def _checked(path: str | Path) -> bytes | IO[bytes]:
+def _checked(path: str | Path | InMemory) -> bytes | IO[bytes]:
+    if isinstance(path, InMemory):
+        return _checked_memory(path.data, path.name)
     path = Path(path)
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: not a possible file name")
     if (archive := archive_of(path)) is not None:
-        data = read_member(path, archive)
-        refuse_cut_off(io.BytesIO(data), path)
-        return _Memory(data)
+        return _checked_memory(read_member(path, archive), str(path))
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -237,6 +247,15 @@ def _checked(path: str | Path) -> bytes | IO[bytes]:
         raise InputError(f"{str(path)!r}: not a possible file name") from error
 
 
+def _checked_memory(data: bytes, name: str) -> IO[bytes]:
+    if not data:
+        raise InputError(f"{name}: empty, no audio received")
+    file = _Memory(data)
+    refuse_cut_off(file, name)
+    file.seek(0)
+    return file
+
+
 class _Memory(io.BytesIO):
     """A file in memory. Headers of damaged ones point before its beginning, where no seek leads."""
 
@@ -248,12 +267,10 @@ class _Memory(io.BytesIO):
 
 
 def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Sound:
-    if not data:
-        raise InputError(f"{name}: empty, no audio received")
-    file = _Memory(data) if isinstance(data, bytes) else data
-    refuse_cut_off(file, name)
-    file.seek(0)
-    sound = _open(file, name)
+    if not isinstance(data, bytes):
+        refuse_cut_off(data, name)
+        data.seek(0)
+    sound = _open(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
     if longest is not None and sound.frames > longest * min(sound.sample_rate, MOST_CHANNEL_RATE / sound.channels):
         sound.close()
         raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")

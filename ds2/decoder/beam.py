@@ -10,7 +10,7 @@ is searched as one step of a stream.
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +104,7 @@ class BeamDecoder:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
+        self.lm = lm
         self._lm_start = lm.start if lm is not None else 0
         self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self._tables = _tables(config, lexicon, lm, lm_words)
@@ -159,6 +160,11 @@ class BeamDecoder:
             raise ValueError(f"log_probs: expected (B, T, {len(self.alphabet.tokens)}), got {tuple(rows.shape)}")
         lengths = np.full(len(rows), rows.shape[1]) if lengths is None else lengths
         return [list(map(self.alphabet.hypothesis, found)) for found in self(rows[..., self.alphabet.order], lengths)]
+
+    def with_nbest(self, nbest: int) -> "BeamDecoder":
+        """The same search, with at least so many hypotheses of each utterance."""
+        config, lexicon, lm, lm_words = self.problem
+        return BeamDecoder(replace(config, nbest=max(config.nbest, nbest)), lexicon, lm, lm_words)
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""

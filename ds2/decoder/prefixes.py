@@ -173,8 +173,8 @@ def compact(beam):  # type: ignore[no-untyped-def]
     """The same state without the nodes and runs that no entry refers to."""
     counters = beam.counters[0]
     node_kept, run_kept = _reachable(beam)
-    new_node, new_run = np.cumsum(node_kept) - 1, np.cumsum(run_kept) - 1
-    nodes, runs = np.zeros(2 * node_kept.sum() + 256, NODE), np.zeros(2 * run_kept.sum() + 256, RUN)
+    (new_node, left_nodes), (new_run, left_runs) = _renumbered(node_kept), _renumbered(run_kept)
+    nodes, runs = np.zeros(2 * left_nodes + 256, NODE), np.zeros(2 * left_runs + 256, RUN)
     _set_node(nodes[0], NONE, ROOT)
     for number in range(1, counters.nodes):  # parents precede their children
         if node_kept[number]:
@@ -192,8 +192,18 @@ def compact(beam):  # type: ignore[no-untyped-def]
         entry.node = new_node[entry.node]
         entry.runs_blank = new_run[entry.runs_blank] if entry.runs_blank != NONE else NONE
         entry.runs_label = new_run[entry.runs_label] if entry.runs_label != NONE else NONE
-    counters.nodes, counters.runs = node_kept.sum(), run_kept.sum()
+    counters.nodes, counters.runs = left_nodes, left_runs
     return Beam(beam.entries, beam.later, nodes, runs, beam.counters)
+
+
+@compiled
+def _renumbered(kept):  # type: ignore[no-untyped-def]
+    """(N,) the new number of each that is kept; how many are kept."""
+    numbers, count = np.empty(len(kept), np.int64), 0
+    for old in range(len(kept)):
+        numbers[old] = count
+        count += kept[old]
+    return numbers, count
 
 
 @compiled

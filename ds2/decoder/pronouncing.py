@@ -8,9 +8,11 @@ with the same probability, and the copy that a word uses as its last phone says 
 Hypotheses come back as letters, on the frames of the word's phones: callers of the decoder never see a phone.
 """
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +65,16 @@ class PronouncingDecoder:
     def config(self) -> BeamConfig:
         return self.beam.config
 
+    def with_nbest(self, nbest: int) -> "PronouncingDecoder":
+        """The same search, with at least so many hypotheses of each utterance."""
+        other = copy.copy(self)
+        other.beam = self.beam.with_nbest(nbest)
+        return other
+
+    @property
+    def lm(self) -> NGram | None:
+        return self.beam.lm
+
     def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
         """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
         found = self.beam(log_probs[..., self.columns], lengths)
@@ -81,6 +93,13 @@ class PronouncingDecoder:
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far, up to its last complete word."""
         return self._spelt(self.beam.partial(stream))
+
+    def stable(self, stream: BeamStream) -> int:
+        """How many of the first letters of `partial` all hypotheses share: those of whole words."""
+        partial = self.beam.partial(stream)
+        certain = partial.tokens[: self.beam.stable(stream)]
+        whole = len(certain) - certain[::-1].index(SPACE) if SPACE in certain else 0
+        return len(self._spelt(replace(partial, tokens=partial.tokens[:whole])).tokens)
 
     def _spelt(self, found: Hypothesis) -> Hypothesis:
         """The hypothesis in letters, without an incomplete word."""

@@ -48,7 +48,8 @@ class Scratch(NamedTuple):
 def decode(beam, log_probs, tables):  # type: ignore[no-untyped-def]
     """Advances a stream by (T, V) log-probabilities, within the arrays of its state; returns larger arrays, or None if
     these have enough room."""
-    scratch, done, larger = _scratch(log_probs.shape[1], 64, 256), 0, None
+    scratch = _scratch(log_probs.shape[1], np.int64(64), np.int64(256))  # numba compiles once more for literals
+    done, larger = np.int64(0), None
     while True:
         done, most = _search(log_probs, done, beam, scratch, tables)
         if done == len(log_probs):
@@ -88,7 +89,8 @@ def _larger(values, size):  # type: ignore[no-untyped-def]
     if size <= len(values):
         return values
     larger = np.empty(2 * size, values.dtype)
-    larger[: len(values)] = values
+    for place in range(len(values)):  # a slice would take numba two more seconds to compile: it checks the shapes
+        larger[place] = values[place]
     return larger
 
 
@@ -169,7 +171,7 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
     """Extends each entry by one more label. The result is added to the entry that it equals or to the candidates;
     returns the number of candidates."""
     active, chances, stays = scratch.active, scratch.chances, scratch.stays
-    free, space, new = math.exp(tables.settings[0].most), tables.settings[0].space, 0
+    free, space, new = math.exp(tables.settings[0].most), tables.settings[0].space, np.int64(0)
     for i in range(beam.counters[0].entries):
         entry = beam.entries[i]
         last, both = beam.nodes[entry.node].symbol, entry.by_blank + entry.by_label

@@ -110,7 +110,7 @@ def refuse_streaming(config: ModelConfig) -> None:
     if config.random_walk:
         raise InputError("a model with a random walk over frames cannot stream: train with random_walk = 0")
     if config.cell == "bn-lstm":
-        raise InputError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
+        raise InputError("a bn-lstm cannot be exported for live streams: train with cell = gru, lstm or rnn")
 
 
 def _features(step: _Step, config: ModelConfig, layer: Layer) -> str:

@@ -75,6 +75,16 @@ class AcousticModel(nn.Module):
         """(B, T', H) -> (B, T', V): the layers that process each frame separately."""
         return self.output(x if self.fully_connected is None else self.fully_connected(x, lengths))
 
+    def log_probs(self, x: Tensor, lengths: Tensor, phones: bool) -> Tensor:
+        """(B, T', H) of the last recurrent layer or the row convolution -> (B, T', V), or (B, T', V + P) with phones.
+
+        For streaming models, which have no random walk.
+        """
+        log_probs = torch.log_softmax(self.head(x, lengths).float(), dim=2)
+        if not phones or self.phone_output is None:
+            return log_probs
+        return torch.cat([log_probs, torch.log_softmax(self.phone_output(x).float(), dim=2)], dim=2)
+
     def all_log_probs(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Like `forward`, but (B, T', V + P): the log-probabilities of the phones follow those of the tokens."""
         output = self.network(*self.frontend(samples, sample_lengths))

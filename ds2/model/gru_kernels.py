@@ -2,11 +2,13 @@
 
 torch needs four and seven operators a step: with the few thousand values of a minibatch's states the calls cost more
 than the arithmetic. Arrays are flat: terms, gates and recurrent terms (.., B, 3H) of r, z, n; others
-(.., B, H). Each loop is short, so that the compiler sees that its arrays do not overlap.
+(.., B, H). Each loop is short, so that the compiler sees that its arrays do not overlap. The states and what flows
+through them are in the type of `one`; all other arrays may be halves, bfloat16 as its bits in uint16.
 """
 
 import numpy as np
 
+from ds2.utils.bfloat16 import load, store
 from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
@@ -44,13 +46,13 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, gates, products,
         r, own = here + here + here, b * (hidden + hidden + hidden)
         z, n, own_n, after = r + hidden, r + hidden + hidden, own + hidden + hidden, here + batch * hidden
         for j in range(hidden + hidden):
-            gates[r + j] = sigmoid(terms[r + j] + recurrent[own + j], one)
+            store(gates, r + j, sigmoid(load(terms[r + j]) + load(recurrent[own + j]), one))
         for j in range(hidden):
-            products[here + j] = recurrent[own_n + j] + bias[j]
+            store(products, here + j, load(recurrent[own_n + j]) + bias[j])
         for j in range(hidden):
-            gates[n + j] = tanh(terms[n + j] + gates[r + j] * products[here + j], one)
+            store(gates, n + j, tanh(load(terms[n + j]) + load(gates[r + j]) * load(products[here + j]), one))
         for j in range(hidden):
-            states[after + j] = gates[n + j] + gates[z + j] * (states[here + j] - gates[n + j])
+            states[after + j] = load(gates[n + j]) + load(gates[z + j]) * (states[here + j] - load(gates[n + j]))
 
 
 @kernel
@@ -70,15 +72,17 @@ def backward_step(t, batch, hidden, one, grad, gates, products, states, flowing,
         for j in range(hidden):
             flowing[own + j] += grad[here + j]
         for j in range(hidden):
-            grad_terms[n + j] = flowing[own + j] * (one - gates[z + j]) * (one - gates[n + j] * gates[n + j])
+            new, update = load(gates[n + j]), load(gates[z + j])
+            store(grad_terms, n + j, flowing[own + j] * (one - update) * (one - new * new))
         for j in range(hidden):
-            slope = (states[here + j] - gates[n + j]) * gates[z + j] * (one - gates[z + j])
-            grad_terms[z + j] = flowing[own + j] * slope
+            new, update = load(gates[n + j]), load(gates[z + j])
+            store(grad_terms, z + j, flowing[own + j] * (states[here + j] - new) * update * (one - update))
         for j in range(hidden):
-            grad_terms[r + j] = grad_terms[n + j] * products[here + j] * gates[r + j] * (one - gates[r + j])
+            reset = load(gates[r + j])
+            store(grad_terms, r + j, load(grad_terms[n + j]) * load(products[here + j]) * reset * (one - reset))
         for j in range(hidden + hidden):
             grad_recurrent[r + j] = grad_terms[r + j]
         for j in range(hidden):
-            grad_recurrent[n + j] = grad_terms[n + j] * gates[r + j]
+            store(grad_recurrent, n + j, load(grad_terms[n + j]) * load(gates[r + j]))
         for j in range(hidden):
-            flowing[own + j] *= gates[z + j]
+            flowing[own + j] *= load(gates[z + j])

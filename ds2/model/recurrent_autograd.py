@@ -52,67 +52,70 @@ class GRU(torch.autograd.Function):
     """r, z = sigmoid(x_t + U h_{t-1});  n = tanh(x_t + r * (U_n h_{t-1} + c_n));  h_t = (1 - z) n + z h_{t-1}"""
 
     @staticmethod
-    def forward(
-        terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(terms: Tensor, start: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(T, B, 3H) input terms of r, z, n, (B, H) h_0, (3H, H) U, (H,) c_n -> (T + 1, B, H) h_0 to h_T; and for the
         backward pass (T, B, 3H) r, z, n, and (T, B, H) U_n h_{t-1} + c_n.
 
-        Products with U, and its gradient, are taken in `precision`; everything else, the states too, in that of U.
+        Products with U are taken in the precision of the terms, in which gates and gradients of terms are kept too;
+        the states are in that of U.
         """
-        terms, states = terms.contiguous(), terms.new_empty(len(terms) + 1, *start.shape)
+        terms, states = terms.contiguous(), start.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
-        gates, products, recurrent = torch.empty_like(terms), torch.empty_like(states[1:]), torch.empty_like(terms[0])
-        arrays = [flat(tensor) for tensor in (terms, recurrent, bias, gates, products, states)]
-        one, transposed = arrays[0].dtype.type(1), weight.to(precision).t()
+        gates, products = torch.empty_like(terms), terms.new_empty(len(terms), *start.shape)
+        terms_, bias_, gates_, products_, states_ = map(flat, (terms, bias, gates, products, states))
+        one, product = states_.dtype.type(1), Product(weight.to(terms.dtype), len(start))
         for t, before in enumerate(states[:-1].unbind()):
-            product_into(recurrent, before, transposed)
-            forward_step(t, *start.shape, one, *arrays)
+            forward_step(t, *start.shape, one, terms_, flat(product(before)), bias_, gates_, products_, states_)
         return states, gates, products
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(inputs[2], *output)
-        ctx.precision = inputs[4]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         weight, states, gates, products = ctx.saved_tensors
+        precision, hidden = gates.dtype, grad.shape[2]
         flowing, grad_terms, grad_recurrent = (
             torch.zeros_like(grad[0]),
             torch.empty_like(gates),
             torch.empty_like(gates),
         )
         arrays = [flat(tensor) for tensor in (grad[1:], gates, products, states, flowing, grad_terms, grad_recurrent)]
-        one, rounded = arrays[0].dtype.type(1), weight.to(ctx.precision)
+        one, product = arrays[0].dtype.type(1), Product(weight.to(precision).t().contiguous(), len(flowing))
         for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
             backward_step(t, *grad.shape[1:], one, *arrays)
-            add_product(flowing, now, rounded)
-        grad_bias = grad_recurrent[..., -grad.shape[2] :].sum((0, 1))
-        grad_weight = over_time(grad_recurrent.to(ctx.precision), states.to(ctx.precision)).to(weight.dtype)
-        return grad_terms, flowing + grad[0], grad_weight, grad_bias, None
+            flowing += product(now)
+        grad_bias = grad_recurrent[..., -hidden:].sum((0, 1), dtype=weight.dtype)
+        grad_weight = over_time(grad_recurrent, states.to(precision)).to(weight.dtype)
+        return grad_terms, flowing + grad[0], grad_weight, grad_bias
 
 
-def product_into(result: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
-    """x @ matrix in the matrix's precision, into `result` in its own."""
-    if matrix.dtype == result.dtype:
-        return torch.mm(x, matrix, out=result)
-    return result.copy_(x.to(matrix.dtype) @ matrix)
+class Product:
+    """(N, K) weight: (B, K) x -> (B, N) x W^T in the weight's precision, for many x.
 
+    In bfloat16 the weight is packed once for the processor's matrix unit; torch would pack it again for each x.
+    """
 
-def add_product(total: Tensor, x: Tensor, matrix: Tensor) -> None:
-    """Adds x @ matrix, taken in the matrix's precision."""
-    if matrix.dtype == total.dtype:
-        total.addmm_(x, matrix)
-    else:
-        total += x.to(matrix.dtype) @ matrix
+    def __init__(self, weight: Tensor, rows: int):
+        """`rows`: B, for which the weight is packed."""
+        self.weight, self.packed = weight, None
+        if weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(self.weight.dtype)
+        if self.packed is None:
+            return x @ self.weight.t()
+        return torch.as_tensor(torch.ops.mkldnn._linear_pointwise(x, self.packed, None, "none", [], ""))
 
 
 def flat(tensor: Tensor) -> np.ndarray:
-    """The values of a contiguous tensor, as one array."""
-    return np.asarray(tensor.view(-1).numpy())
+    """The values of a contiguous tensor, as one array; bfloat16, which numpy lacks, as its bits."""
+    values = tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor
+    return np.asarray(values.view(-1).numpy())
 
 
 def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -140,7 +143,7 @@ def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight
     Under autocast to bfloat16 products with U are taken in it too, in less than half the time.
     """
     c_rz, c_n = c.split([2 * start.shape[1], start.shape[1]])
-    terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)])).to(c.dtype)
-    half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
-    precision = torch.bfloat16 if half else c.dtype
-    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n, precision)[0][1:])
+    terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)]))
+    if terms.dtype != torch.bfloat16:  # under autocast to it
+        terms = terms.to(c.dtype)
+    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n)[0][1:])

@@ -23,8 +23,8 @@ from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
-from ds2.model.normalization import ChannelBatchNorm
-from ds2.model.recurrent import Direction
+from ds2.model.normalization import EPSILON, STEPS, ChannelBatchNorm, StepBatchNorm
+from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
@@ -85,17 +85,17 @@ class _Batch:
 class SlotModel:
     """Steps any batch of slots by one chunk each."""
 
-    def __init__(self, model: AcousticModel, slots: int, precision: Precision = "auto"):
+    def __init__(self, model: AcousticModel, slots: int, precision: Precision = "auto", phones: bool = False):
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
 
-        auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py).
+        auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py). With `phones`, their
+        log-probabilities follow those of the tokens.
 
         Raises:
-            ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
+            ValueError: the model cannot stream (see StreamingModel).
         """
         StreamingModel(model)
-        if model.config.cell == "bn-lstm":
-            raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
+        self.phones = phones
         self.model, self.config, self.slots = model.eval(), model.config, slots
         self.device = model.output.weight.device
         if precision == "auto":
@@ -134,8 +134,8 @@ class SlotModel:
             samples: (B, `samples(q)`); zeros after the end.
 
         Returns:
-            (B, q / stride, V) log_probs of the output frames from `positions / stride - delay` on; those before 0
-            and after the end mean nothing.
+            (B, q / stride, V) log_probs, with phones (B, q / stride, V + P), of the output frames from
+            `positions / stride - delay` on; those before 0 and after the end mean nothing.
         """
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
@@ -150,11 +150,18 @@ class SlotModel:
             x = torch.cat([batch.kept(self.future), x], dim=1)
             batch.keep(self.future, x[:, -self.config.lookahead :])
             x = self.model.lookahead.step(x)
-        if self.dense is not None:
-            x = clipped_relu(_linear(x.flatten(0, 1), *self.dense)).unflatten(0, x.shape[:2])
-        log_probs = torch.log_softmax(self.model.output(x).float(), dim=2)
+        log_probs = self._log_probs(x, lengths)
         batch.commit()
         return log_probs
+
+    def _log_probs(self, x: Tensor, lengths: Tensor) -> Tensor:
+        if self.dense is None:
+            return self.model.log_probs(x, lengths, self.phones)
+        dense = clipped_relu(_linear(x.flatten(0, 1), *self.dense)).unflatten(0, x.shape[:2])
+        scores = [self.model.output(dense)]
+        if self.phones and self.model.phone_output is not None:
+            scores.append(self.model.phone_output(x))
+        return torch.cat([torch.log_softmax(score.float(), dim=2) for score in scores], dim=2)
 
     def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
         """(B, F, q), 0 after the end."""
@@ -200,18 +207,24 @@ class SlotModel:
             channels, bins = config.channels, config.bins(bins)
         return layers
 
-    def _fold_recurrent(self, layer: Direction) -> SlotRecurrent:
+    def _fold_recurrent(self, layer: Direction | BNLSTMDirection) -> SlotRecurrent:
+        if isinstance(layer, BNLSTMDirection):
+            h, c, frames = layer.start(self.slots + 1)
+            own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
+            zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
+            return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
         weight, bias = layer.norm(layer.input_weight, None)
         state = [part.clone() for part in layer.start(self.slots + 1)]
         weights = self._stored(weight), bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
 
     def _fold_dense(self) -> tuple[Weight, Tensor] | None:
+        """The layer before the output, where it has a form of its own."""
         layer = self.model.fully_connected
-        if layer is None:
+        if layer is None or self.precision != "int8":
             return None
         weight, bias = layer.norm(layer.weight, None)
-        return self._stored(weight) if self.precision == "int8" else weight, bias
+        return self._stored(weight), bias
 
     def _stored(self, weight: Tensor) -> Weight:
         """A weight in the precision; a small one stays in float32 where the others are in int8."""
@@ -243,6 +256,30 @@ def _lstm(term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor
 
 def _rnn(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
     return (clipped_relu(term + recurrent),)
+
+
+class BNLSTMStep:
+    """A BN-LSTM's step by its population statistics: scales and shifts for each of the first STEPS frames."""
+
+    def __init__(self, layer: BNLSTMDirection):
+        self.input_scale, input_shift = scale_and_shift(layer.input_norm)
+        self.recurrent_scale, recurrent_shift = scale_and_shift(layer.recurrent_norm)
+        self.cell_scale, cell_shift = scale_and_shift(layer.cell_norm)
+        self.shift, self.cell_shift = input_shift + recurrent_shift + layer.bias, cell_shift + layer.beta
+
+    def __call__(self, term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor, frames: Tensor) -> tuple[Tensor, ...]:
+        """`frames`: (B, 1) of each stream before this one."""
+        place = frames.squeeze(1).long().clamp(max=STEPS - 1)
+        gates = term * self.input_scale[place] + recurrent * self.recurrent_scale[place] + self.shift[place]
+        i, f, g, o = gates.chunk(4, dim=1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * (c * self.cell_scale[place] + self.cell_shift[place]).tanh(), c, frames + 1.0
+
+
+def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
+    """(STEPS, H) a and b such that a * x + b is x by the population statistics of each time step."""
+    scale = norm.gamma * torch.rsqrt(norm.variances + EPSILON)
+    return scale, -scale * norm.means
 
 
 CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}

@@ -38,8 +38,8 @@ class Stream:
 class StreamingModel:
     """Steps a batch of streams through an acoustic model."""
 
-    def __init__(self, model: AcousticModel):
-        """Uses the weights of `model`, in eval mode.
+    def __init__(self, model: AcousticModel, phones: bool = False):
+        """Uses the weights of `model`, in eval mode. With `phones`, their log-probabilities follow those of the tokens.
 
         Raises:
             ValueError: the output for the beginning of an utterance depends on its end.
@@ -53,6 +53,7 @@ class StreamingModel:
             raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
         self.model = model.eval()
         self.config = config
+        self.phones = phones and model.phone_output is not None
         self.convolutions = cast("list[Convolution]", list(model.convolutions))
         self.recurrent = [cast(RecurrentLayer, layer).forwards for layer in model.recurrent]
 
@@ -77,7 +78,8 @@ class StreamingModel:
             last: whether the stream ends after its chunk.
 
         Returns:
-            (T', V) log_probs for each stream, of the frames that are now certain; after the last chunk all that remain.
+            (T', V) log_probs for each stream, with phones (T', V + P), of the frames that are now certain; after the
+            last chunk all that remain.
         """
         for stream, ends in zip(streams, last, strict=True):
             if stream.ended:
@@ -109,6 +111,10 @@ class StreamingModel:
     @functools.cached_property
     def _window(self) -> tuple[int, int]:
         return self.config.frontend.window_samples, self.config.frontend.hop_samples
+
+    @property
+    def _outputs(self) -> int:
+        return self.model.output.out_features + (self.config.phones if self.phones else 0)
 
     def _convolve(self, number: int, layer: Convolution, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
         config = layer.config
@@ -158,12 +164,11 @@ class StreamingModel:
             ready.append(row if count else row[:0])
         counts = [max(0, len(row) - tau) for row in ready]
         if max(counts) == 0:
-            return [row.new_zeros(0, self.model.output.out_features) for row in ready]
+            return [row.new_zeros(0, self._outputs) for row in ready]
         x = torch.stack([_padded(row, 0, max(counts) + tau) for row in ready])
         if self.model.lookahead is not None:
             x = self.model.lookahead.step(x)
-        logits = self.model.head(x, torch.tensor(counts, device=x.device))
-        log_probs = torch.log_softmax(logits.float(), dim=2)
+        log_probs = self.model.log_probs(x, torch.tensor(counts, device=x.device), self.phones)
         return [row[:count] for row, count in zip(log_probs, counts, strict=True)]
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
 from ds2.data.boundaries import energies, levels, word_boundaries
+from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, Word, make_transcript
@@ -59,7 +60,7 @@ def is_doubtful(word: Word) -> bool:
     return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
-def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = False) -> AlignedRecording:
+def align(recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip: bool = False) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
 
     Memory is 4 bytes for each output frame and each different token of the text: an hour of English in frames of 30 ms
@@ -89,10 +90,14 @@ def align(recognizer: Recognizer, audio: str | Path, text: str, skip: bool = Fal
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
-    return AlignedRecording(Path(audio), on_sound(transcript, level), peaks, log_probs, names, tokens, starts, level)
+    return AlignedRecording(
+        Path(str(audio)), on_sound(transcript, level), peaks, log_probs, names, tokens, starts, level
+    )
 
 
-def _used_log_probs(recognizer: Recognizer, audio: str | Path, used: Tensor) -> tuple[Tensor, np.ndarray, float]:
+def _used_log_probs(
+    recognizer: Recognizer, audio: str | Path | InMemory, used: Tensor
+) -> tuple[Tensor, np.ndarray, float]:
     """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
     parts, energy, count = [], [], 0
@@ -149,7 +154,7 @@ def _transcript(
     return make_transcript(hypothesis, recognizer.tokenizer, recognizer.model.config.frame_seconds, duration)
 
 
-def _check_fit(audio: str | Path, transcript: Transcript) -> None:
+def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     """Raises InputError where half of the words were hardly recognised."""
     confidences = torch.tensor([word.confidence for word in transcript.words])
     if not len(confidences) or float(confidences.median()) >= LEAST_CONFIDENCE:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ds2.data.manifest import read_manifest
 from ds2.data.sound import SUFFIXES, probe
-from ds2.recognition.formats import FORMATS, printable
+from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, write_lines
+from ds2.utils.files import atomic_write, make_folder, printable, write_lines
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts

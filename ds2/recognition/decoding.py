@@ -51,6 +51,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
     config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
+    if "confidence" in bundle.metadata:
+        config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
     boosts = hot_words(options.hot)
     if vocabulary and (foreign := [word for word in boosts if word not in vocabulary]):
         logger.warning(
@@ -231,11 +233,12 @@ def with_decoder(
     """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
-        return Bundle(bundle.weights, metadata, bundle.language_model)
+        return dataclasses.replace(bundle, metadata=metadata)
     import torch
 
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
     if pronunciations:
         arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)
+    metadata["language_model"] = {"order": lm.order, "words": lm.words}
+    return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)

@@ -61,14 +61,14 @@ class Engine(Protocol):
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """(N,) samples of each utterance -> (T, V + P) log-probabilities of tokens, then of phones if there are any."""
 
-    def stream(self) -> EngineStream:
-        """Begins a live stream.
+    def stream(self, phones: bool = False) -> EngineStream:
+        """Begins a live stream; with `phones`, their log-probabilities follow those of the tokens.
 
         Raises:
             ValueError: the model cannot stream.
         """
 
-    def slots(self, slots: int, precision: Precision = "auto") -> Slots:
+    def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> Slots:
         """Places for live streams in batches.
 
         Raises:

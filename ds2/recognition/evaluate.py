@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ds2.data.manifest import Utterance
-from ds2.metrics import ErrorCounts, character_errors, error_listing, word_errors
+from ds2.metrics import ErrorCounts, align, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
-from ds2.text import Tokenizer
+from ds2.recognition.transcript import Transcript
+from ds2.text import Tokenizer, split_words
 from ds2.utils.errors import InputError
 
 SHOWN = 10  # characters beyond the alphabet that are named
@@ -20,6 +21,8 @@ class Evaluation:
     words: ErrorCounts
     characters: ErrorCounts
     listing: str  # the wrong utterances, reference and hypothesis aligned
+    confidences: list[float]  # of all words that were recognised
+    right: list[bool]  # whether each of them is right
     audio_seconds: float
     compute_seconds: float
     skipped: list[str]
@@ -42,6 +45,12 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
     )
 
 
+def right_words(reference: str, transcript: Transcript) -> list[bool]:
+    """Whether each word of a transcript is right."""
+    edits = align(split_words(reference), [word.text for word in transcript.words])
+    return [edit.kind == "equal" for edit in edits if edit.hypothesis is not None]
+
+
 def evaluate(
     recognizer: Recognizer, utterances: list[Utterance], on_done: Callable[[], None] = lambda: None
 ) -> Evaluation:
@@ -51,6 +60,8 @@ def evaluate(
         InputError: none of them can be read.
     """
     references, hypotheses, names, skipped = [], [], [], []
+    confidences: list[float] = []
+    right: list[bool] = []
     audio_seconds, began = 0.0, time.monotonic()
     results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
@@ -61,6 +72,8 @@ def evaluate(
         references.append(utterance.text)
         hypotheses.append(result.text)
         names.append(f"{utterance.place} {utterance.audio_path.name}")
+        confidences += [word.confidence for word in result.words]
+        right += right_words(utterance.text, result)
         audio_seconds += result.duration
     if not references:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
@@ -68,6 +81,8 @@ def evaluate(
         words=sum(map(word_errors, references, hypotheses), ErrorCounts()),
         characters=sum(map(character_errors, references, hypotheses), ErrorCounts()),
         listing=error_listing(references, hypotheses, names),
+        confidences=confidences,
+        right=right,
         audio_seconds=audio_seconds,
         compute_seconds=time.monotonic() - began,
         skipped=skipped,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.utils.errors import ParameterError
+from ds2.utils.files import printable
 
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Transcript
@@ -28,22 +29,27 @@ def to_json(transcript: "Transcript", name: str) -> str:
     """One object on one line.
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
-    seconds.
+    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them.
     """
-    segments = [{"start": segment.start, "end": segment.end, "text": segment.text} for segment in transcript.segments]
+    keys = ("start", "end", "text", "display")
+    segments = [{key: getattr(segment, key) for key in keys} for segment in transcript.segments]
     values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
+    values["display"] = transcript.display
+    if not any(word.display for word in transcript.words):
+        for each in (values, *segments, *values["words"]):
+            del each["display"]
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def to_srt(transcript: "Transcript", name: str) -> str:
     """SubRip subtitles."""
     cues = enumerate(_cues(transcript), 1)
-    return "".join(f"{number}\n{_span(cue, ',')}\n{cue.text}\n\n" for number, cue in cues)
+    return "".join(f"{number}\n{_span(cue, ',')}\n{cue.display}\n\n" for number, cue in cues)
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
     """WebVTT subtitles; & and < are markup there."""
-    cues = ((_span(cue, "."), cue.text.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
+    cues = ((_span(cue, "."), cue.display.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
     return "WEBVTT\n\n" + "".join(f"{span}\n{text}\n\n" for span, text in cues)
 
 
@@ -105,11 +111,6 @@ def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[st
     return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
 
 
-def printable(name: str) -> str:
-    """A file's name whose bytes are not UTF-8 with those bytes written out, so that it can be printed and stored."""
-    return name.encode("utf-8", "backslashreplace").decode()
-
-
 def _cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
     """Subtitle cues that stay long enough to be read: a word alone would flash by."""
     cues = list(group_words(transcript, _ends_cue))
@@ -123,7 +124,7 @@ def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
     return (
         longer.words[-1].start - cue.end > CUE_PAUSE
         or longer.end - longer.start > CUE_SECONDS
-        or _width(longer.text) > CUE_CHARACTERS
+        or _width(longer.display) > CUE_CHARACTERS
     )
 
 

@@ -18,7 +18,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.recognition.samples import checked_samples
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:  # recognizer.py imports this module
@@ -40,8 +40,6 @@ class LiveStream:
             ParameterError: the model cannot stream.
         """
         self.recognizer = recognizer
-        if isinstance(recognizer.beam, PronouncingDecoder):
-            raise ParameterError("model", "its search by phones needs whole recordings; it cannot stream")
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
         self.sample_rate: int | None = None
@@ -78,22 +76,16 @@ class LiveStream:
         if self.sample_rate is not None:
             self._step(self.resampler(np.zeros(0, np.float32), last=True), last=True)
         seconds = self.received / self.recognizer.sample_rate
-        best, *competitors = self.search.finish()
-        transcript = make_transcript(
-            best, self.recognizer.tokenizer, self.frame_seconds, seconds - self.start, competitors
-        )
-        words = tuple(
-            dataclasses.replace(word, start=round(word.start + self.start, 3), end=round(word.end + self.start, 3))
-            for word in transcript.words
-        )
+        start, rows, nbest = self.start, self.rows, self.search.finish()
         self._begin()
         self.sample_rate = None
-        return dataclasses.replace(transcript, words=words, duration=seconds, model=self.recognizer.name)
+        return dataclasses.replace(self.recognizer.finish(nbest, rows, seconds - start, start), duration=seconds)
 
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
-        self.model = self.recognizer.model.stream()
+        self.model = self.recognizer.model.stream(phones=isinstance(self.beam, PronouncingDecoder))
         self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
+        self.rows: list[np.ndarray] = []  # (T, V) log-probabilities of the utterance
         self.frames = 0  # of the utterance
         self.last_label: int | None = None  # frame of the utterance
 
@@ -106,6 +98,7 @@ class LiveStream:
         self.frames += len(rows)
         if len(rows):
             self.search.step(rows)
+            self.rows.append(rows)
 
 
 class _Resampler:
@@ -125,7 +118,7 @@ class _Resampler:
 class _BeamSearch:
     """A prefix beam search of one utterance."""
 
-    def __init__(self, decoder: BeamDecoder):
+    def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
         self.decoder, self.stream = decoder, decoder.begin()
 
     def step(self, rows: np.ndarray) -> None:

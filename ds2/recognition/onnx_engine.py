@@ -49,11 +49,11 @@ class OnnxEngine:
         rows = np.concatenate([log_probs, *phones], axis=2)
         return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
 
-    def stream(self) -> "OnnxStream":
+    def stream(self, phones: bool = False) -> "OnnxStream":
         """See `Engine`."""
-        return OnnxStream(self.slots(1))
+        return OnnxStream(self.slots(1, phones=phones))
 
-    def slots(self, slots: int, precision: str = "auto") -> "OnnxSlots":
+    def slots(self, slots: int, precision: str = "auto", phones: bool = False) -> "OnnxSlots":
         """See `Engine`."""
         if precision not in ("auto", "float32"):
             raise InputError(f"precision {precision}: the engine onnx computes in float32")
@@ -61,19 +61,20 @@ class OnnxEngine:
             graph = self._streaming()
         except InputError as error:
             raise ValueError(str(error)) from error
-        return OnnxSlots(self.config, make_session(graph), slots)
+        return OnnxSlots(self.config, make_session(graph), slots, phones)
 
 
 class OnnxSlots:
     """The step of ds2/export/streaming.py, with the states of all slots."""
 
-    def __init__(self, config: ModelConfig, session: onnxruntime.InferenceSession, slots: int):
+    def __init__(self, config: ModelConfig, session: onnxruntime.InferenceSession, slots: int, phones: bool):
         self.config, self.session, self.slots = config, session, slots
         self.stride, self.delay, self.hop = config.stride, config.delay, config.frontend.hop_samples
         self.overlap = config.frontend.window_samples - self.hop
         states = session.get_inputs()[3:]
         self.states = {each.name: np.zeros((slots, *each.shape[1:]), KINDS[each.type]) for each in states}
-        self.results = ["log_probs", *(f"next_{name}" for name in self.states)]
+        self.scores = ["log_probs", "phone_log_probs"] if phones and config.phones else ["log_probs"]
+        self.outputs_of_frame = config.phones * (len(self.scores) - 1) + session.get_outputs()[0].shape[2]
 
     def samples(self, frames: int) -> int:
         """See `Slots`."""
@@ -89,11 +90,11 @@ class OnnxSlots:
         for name, store in self.states.items():
             feed[name] = store[slots]
             feed[name][positions == 0] = 0
-        log_probs, *kept = self.session.run(self.results, feed)
+        results = self.session.run([*self.scores, *(f"next_{name}" for name in self.states)], feed)
+        scores, kept = results[: len(self.scores)], results[len(self.scores) :]
         for store, rows in zip(self.states.values(), kept, strict=True):
             store[slots] = rows
-        found: np.ndarray = log_probs
-        return found
+        return np.concatenate(scores, axis=2)
 
 
 class OnnxStream:
@@ -116,7 +117,7 @@ class OnnxStream:
             end = (model.outputs(length) + model.delay) * model.stride  # frame after which all log_probs are out
             missing = -(-(end - self.position) // self.frames) * self.frames
             self.waiting = np.pad(self.waiting, (0, max(0, model.samples(missing) - len(self.waiting))))
-        rows = [np.zeros((0, self._outputs), np.float32)]
+        rows = [np.zeros((0, model.outputs_of_frame), np.float32)]
         while (self.position < end) if last else len(self.waiting) >= size:
             rows.append(self._chunk(self.waiting[:size], length))
             self.waiting = self.waiting[self.frames * model.hop :]
@@ -127,11 +128,6 @@ class OnnxStream:
         found = model.advance(np.zeros(1, np.int64), np.array([self.position]), np.array([length]), samples[None])[0]
         self.position += self.frames
         return found[max(0, -first) : max(0, model.outputs(length) - first)]
-
-    @property
-    def _outputs(self) -> int:
-        outputs: int = self.model.session.get_outputs()[0].shape[2]
-        return outputs
 
 
 def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:

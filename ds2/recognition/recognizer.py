@@ -1,35 +1,41 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
-import dataclasses
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ds2.bundle import DEFAULT_MODEL
+from ds2.bundle import DEFAULT_MODEL, Bundle
+from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.recognition import windows
-from ds2.recognition.decoding import make_beam
+from ds2.recognition.decoding import bundled_vocabulary, make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
+from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.samples import to_samples
-from ds2.recognition.transcript import Transcript, make_transcript
-from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Window, padded, padded_groups
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.errors import InputError
+from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ds2.decoder.batched import BatchedDecoder
 
+logger = logging.getLogger(__name__)
+
+SHOWN = 12  # words of a closed vocabulary that are named
 ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
 
 
@@ -42,14 +48,16 @@ class Recognizer:
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
-        name: str = "",
+        finish: Finisher | None = None,
     ):
-        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model."""
+        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
+        transcripts; by default without calibration and punctuation."""
+        survive_forks()
         self.model = model
         self.tokenizer = tokenizer
         self.beam = beam
         self.rescorer = rescorer
-        self.name = name
+        self.finish = finish or Finisher(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
 
@@ -70,11 +78,31 @@ class Recognizer:
                 met.
             ModuleNotFoundError: the engine's package is not installed.
         """
-        model, bundle = load_engine(choose_engine(engine, path), path, device)
+        return cls._loaded(*load_engine(choose_engine(engine, path), path, device), str(path), options)
+
+    @classmethod
+    def from_bundle(
+        cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
+    ) -> "Recognizer":
+        """Like `load` with the engine torch, from a bundle in memory; `name` stands for its path in errors."""
+        from ds2.recognition.torch_engine import make_engine
+
+        return cls._loaded(make_engine(bundle, name, device), bundle, name, options)
+
+    @classmethod
+    def _loaded(cls, model: Engine, bundle: Bundle, name: str, options: DecoderOptions) -> "Recognizer":
+        if vocabulary := bundled_vocabulary(bundle):
+            logger.warning("%s knows these words and no other: %s", name, ", ".join(vocabulary[:SHOWN]))
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         beam = make_beam(tokenizer, bundle, options)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
-        return cls(model, tokenizer, beam, rescorer, str(path))
+        finish = make_finisher(tokenizer, bundle, options, beam, name)
+        return cls(model, tokenizer, beam, rescorer, finish)
+
+    @property
+    def name(self) -> str:
+        """The name or path of the bundle."""
+        return self.finish.model
 
     def transcribe(
         self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
@@ -106,33 +134,34 @@ class Recognizer:
         return LiveStream(self)
 
     def transcribe_files(
-        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
-    ) -> Iterator[tuple[Segment, Transcript | InputError]]:
+        self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is
-        called with the seconds of audio that each batch adds.
+        A source is a Segment of a file, or the bytes of a whole file (`ds2.data.sound.InMemory`). Memory is bounded by
+        GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is called with the seconds
+        of audio that each batch adds.
         """
-        results = self.log_probs_of_files(segments, on_audio)
+        results = self.log_probs_of_files(sources, on_audio)
         for group in padded_groups(results, windows.GROUP_SECONDS):
             good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, np.ndarray)]
             transcripts = iter(self._decode(good))
-            for segment, _, result in group:
-                yield segment, result if isinstance(result, InputError) else next(transcripts)
+            for source, _, result in group:
+                yield source, result if isinstance(result, InputError) else next(transcripts)
 
     def log_probs_of_files(
-        self, segments: Iterable[Segment], on_audio: Callable[[float], object] = lambda seconds: None
-    ) -> Iterator[Result]:
-        """Like `transcribe_files`, not decoded: the segment, its duration in seconds, (T, V) log-probabilities."""
-        return Batches(self.cutter, self.log_probs, on_audio).results(segments)
+        self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
+    ) -> Iterator[Result[Source]]:
+        """Like `transcribe_files`, not decoded: the source, its duration in seconds, (T, V) log-probabilities."""
+        return Batches[Source](self.cutter, self.log_probs, on_audio).results(sources)
 
-    def iter_log_probs(self, path: str | Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
         """
-        job = Job(Segment(Path(path)))
+        job = Job(path if isinstance(path, InMemory) else Segment(Path(path)))
         cut, frame = self.cutter.windows(job), self.cutter.frame_samples
         while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
@@ -155,10 +184,18 @@ class Recognizer:
 
     def _decode(self, recordings: list[tuple[np.ndarray, float]]) -> list[Transcript]:
         """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
-        if not recordings:
+        found = self.nbest([log_probs for log_probs, _ in recordings])
+        return [
+            self.finish(nbest, [log_probs], duration)
+            for nbest, (log_probs, duration) in zip(found, recordings, strict=True)
+        ]
+
+    def nbest(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
+        """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
+        if not rows:
             return []
-        found = self._search(*padded([log_probs for log_probs, _ in recordings]))
-        return [self._transcript(nbest, duration) for nbest, (_, duration) in zip(found, recordings, strict=True)]
+        found = self._search(*padded(rows))
+        return list(map(self._rescored, found))
 
     def _search(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):
@@ -182,11 +219,8 @@ class Recognizer:
         assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.problem)
 
-    def _transcript(self, nbest: list[Hypothesis], duration: float) -> Transcript:
-        if self.rescorer is not None and self.beam is not None:
-            config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
-            nbest = rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
-        best, *competitors = nbest
-        frame_seconds = self.model.config.frame_seconds
-        transcript = make_transcript(best, self.tokenizer, frame_seconds, duration, competitors)
-        return dataclasses.replace(transcript, model=self.name)
+    def _rescored(self, nbest: list[Hypothesis]) -> list[Hypothesis]:
+        if self.rescorer is None or self.beam is None:
+            return nbest
+        config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
+        return rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)

@@ -37,13 +37,13 @@ class TorchEngine:
         rows = zip(log_probs.cpu().numpy(), frames.tolist(), strict=True)
         return [row[:count] for row, count in rows]
 
-    def stream(self) -> "TorchStream":
+    def stream(self, phones: bool = False) -> "TorchStream":
         """See `Engine`."""
-        return TorchStream(StreamingModel(self.module), self.device)
+        return TorchStream(StreamingModel(self.module, phones), self.device)
 
-    def slots(self, slots: int, precision: Precision = "auto") -> "TorchSlots":
+    def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> "TorchSlots":
         """See `Engine`."""
-        return TorchSlots(self.module, slots, precision)
+        return TorchSlots(self.module, slots, precision, phones)
 
 
 class TorchStream:
@@ -62,8 +62,8 @@ class TorchStream:
 class TorchSlots(SlotModel):
     """A `SlotModel`, on a GPU with CUDA graphs."""
 
-    def __init__(self, module: AcousticModel, slots: int, precision: Precision = "auto"):
-        super().__init__(module, slots, precision)
+    def __init__(self, module: AcousticModel, slots: int, precision: Precision = "auto", phones: bool = False):
+        super().__init__(module, slots, precision, phones)
         self._advance = GraphedStep(self) if self.device.type == "cuda" else self.step
 
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
@@ -76,11 +76,21 @@ class TorchSlots(SlotModel):
 def load_torch(path: str | Path, device: str) -> tuple[TorchEngine, Bundle]:
     """See `load_engine`."""
     bundle = Bundle.load(path)
-    config = from_dict(ModelConfig, bundle.metadata["config"], str(path))
+    return make_engine(bundle, str(path), device), bundle
+
+
+def make_engine(bundle: Bundle, name: str, device: str) -> TorchEngine:
+    """The engine of a bundle in memory; `name` stands for it in errors.
+
+    Raises:
+        InputError: the weights do not fit their configuration.
+        ParameterError: the device is not there.
+    """
+    config = from_dict(ModelConfig, bundle.metadata["config"], name)
     try:
         with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
             model = AcousticModel(config, len(bundle.metadata["tokens"]))
-        model.load_state_dict({name: tensor.float() for name, tensor in bundle.weights.items()}, assign=True)
+        model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
     except RuntimeError as error:
-        raise InputError(f"{path}: the weights do not fit the bundle's own configuration; train it again") from error
-    return TorchEngine(model.to(choose_device(device))), bundle
+        raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
+    return TorchEngine(model.to(choose_device(device)))

@@ -18,14 +18,21 @@ if TYPE_CHECKING:  # only for annotations: the server reads transcripts without 
 class Word:
     """One word: seconds from the start of the recording; confidence 0 to 1.
 
-    A search with competitors gives posteriors: the share of the n-best's probability that has this word at this
-    place. Without competitors it is the geometric mean of the tokens' probabilities.
+    With a calibration the confidence is the probability that the word is right. Without one, a search with competitors
+    gives the share of the n-best's probability that has this word at this place; a search without them the geometric
+    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; empty if the bundle has
+    no punctuation.
     """
 
     text: str
     start: float
     end: float
     confidence: float
+    display: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.display or self.text
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,17 @@ class Transcript:
     def segments(self) -> tuple[TranscriptSegment, ...]:
         """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
         return tuple(group_words(self, ends_segment))
+
+    @property
+    def display(self) -> str:
+        """The text with capitals and punctuation, where the bundle has them."""
+        return " ".join(segment.display for segment in self.segments)
+
+    @property
+    def punctuated(self) -> "Transcript":
+        """The transcript with the display form of its words as its text."""
+        words = tuple(dataclasses.replace(word, text=word.shown, display="") for word in self.words)
+        return dataclasses.replace(self, text=self.display, words=words)
 
     def to_txt(self) -> str:
         """The text, a line for each segment."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ds2.data.manifest import Segment
-from ds2.data.sound import probe, read_sound
+from ds2.data.sound import InMemory, probe, read_sound
 from ds2.utils.errors import InputError
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
@@ -14,6 +15,9 @@ CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
+
+Source = TypeVar("Source", bound=Segment | InMemory)  # what a recording is read from
+Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,10 @@ class Window:
 
 
 @dataclass
-class Job:
+class Job(Generic[Source]):
     """One recording on its way: the log-probabilities of its windows in order, or what went wrong."""
 
-    segment: Segment
+    source: Source
     duration: float = 0.0
     parts: list[np.ndarray | None] = field(default_factory=list)
     read: bool = False  # all its windows have been cut
@@ -40,13 +44,10 @@ class Job:
         return self.error is not None or (self.read and all(part is not None for part in self.parts))
 
     @property
-    def result(self) -> "Result":
-        """Once it is done: the segment, its duration, and (T, V) of the whole recording or what went wrong."""
+    def result(self) -> Result[Source]:
+        """Once it is done: the source, its duration, and (T, V) of the whole recording or what went wrong."""
         parts = [part for part in self.parts if part is not None]
-        return self.segment, self.duration, self.error or np.concatenate(parts)
-
-
-Result = tuple[Segment, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
+        return self.source, self.duration, self.error or np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,19 @@ class Cutter:
     sample_rate: int
     frame_samples: int
 
-    def windows(self, job: Job) -> Iterator[Window]:
+    def windows(self, job: Job[Any]) -> Iterator[Window]:
         """Reads a recording piece by piece; an error ends the windows and is kept in the job."""
-        segment = job.segment
+        source = job.source
+        path, offset, duration = (source, 0.0, None) if isinstance(source, InMemory) else source
         try:
-            rest = probe(segment.path).duration - segment.offset
-            job.duration = rest if segment.duration is None else min(rest, segment.duration)
+            rest = probe(path).duration - offset
+            job.duration = rest if duration is None else min(rest, duration)
             if job.duration <= LONG_SECONDS:
-                samples, _ = read_sound(segment.path, self.sample_rate, segment.offset, segment.duration)
+                samples, _ = read_sound(path, self.sample_rate, offset, duration)
                 yield Window(samples)
                 return
             for start, seconds, first, last in self.cuts(job.duration):
-                samples, _ = read_sound(segment.path, self.sample_rate, segment.offset + start, seconds)
+                samples, _ = read_sound(path, self.sample_rate, offset + start, seconds)
                 yield Window(samples, first, last)
         except InputError as error:
             job.error = error
@@ -102,7 +104,7 @@ class Cutter:
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
 
 
-class Batches:
+class Batches(Generic[Source]):
     """Runs the windows of many recordings in batches; memory is bounded by GROUP_SECONDS of audio."""
 
     def __init__(
@@ -113,14 +115,14 @@ class Batches:
     ):
         """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
         self.cutter, self.model, self.on_audio = cutter, model, on_audio
-        self.group: list[tuple[Job, int, Window]] = []
+        self.group: list[tuple[Job[Source], int, Window]] = []
 
-    def results(self, segments: Iterable[Segment]) -> Iterator[Result]:
-        """The result of each segment, in the order given."""
-        jobs: list[Job] = []
+    def results(self, sources: Iterable[Source]) -> Iterator[Result[Source]]:
+        """The result of each recording, in the order given."""
+        jobs: list[Job[Source]] = []
         held = 0  # samples in the group
-        for segment in segments:
-            job = Job(segment)
+        for source in sources:
+            job = Job(source)
             jobs.append(job)
             for number, window in enumerate(self.cutter.windows(job)):
                 job.parts.append(None)
@@ -158,9 +160,9 @@ def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return batch, lengths
 
 
-def padded_groups(results: Iterable[Result], seconds: float) -> Iterator[list[Result]]:
+def padded_groups(results: Iterable[Result[Source]], seconds: float) -> Iterator[list[Result[Source]]]:
     """Neighbours that take up to `seconds` when all are padded to the longest; a longer one comes alone."""
-    group: list[Result] = []
+    group: list[Result[Source]] = []
     longest = 0.0
     for result in results:
         longest = max(longest, result[1])

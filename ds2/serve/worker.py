@@ -7,7 +7,6 @@ import logging
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -163,21 +162,13 @@ def load(config: WorkerConfig) -> Setup:
     """
     recognizer = Recognizer.load(config.model, config.device, config.decoder, config.engine)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
-    if isinstance(beam, PronouncingDecoder):
-        raise InputError(f"{config.model}: its search by phones needs whole recordings; it cannot stream")
+    phones = isinstance(beam, PronouncingDecoder)
     try:
-        model = recognizer.model.slots(config.slots, config.precision)
+        model = recognizer.model.slots(config.slots, config.precision, phones)
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
-    return Setup(model, _with_alternatives(beam), recognizer.tokenizer, config.live, competitors)
-
-
-def _with_alternatives(beam: BeamDecoder) -> BeamDecoder:
-    """The same search with enough hypotheses for the clients that ask for alternatives."""
-    config, lexicon, lm, lm_words = beam.problem
-    config = replace(config, nbest=max(config.nbest, ALTERNATIVES))
-    return BeamDecoder(config, lexicon, lm, lm_words)
+    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
 
 
 def warm_up(setup: Setup, most: int) -> None:

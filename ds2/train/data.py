@@ -1,7 +1,6 @@
 """Training data: the manifests, their alphabet, batches in order, and the statistics of the features."""
 
 import contextlib
-import os
 import signal
 from collections.abc import Iterator
 
@@ -139,10 +138,3 @@ def ending_workers(loader: Loader) -> Iterator[Loader]:
     finally:
         if loader.num_workers and loader._iterator is not None:
             loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
-
-
-def share_cores(workers: int) -> None:
-    """Leaves a core to each worker: with more threads than cores, threads wait for one another."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // processes - workers)))

@@ -26,7 +26,7 @@ from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel
 from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
 from ds2.train.config import TrainConfig
-from ds2.train.data import Loader, TrainingData, ending_workers, share_cores
+from ds2.train.data import Loader, TrainingData, ending_workers
 from ds2.train.distributed.asynchronous import Asynchronous
 from ds2.train.distributed.mixed import Mixed
 from ds2.train.distributed.ranks import Ranks
@@ -37,6 +37,7 @@ from ds2.train.fingerprint import check_fingerprint, fingerprint
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.plots import draw_curves
+from ds2.train.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
 from ds2.train.run_state import RunState
 from ds2.train.signals import Signals, TrainingStopped
@@ -77,6 +78,7 @@ class Trainer:
         self.data = TrainingData(config, self.ranks, start)
         self.lock = open_folder(self.folder) if self.ranks.first else None
         share_cores(config.data.workers)
+        keep_freed_memory()
         torch.manual_seed(config.seed)
         self.model = AcousticModel(config.model, len(self.data.tokenizer)).to(device)
         self.state = RunState()
@@ -215,6 +217,7 @@ class Trainer:
             self._observe(model)
         self.state = state.next_epoch()
         self._save_checkpoint()
+        give_back_memory()
 
     def _observe(self, model: AcousticModel) -> None:
         """Records what the model does with a few dev utterances, the same ones after every epoch."""

@@ -1,7 +1,8 @@
-"""Training that starts from a bundle with another alphabet, sample rate or width, with frozen parts if requested.
+"""Training that starts from a bundle with another alphabet, sample rate, width or number of directions.
 
-A wider model starts as the narrower one: neither the old units nor the output read the new units (similar to
-Net2WiderNet, Chen et al. 2016, with new units instead of copies).
+Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A wider model starts as the
+narrower one: neither the old units nor the output read the new units (similar to Net2WiderNet, Chen et al. 2016, with
+new units instead of copies).
 
 The front end's bins are 50 Hz wide at any rate, so the bins of a lower rate are the first bins of a higher one. Layers
 that read all bins are cut off or, for a higher rate, start with zeros for the new bins.
@@ -17,11 +18,14 @@ from ds2.train.config import StartConfig, TrainConfig
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 
+ADDED_PARTS = ("phone_output.", "lookahead.", "frontend.prior_power")
+
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
-    """Loads the bundle's weights into the model; alphabet, sample rate and width may differ.
+    """Loads the bundle's weights into the model; alphabet, sample rate, width and directions may differ.
 
-    A second output layer that the bundle lacks keeps the weights of the new model.
+    An output for phones, a lookahead or an adaptive power that the bundle lacks are those of the new model; an output
+    for phones that the new model lacks is left out.
 
     Raises:
         InputError: the models differ in something else.
@@ -31,8 +35,8 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
-    if config.model.phones and not theirs.phones:
-        weights |= {name: tensor for name, tensor in state.items() if name.startswith("phone_output.")}
+    weights = {name: tensor for name, tensor in weights.items() if not is_left_out(name, theirs, config.model)}
+    weights = {name: tensor for name, tensor in state.items() if name.startswith(ADDED_PARTS)} | weights
     if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:
@@ -44,6 +48,12 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
             f"{config.start_from}: its weights are of another shape than [model] asks for; "
             "give the model the bundle's configuration, see ds2 info"
         ) from error
+
+
+def is_left_out(name: str, theirs: ModelConfig, ours: ModelConfig) -> bool:
+    """Whether a weight belongs to a part that our model does without."""
+    backwards = theirs.bidirectional and not ours.bidirectional and ".backwards." in name
+    return backwards or (not ours.phones and name.startswith("phone_output."))
 
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:

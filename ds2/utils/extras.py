@@ -12,6 +12,7 @@ EXTRAS = {
     "optuna": "train",
     "prometheus_client": "serve",
     "pyarrow": "data",
+    "pyspark": "spark",
     "starlette": "serve",
     "tomli_w": "train",
     "torch": "torch",

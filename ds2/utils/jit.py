@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -11,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+
+logger = logging.getLogger(__name__)
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
@@ -48,6 +52,32 @@ def _with_cache(function: Any, options: dict[str, Any]) -> Any:
     cache = dispatcher._cache
     cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}.{sources}", sources)
     return dispatcher
+
+
+def kept_in(kernel: Any) -> tuple[Path | None, bool]:
+    """The folder of a kernel's machine code, None if it is not kept; whether it holds that of this kernel."""
+    file = getattr(kernel._cache, "_cache_file", None)
+    if file is None:
+        return None, False
+    return Path(kernel._cache.cache_path), Path(file._index_path).exists()
+
+
+class _Notice(event.Listener):
+    """Says at the first compilation of a process why it takes longer; machine code in the cache needs no word."""
+
+    said = False
+
+    def on_start(self, event: event.Event) -> None:
+        ours = event.data["dispatcher"].py_func.__module__.startswith("ds2.")
+        if ours and not self.said:
+            self.said = True
+            logger.warning("compiling ds2's kernels for this processor, once: it may take 20 seconds")
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
 
 
 @functools.cache

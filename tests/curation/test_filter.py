@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ds2.curation.classifier import ALONE
 from ds2.curation.filter import (
     Classifier,
     FilterConfig,
@@ -19,6 +20,7 @@ from ds2.curation.filter import (
     thinned,
     word_counts,
 )
+from ds2.curation.score import FEATURES
 from ds2.data.manifest import Utterance
 from ds2.utils.errors import InputError
 
@@ -144,6 +146,8 @@ def test_without_truth_the_model_is_the_judge() -> None:
     assert report.judged_by == "the model's own transcripts"
     assert report.examples == 100
     assert 0.55 < report.kept < 0.75  # those more probably good than bad
+    assert report.area is None
+    assert "the true WER needs checked segments" in report.summary
 
 
 def test_where_all_are_good_all_are_kept() -> None:
@@ -180,3 +184,23 @@ def test_checked_segments_are_read_and_a_bad_line_is_named(tmp_path: Path) -> No
         path.write_text('{"id": "a/1", "text": "one"}\n' + line)
         with pytest.raises(InputError, match=r"checked\.jsonl:2: expected"):
             read_checked(path)
+
+
+@pytest.mark.parametrize("faulty", [0, 10])
+def test_a_weak_model_judges_by_the_alignment(faulty: int) -> None:
+    """Its own transcripts have every third word wrong, whether the text is right or not."""
+    scored, _ = segments(300)
+    rng = np.random.default_rng(1)
+    for number, each in enumerate(scored):
+        heard = [word if place % 3 else "the" for place, word in enumerate(each.text.split())]
+        wrong = faulty and number % faulty == 0
+        each.extra.update(hypothesis=" ".join(heard), cost=float(rng.normal(4 if wrong else 1, 0.2) * len(each.text)))
+    judged, report = filter_segments(scored, None, FilterConfig())
+    kept = [int(each.extra["id"]) for each in judged if each.extra["kept"]]
+    assert report.judged_by == "the alignment"
+    assert len(kept) > 0.97 * (300 - 300 // max(faulty, 1) if faulty else 300)
+    assert not faulty or sum(number % faulty == 0 for number in kept) == 0
+    assert (report.area, report.roc) == (None, [])
+    assert [name for name, weight in zip(FEATURES, report.classifier.weights, strict=True) if weight] == [ALONE]
+    assert "the model is too weak to judge texts: 3" in report.summary
+    json.dumps(report.to_dict(), allow_nan=False)

@@ -86,6 +86,21 @@ def test_frame_by_frame_is_the_same_as_at_once(lm: NGram) -> None:
     assert searching.finish(stream) == expected
 
 
+def test_stable_are_the_letters_of_whole_words(lm: NGram) -> None:
+    """Of "cats t" the word to is not yet whole; after the space nothing can change "two cats "."""
+    searching = decoder(lm, score_threshold=2.0)
+    stream = searching.begin()
+    searching.step([stream], [posteriors([T, UW, 1, K, AE, T, S, 1, T])[0]])
+    assert searching.stable(stream) == len("two cats")
+
+
+def test_with_nbest_finds_more_hypotheses(lm: NGram) -> None:
+    log_probs = posteriors([T, UW, 1, K, AE, T, S])
+    searching = decoder(lm, nbest=1)
+    lengths = torch.tensor([log_probs.shape[1]])
+    assert [len(searching.with_nbest(nbest)(log_probs, lengths)[0]) for nbest in (1, 3)] == [1, 3]
+
+
 def test_more_homophones_than_copies_leave_out_the_rarest(lm: NGram) -> None:
     """The words that the language model knows precede all others."""
     others = {f"t{letter}": [(T, UW)] for letter in "abcdefgh"}

@@ -83,6 +83,18 @@ def test_chunks_of_any_size_equal_offline(name: str, frames: int) -> None:
     assert torch.allclose(result, offline(model, samples), atol=1e-5)
 
 
+@pytest.mark.parametrize("frames", [2, 100])
+def test_phones_follow_the_tokens(frames: int) -> None:
+    model = made(dataclasses.replace(BASE, phones=7, fully_connected=0))
+    samples = speech(6130)
+    with torch.no_grad():
+        expected, _ = model.all_log_probs(samples.unsqueeze(0), torch.tensor([len(samples)]))
+    result = streamed(StreamingModel(model, phones=True), samples, [frames * HOP])
+    assert result.shape[1] == 6 + 7
+    assert torch.allclose(result, expected[0], atol=1e-5)
+    assert torch.equal(streamed(StreamingModel(model), samples, [frames * HOP]), result[:, :6])
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 2000), min_size=1, max_size=8).filter(any), st.integers(1, 4000))
 def test_random_splits_equal_offline(sizes: list[int], length: int) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.data.audio import read_audio
+from ds2.data.audio import InMemory, read_audio
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.recognizer import Recognizer
@@ -52,6 +52,19 @@ def test_bytes_and_open_files_give_the_transcript_of_the_path(recognizer: Recogn
         recognizer.transcribe(empty)
     with pytest.raises(ParameterError, match="binary mode"), (tmp_path / "a.txt").open("w+") as text:
         recognizer.transcribe(text)  # type: ignore[arg-type]
+
+
+def test_recordings_in_memory_go_in_batches_as_files_do(recognizer: Recognizer, tmp_path: Path) -> None:
+    paths = [write_noise(tmp_path / f"{seconds}.wav", seconds) for seconds in (0.5, 35.0, 1.0)]
+    (tmp_path / "bad.wav").write_bytes(b"not audio")
+    paths.append(tmp_path / "bad.wav")
+    sources = [InMemory(path.read_bytes(), path.name) for path in paths]
+    from_files = [result for _, result in recognizer.transcribe_files(map(Segment, paths))]
+    from_memory = list(recognizer.transcribe_files(sources))
+    assert [source for source, _ in from_memory] == sources
+    assert [result for _, result in from_memory][:3] == from_files[:3]
+    assert isinstance(from_memory[3][1], InputError)
+    assert str(from_memory[3][1]).startswith("bad.wav: ")
 
 
 def test_samples_need_their_rate(recognizer: Recognizer) -> None:

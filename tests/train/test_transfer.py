@@ -127,3 +127,33 @@ def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_
     before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
     trainer.run()
     assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()
+
+
+def test_a_forward_only_model_starts_as_the_forward_half(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(8)
+    both = dataclasses.replace(TINY, bidirectional=True)
+    start = Trainer(plain_config(manifest, model=both, epochs=1), tmp_path / "both").run()
+    live = dataclasses.replace(
+        both, bidirectional=False, lookahead=2, frontend=dataclasses.replace(both.frontend, power="adaptive")
+    )
+    trainer = Trainer(plain_config(manifest, model=live, start_from=start, epochs=1), tmp_path / "live")
+    found, expected = trainer.model.state_dict(), Bundle.load(start).weights
+    shared = [name for name in found if name.startswith("recurrent.")]
+    assert shared
+    assert all(torch.equal(found[name], expected[name]) for name in shared)
+    assert not any("backwards" in name for name in found)
+    trainer.run()
+
+
+def test_a_model_of_letters_alone_starts_from_one_that_hears_phones_too(
+    spoken_digits: Manifests, tmp_path: Path
+) -> None:
+    manifest = spoken_digits(8)
+    source = Trainer(plain_config(manifest, epochs=1), tmp_path / "letters").run()
+    bundle = Bundle.load(source)
+    layer = {"phone_output.weight": torch.randn(41, TINY.hidden), "phone_output.bias": torch.zeros(41)}
+    config = {**bundle.metadata["config"], "phones": 41}
+    Bundle(bundle.weights | layer, {**bundle.metadata, "config": config}).save(tmp_path / "phones.safetensors")
+    start = tmp_path / "phones.safetensors"
+    trainer = Trainer(plain_config(manifest, start_from=start, epochs=1), tmp_path / "again")
+    assert torch.equal(trainer.model.output.weight, bundle.weights["output.weight"])

@@ -101,3 +101,12 @@ def test_a_kernel_is_compiled_anew_when_what_it_calls_in_another_file_changes(tm
     assert run(1) == ["1", "0"]
     assert run(1) == ["1", "1"]  # from the cache
     assert run(2) == ["2", "0"]
+
+
+def test_compiling_is_told_once_and_only_where_it_happens(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+           for _ in range(2)]  # fmt: skip
+    assert run[0].stderr.startswith("compiling ds2's kernels")
+    assert run[0].stderr.count("\n") == 1
+    assert run[1].stderr == ""

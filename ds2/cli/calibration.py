@@ -1,0 +1,55 @@
+"""ds2 calibrate: what a model's confidence means, and what it takes for speech."""
+
+import sys
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from ds2.cli.exits import SOME_FAILED
+from ds2.cli.noise import recordings
+from ds2.cli.options import Device, OptionalOutput
+from ds2.utils.errors import InputError, ParameterError
+
+
+def calibrate_command(
+    manifests: Positional[tuple[Path, ...]],
+    model: Path,
+    output: OptionalOutput = None,
+    noise: tuple[str, ...] = (),
+    device: Device = "auto",
+) -> int:
+    """Fit the confidence of words, and keep words out of what is no speech.
+
+    Run it again whenever the model or its decoder has changed. ds2 eval prints how good the confidence is.
+
+    Example: ds2 calibrate data/dev.jsonl --model best.safetensors --output calibrated.safetensors
+
+    Args:
+        manifests: Utterances on which the model was not trained; at most 0.2 % of their words are lost.
+        model: Bundle, with the decoder that it will be used with.
+        output: Bundle to write; by default the file of the model is overwritten.
+        noise: Recordings without speech, or folders of them, besides the sounds that are synthesised.
+    """
+    from ds2.bundle import Bundle
+    from ds2.data.manifest import read_manifest
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.tune_confidence import NEUTRAL, calibrated, tune_confidence
+    from ds2.utils.files import check_writable
+    from ds2.utils.progress import Progress
+
+    if not manifests:
+        raise InputError("calibrate: name at least one manifest")
+    if output is None and not model.exists():
+        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    check_writable(output or model)
+    data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
+    recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)
+    with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
+        found = tune_confidence(recognizer, data_sets, list(map(Path, recordings(noise))), progress.step)
+    calibrated(bundle, found.calibration).save(output or model)
+    for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
+        print(f"{manifest}: WER {before:.2%}, with stretches below {found.calibration.least:g} dropped {after:.2%}")
+    print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
+    for line in found.skipped:
+        print(f"ds2: {line}", file=sys.stderr)
+    return SOME_FAILED if found.skipped else 0

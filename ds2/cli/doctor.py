@@ -1,0 +1,89 @@
+"""The checks of `ds2 doctor`: each finding says what is there and, where something is missing, what mends it."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import ds2
+from ds2.bundle import MODELS, read_metadata
+from ds2.utils.errors import InputError
+from ds2.utils.extras import EXTRAS
+
+CHECKOUT = "in ds2's checkout: pip install -c constraints.txt"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: a part of the installation, its state, and what mends it; severity counts where `mend` is not empty."""
+
+    name: str
+    state: str
+    mend: str = ""
+    severity: Literal["missing", "broken"] = "missing"
+
+
+def check() -> Iterator[Finding]:
+    """All findings, what everything needs first."""
+    yield Finding("ds2", f"{ds2.__version__} in {Path(ds2.__file__).parent}")
+    yield Finding("Python", f"{platform.python_version()}, {sys.executable}")
+    yield from (torch := list(_torch()))
+    yield from _models()
+    if torch[0].severity != "broken":
+        yield _kernels()
+    for extra in dict.fromkeys(EXTRAS.values()):
+        yield _extra(extra)
+
+
+def _torch() -> Iterator[Finding]:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: one of its libraries is missing
+        yield Finding("torch", f"cannot be imported: {error}", f"{CHECKOUT} .", "broken")
+        return
+    capability = torch.backends.cpu.get_cpu_capability()
+    yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads, {capability}")
+    if torch.cuda.is_available():
+        yield Finding("GPU", f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
+        mend = "" if (nvcc := shutil.which("nvcc")) else "the GPU runs torch's kernels; ds2's own need the CUDA toolkit"
+        yield Finding("nvcc", nvcc or "not found", mend)
+    else:
+        built = "torch is built without CUDA" if torch.version.cuda is None else "no driver or no device"
+        yield Finding("GPU", f"none ({built}); everything runs on the CPU")
+
+
+def _models() -> Iterator[Finding]:
+    paths = sorted(MODELS.glob("*.safetensors"))
+    if not paths:
+        yield Finding("models", f"none in {MODELS}", f"{CHECKOUT} .", "broken")
+    for path in paths:
+        try:
+            read_metadata(path)
+        except InputError as error:
+            yield Finding("models", str(error), f"{CHECKOUT} --force-reinstall --no-deps .", "broken")
+    if paths:
+        yield Finding("models", ", ".join(path.stem for path in paths))
+
+
+def _kernels() -> Finding:
+    """The beam search stands for all kernels: it takes the longest to compile."""
+    from ds2.decoder.search import decode
+    from ds2.utils.jit import kept_in
+
+    folder, compiled = kept_in(decode)
+    if folder is None:
+        return Finding("kernels", "compiled anew in each process: no folder can be written", "set NUMBA_CACHE_DIR")
+    if not compiled:
+        return Finding("kernels", "not compiled yet; the first run does it", "ds2 warmup")
+    return Finding("kernels", f"compiled, in {folder}")
+
+
+def _extra(extra: str) -> Finding:
+    absent = sorted(module for module, owner in EXTRAS.items() if owner == extra and find_spec(module) is None)
+    if not absent:
+        return Finding(f"[{extra}]", "installed")
+    return Finding(f"[{extra}]", f"lacks {', '.join(absent)}", f"{CHECKOUT} '.[{extra}]'")

@@ -1,0 +1,45 @@
+"""ds2 models, doctor, warmup: what is installed, what is missing, and preparing the first run."""
+
+from ds2.cli.exits import SOME_FAILED
+
+
+def models_command() -> int:
+    """List the models in the package: what each knows and how well.
+
+    Example: ds2 models
+    """
+    from ds2.cli.describe import list_models
+
+    print(*list_models(), sep="\n")
+    print("ds2 info NAME shows all of one; every --model also takes the path of a bundle (.safetensors)")
+    return 0
+
+
+def doctor_command() -> int:
+    """Check the installation, and show what mends it.
+
+    Example: ds2 doctor
+    """
+    from ds2.cli.doctor import check
+
+    findings = list(check())
+    for finding in findings:
+        print(f"{'ok' if not finding.mend else finding.severity:8} {finding.name:12} {finding.state}")
+        if finding.mend:
+            print(f"{'':21} {finding.mend}")
+    return SOME_FAILED if any(finding.severity == "broken" for finding in findings) else 0
+
+
+def warmup_command() -> int:
+    """Compile the kernels now, so that the first run starts at once.
+
+    Example: ds2 warmup
+    """
+    import time
+
+    from ds2.recognition.warm_up import warm_up
+
+    began = time.monotonic()
+    for ready in warm_up():
+        print(f"{ready}: ready after {time.monotonic() - began:.1f} s", flush=True)
+    return 0

@@ -1,0 +1,72 @@
+"""ds2 spark transcribe: bulk work on a cluster of Apache Spark."""
+
+import sys
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional
+
+from ds2.bundle import DEFAULT_MODEL
+from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.cli.options import Decoder, Device, Model
+from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.utils.errors import ParameterError
+from ds2.utils.extras import need
+
+Conf = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(metavar="KEY=VALUE", help="Set a key of Spark's configuration; repeatable."),
+]
+
+
+def transcribe_command(
+    source: Positional[str],
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])],
+    master: str = "local[*]",
+    format: Literal["parquet", "json", "delta"] = "parquet",
+    model: Model = DEFAULT_MODEL,
+    device: Device = "auto",
+    conf: Conf = (),
+    decoder: Decoder = DEFAULT_OPTIONS,
+) -> int:
+    """Transcribe a folder of recordings on a cluster.
+
+    Example: ds2 spark transcribe s3a://bucket/calls --master spark://host:7077 --output s3a://bucket/transcripts
+
+    Args:
+        source: Folder or pattern on any file system that Spark reads: a path, s3a://, gs://, hdfs://.
+        output: Folder for the table of path, transcript (text, words, duration) and error, which must not exist yet.
+        master: Address of the cluster: spark://HOST:PORT, yarn, k8s://URL; or local[*], the cores of this machine.
+        format: parquet, json, or delta, which needs the package of Delta Lake.
+        decoder: How to search.
+    """
+    need("pyspark", "pyarrow")
+    from ds2.spark.bulk import open_session, read_recordings, transcribe_table
+    from ds2.spark.transcriber import SpeechTranscriber
+
+    if wrong := next((each for each in conf if "=" not in each), None):
+        raise ParameterError("conf", f"{wrong}: expected KEY=VALUE such as spark.executor.memory=2g")
+    transcriber = SpeechTranscriber(
+        inputCol="content",
+        pathCol="path",
+        outputCol="transcript",
+        errorCol="error",
+        model=model,
+        device=device,
+        lm=decoder.lm,
+        lmWeight=decoder.lm_weight,
+        wordBonus=decoder.word_bonus,
+        beam=decoder.beam,
+        hot=decoder.hot,
+        rescore=decoder.rescore,
+    )
+    spark = open_session(master, dict(each.split("=", 1) for each in conf))
+    try:
+        found = transcribe_table(read_recordings(spark, source), transcriber, output, format)
+    finally:
+        spark.stop()
+    for error in found.errors:
+        print(f"ds2: {error}", file=sys.stderr)
+    done = found.recordings - found.failed
+    print(f"{output}: {done} transcribed, {found.failed} failed, {found.seconds / 3600:.2f} h of audio")
+    return 0 if not found.failed else SOME_FAILED if done else BAD_INPUT

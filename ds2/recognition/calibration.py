@@ -1,0 +1,145 @@
+"""Confidence that means something: of words with confidence 0.8 four in five are right.
+
+A logistic regression turns the evidence of a word into the probability that it is right. `ds2 calibrate` fits it on
+utterances that the model was not trained on; the bundle holds its weights.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.ngram import NGram
+from ds2.recognition.evidence import FEATURES, Found, word_evidence
+from ds2.recognition.segments import TranscriptSegment, group_words
+from ds2.recognition.transcript import Transcript, word_spans
+from ds2.text import Tokenizer
+from ds2.utils.errors import InputError
+
+WEIGHTS = 4 * len(FEATURES)
+RIDGE = 3.0  # penalty on the squared weights of standardised evidence, in words
+ITERATIONS = 30  # of Newton's method, far more than it needs
+BINS = 10  # of confidence, in which it is compared with the share of right words
+PAUSE = 0.6  # seconds without a word that end a stretch; live, they end an utterance
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A logistic regression, and what counts as no speech.
+
+    Attributes:
+        weights: of the evidence, in the order of `word_evidence`.
+        bias: log-odds of a word without evidence.
+        least: a stretch between pauses whose words have a lower mean confidence is no speech.
+    """
+
+    weights: tuple[float, ...]
+    bias: float
+    least: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != WEIGHTS or not all(map(math.isfinite, (*self.weights, self.bias, self.least))):
+            raise InputError(f"the bundle's calibration needs {WEIGHTS} finite weights; calibrate it again")
+
+    def __call__(self, evidence: np.ndarray) -> np.ndarray:
+        """(W, WEIGHTS) -> (W,) probabilities that the words are right."""
+        probabilities: np.ndarray = _sigmoid(evidence @ np.array(self.weights) + self.bias)
+        return probabilities
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Gives the words of a transcript their confidence, and drops what is no speech."""
+
+    calibration: Calibration
+    tokenizer: Tokenizer
+    lm: NGram | None
+
+    def __call__(self, transcript: Transcript, hypothesis: Hypothesis, log_probs: np.ndarray) -> Transcript:
+        """The transcript of a hypothesis and the (T, V) log-probabilities in which it was found."""
+        confidences = self.calibration(self.evidence(transcript, hypothesis, log_probs))
+        words = tuple(
+            replace(word, confidence=round(float(confidence), 4))
+            for word, confidence in zip(transcript.words, confidences, strict=True)
+        )
+        return only_speech(replace(transcript, words=words), self.calibration.least)
+
+    def evidence(self, transcript: Transcript, hypothesis: Hypothesis, log_probs: np.ndarray) -> np.ndarray:
+        """(W, WEIGHTS); the words' confidences are their shares among the n-best."""
+        texts = [self.tokenizer.tokens[token] for token in hypothesis.tokens]
+        spans = list(word_spans(texts))
+        found = Found(
+            hypothesis,
+            [word.text for word in transcript.words],
+            spans,
+            [hypothesis.tokens[first:last] for first, last in spans],
+            [word.confidence for word in transcript.words],
+        )
+        return word_evidence(found, log_probs, self.lm)
+
+
+def only_speech(transcript: Transcript, least: float) -> Transcript:
+    """The transcript without the stretches between pauses in which the words' mean confidence is below `least`."""
+    stretches = list(group_words(transcript, _ends_stretch))
+    kept = [stretch for stretch in stretches if np.mean([word.confidence for word in stretch.words]) >= least]
+    if len(kept) == len(stretches):
+        return transcript
+    words = tuple(word for stretch in kept for word in stretch.words)
+    return replace(transcript, text=" ".join(stretch.text for stretch in kept), words=words)
+
+
+def _ends_stretch(stretch: TranscriptSegment, longer: TranscriptSegment) -> bool:
+    return longer.words[-1].start - stretch.end > PAUSE
+
+
+def fit(evidence: np.ndarray, right: np.ndarray) -> Calibration:
+    """Fits the regression to (N, WEIGHTS) evidence and (N,) whether each word is right, by Newton's method.
+
+    Raises:
+        InputError: all words are right, or all are wrong.
+    """
+    if right.all() or not right.any():
+        raise InputError("calibration needs right words and wrong ones; name other utterances")
+    mean, scale = evidence.mean(0), evidence.std(0)
+    scale[scale < 1e-9] = np.inf  # what never changes gets no weight
+    inputs = np.hstack([(evidence - mean) / scale, np.ones((len(evidence), 1))])
+    ridge = np.append(np.full(evidence.shape[1], RIDGE), 1e-6)
+    weights = np.zeros(inputs.shape[1])
+    for _ in range(ITERATIONS):
+        found = _sigmoid(inputs @ weights)
+        slope = inputs.T @ (found - right) + ridge * weights
+        curvature = (inputs * (found * (1 - found))[:, None]).T @ inputs + np.diag(ridge)
+        weights -= np.linalg.solve(curvature, slope)
+    raw = weights[:-1] / scale
+    return Calibration(tuple(raw.tolist()), float(weights[-1] - raw @ mean))
+
+
+def reliability(confidences: Sequence[float], right: Sequence[bool]) -> list[tuple[float, float, int]]:
+    """For each tenth of confidence that occurs: the mean confidence, the share of right words, the number of words."""
+    confidence, correct = np.array(confidences), np.array(right, bool)
+    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    bins = [(confidence[places == number], correct[places == number]) for number in range(BINS)]
+    return [(float(each.mean()), float(hits.mean()), len(each)) for each, hits in bins if len(each)]
+
+
+def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """Expected calibration error (Guo et al. 2017, equation 3); 0 where there are no words."""
+    bins = reliability(confidences, right)
+    return sum(abs(mean - share) * count for mean, share, count in bins) / max(1, len(confidences))
+
+
+def area_under_roc(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """The probability that a right word has a higher confidence than a wrong one; NaN without words of both kinds."""
+    confidence, correct = np.array(confidences), np.array(right, bool)
+    hits, misses = np.sort(confidence[correct]), np.sort(confidence[~correct])
+    if not (len(hits) and len(misses)):
+        return math.nan
+    below = np.searchsorted(misses, hits, "left") + np.searchsorted(misses, hits, "right")
+    return float(below.sum() / (2 * len(hits) * len(misses)))
+
+
+def _sigmoid(odds: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = 0.5 * (1 + np.tanh(odds / 2))
+    return scaled

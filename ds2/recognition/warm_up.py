@@ -1,0 +1,35 @@
+"""Compiles the kernels ahead of their first use."""
+
+from collections.abc import Iterator
+
+import torch
+
+from ds2.bundle import MODELS
+from ds2.ctc.alignment import ctc_align
+from ds2.ctc.loss import ctc_loss
+from ds2.recognition.recognizer import Recognizer
+
+SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
+
+
+def warm_up() -> Iterator[str]:
+    """Runs every search of the bundled models, the alignment and the CTC loss once, on noise; yields what is ready.
+
+    numba keeps the machine code; later processes of this user and version start with it.
+    """
+    noise = torch.randn(SAMPLES, generator=torch.Generator().manual_seed(0))
+    for path in sorted(MODELS.glob("*.safetensors")):
+        recognizer = Recognizer.load(path, "cpu")
+        recognizer.transcribe(noise, recognizer.sample_rate)
+        if not recognizer.model.config.bidirectional:
+            stream = recognizer.stream()
+            stream.accept(noise, recognizer.sample_rate)
+            stream.partial()
+            stream.final()
+        yield path.stem
+    targets = torch.tensor([1, 2])
+    ctc_align(torch.zeros(FRAMES, OUTPUTS).log_softmax(1), targets)
+    yield "alignment"
+    logits = torch.zeros(1, FRAMES, OUTPUTS, requires_grad=True)
+    ctc_loss(logits, targets[None], torch.tensor([FRAMES]), torch.tensor([len(targets)])).sum().backward()
+    yield "training"

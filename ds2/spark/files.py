@@ -1,0 +1,82 @@
+"""Files that belong to a stage, such as its model: on their way to the executors, and within a saved stage."""
+
+import functools
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from ds2.utils.errors import InputError
+
+CHUNK = 1 << 24  # bytes of a file in one row of a saved stage
+
+
+def ship(spark: SparkSession, path: Path) -> str:
+    """Puts a file on all executors, present and future; returns the name that `shipped` finds there.
+
+    Each executor fetches it once. The name holds a hash of the bytes: two files of one name do not meet.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    target = folder() / f"ds2-{digest}{''.join(path.suffixes[-2:])}"
+    if not target.exists():
+        shutil.copyfile(path, target)
+    spark.addArtifacts(str(target), file=True)
+    return target.name
+
+
+def shipped(name: str) -> Path:
+    """On an executor, where a file of `ship` lies."""
+    return Path(SparkFiles.get(name))
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder of this process, which is removed when it ends."""
+    return Path(_temporary().name)
+
+
+@functools.cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="ds2-spark-")
+
+
+def save(spark: SparkSession, files: dict[str, list[Path]], target: str) -> None:
+    """Writes the bytes of files, by the name of the setting that they belong to, as a table."""
+    rows = [
+        (setting, number, path.name, at, chunk)
+        for setting, paths in files.items()
+        for number, path in enumerate(paths)
+        for at, chunk in enumerate(_chunks(path))
+    ]
+    kinds = "setting string, number int, name string, at int, data binary"
+    spark.createDataFrame(rows, kinds).coalesce(1).write.parquet(target)
+
+
+def restore(spark: SparkSession, source: str) -> dict[str, list[Path]]:
+    """The files of `save`, written into a folder of this process."""
+    found: dict[str, list[Path]] = {}
+    target = Path(tempfile.mkdtemp(dir=folder()))
+    for row in spark.read.parquet(source).orderBy("setting", "number", "at").toLocalIterator():
+        path = target / f"{row.setting}{row.number}" / Path(row.name).name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("ab") as file:
+            file.write(row.data)
+        if row["at"] == 0:
+            found.setdefault(row.setting, []).append(path)
+    return found
+
+
+def _chunks(path: Path) -> Iterator[bytearray]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield bytearray(chunk)

@@ -1,0 +1,90 @@
+"""Settings of models and decoders, and the models on the executors: each is loaded once by a Python worker."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from ds2.bundle import DEFAULT_MODEL, locate, read_metadata
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.spark.files import shipped
+from ds2.spark.remote import Settings
+from ds2.spark.stage import Setting, Stage, number, path, paths, text, texts, whole
+
+LOADED = 4  # models that a Python worker keeps: those of the jobs that it serves at a time
+
+
+class OnDevice(Stage):
+    """A stage with models, which are in its setting `model` or `models`."""
+
+    device = Setting("auto, cpu or cuda, on the executors", text, "auto")
+
+    def located(self, name: str) -> list[Path]:
+        """The files of a setting; models also by their names in the package.
+
+        Raises:
+            InputError: not a bundle.
+        """
+        found = super().located(name)
+        if name not in ("model", "models"):
+            return found
+        for each in found:
+            read_metadata(each)
+        return list(map(locate, found))
+
+
+class HasModel(OnDevice):
+    """A stage with a model."""
+
+    model = Setting("bundle of a trained model, or the name of one in the package", path, DEFAULT_MODEL)
+
+
+class HasModels(OnDevice):
+    """A stage with several models."""
+
+    models = Setting("bundles of trained models, or their names in the package", paths, [DEFAULT_MODEL])
+
+
+class HasDecoder(Stage):
+    """A stage with a decoder, whose settings are those of `ds2.recognition.options.DecoderOptions`."""
+
+    lm = Setting("language model for the search: ARPA, plain or .gz, or the compiled form", path)
+    lmWeight = Setting("weight of the language model's natural log-probability; by default the bundle's", number)
+    wordBonus = Setting("nats added for each word; by default the bundle's", number)
+    beam = Setting("width of the prefix beam search, 0 decodes greedily; by default the bundle's", whole)
+    hot = Setting("words to prefer, each WORD or WORD=NATS", texts)
+    rescore = Setting("larger language model that weighs the n-best hypotheses again", path)
+
+    def shipped_settings(self, spark: Any) -> Settings:
+        """Adds a check.
+
+        Raises:
+            ParameterError: a value out of range, or values that contradict each other.
+        """
+        settings = super().shipped_settings(spark)
+        decoder_options(settings)
+        return settings
+
+
+def decoder_options(settings: Settings) -> DecoderOptions:
+    """The options of the settings of HasDecoder; files stand as `Stage.shipped_settings` names them."""
+    lm, rescore = (next(map(Path, settings[name]), None) for name in ("lm", "rescore"))
+    weight, bonus, beam = settings["lmWeight"], settings["wordBonus"], settings["beam"]
+    return DecoderOptions(lm, weight, bonus, beam, tuple(settings["hot"] or ()), rescore)
+
+
+def loaded(settings: Settings) -> list[Recognizer]:
+    """On an executor: the recognisers of the settings of HasModel, with those of HasDecoder where they are given.
+
+    Raises:
+        InputError: a bundle or a language model is damaged, or the options do not fit.
+    """
+    options = decoder_options(settings) if "beam" in settings else DEFAULT_OPTIONS
+    return [_load(name, settings["device"], options) for name in settings.get("models") or settings["model"]]
+
+
+@functools.lru_cache(LOADED)
+def _load(name: str, device: str, options: DecoderOptions) -> Recognizer:
+    lm, rescore = (None if file is None else shipped(file.name) for file in (options.lm, options.rescore))
+    here = DecoderOptions(lm, options.lm_weight, options.word_bonus, options.beam, options.hot, rescore)
+    return Recognizer.load(shipped(name), device, here)

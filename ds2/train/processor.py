@@ -1,0 +1,35 @@
+"""How a training uses the processor's cores and memory."""
+
+import ctypes
+import os
+
+import torch
+
+# Parameters of glibc's mallopt
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+
+
+def share_cores(workers: int) -> None:
+    """Leaves a core to each worker: with more threads than cores, threads wait for one another."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // processes - workers)))
+
+
+def keep_freed_memory() -> None:
+    """Makes glibc keep what is freed for the next minibatch; other C libraries are left as they are.
+
+    Otherwise each large tensor is new memory from the kernel, which clears every page of it: a quarter of the time of
+    a training on a CPU. `give_back_memory` ends what would otherwise grow: minibatches of many sizes leave gaps.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(MMAP_MAX, 0)
+        mallopt(TRIM_THRESHOLD, -1)
+
+
+def give_back_memory() -> None:
+    """Makes glibc return all freed memory to the kernel."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)

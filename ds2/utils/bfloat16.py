@@ -1,0 +1,65 @@
+"""bfloat16 in numba's loops: the upper 16 bits of a float32, kept in arrays of uint16, which numba knows.
+
+`load` and `store` leave arrays of other types as they are, so that a kernel is written once for all precisions.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+BITS = ir.IntType(32)
+
+
+@intrinsic
+def _widened(typingctx, value):  # type: ignore[no-untyped-def]
+    def build(c, b, s, args):  # type: ignore[no-untyped-def]
+        return b.bitcast(b.shl(b.zext(args[0], BITS), ir.Constant(BITS, 16)), ir.FloatType())
+
+    return types.float32(types.uint16), build
+
+
+@intrinsic
+def _rounded(typingctx, value):  # type: ignore[no-untyped-def]
+    """To the nearest, ties to even; a NaN as the hardware makes it stays a NaN."""
+
+    def build(c, b, s, args):  # type: ignore[no-untyped-def]
+        bits = b.bitcast(args[0], BITS)
+        odd = b.and_(b.lshr(bits, ir.Constant(BITS, 16)), ir.Constant(BITS, 1))
+        raised = b.add(bits, b.add(odd, ir.Constant(BITS, 0x7FFF)))
+        return b.trunc(b.lshr(raised, ir.Constant(BITS, 16)), ir.IntType(16))
+
+    return types.uint16(types.float32), build
+
+
+def load(value: Any) -> Any:
+    """A value of an array as a number to calculate with."""
+    return value
+
+
+def store(array: Any, index: int, value: Any) -> None:
+    """array[index] = value, rounded to the array's type."""
+    array[index] = value
+
+
+@overload(load, inline="always")
+def _load(value):  # type: ignore[no-untyped-def]
+    if value == types.uint16:
+        return lambda value: _widened(value)
+    return lambda value: value
+
+
+@overload(store, inline="always")
+def _store(array, index, value):  # type: ignore[no-untyped-def]
+    if array.dtype == types.uint16:
+
+        def rounded(array, index, value):  # type: ignore[no-untyped-def]
+            array[index] = _rounded(value)
+
+        return rounded
+
+    def plain(array, index, value):  # type: ignore[no-untyped-def]
+        array[index] = value
+
+    return plain

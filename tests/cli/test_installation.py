@@ -1,0 +1,57 @@
+"""ds2 models, doctor, warmup."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from helpers.commands import Outcome
+
+import ds2
+from ds2.bundle import MODELS
+from ds2.cli.describe import PACKAGED
+
+
+def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None:
+    code, output, errors = run("models")
+    assert (code, errors) == (0, "")
+    lines = {line.split()[0]: line for line in output.splitlines()}
+    for path in MODELS.glob("*.safetensors"):
+        assert PACKAGED[path.stem] in lines[path.stem]
+        assert ("live streams" in lines[path.stem].split("knows")[0]) == (path.stem == "digits-streaming")
+
+
+def doctor(environment: dict[str, str], before: str = "pass") -> tuple[int, list[str]]:
+    """The exit code and the lines of ds2 doctor in a new process."""
+    code = f"import sys; {before}; from ds2.cli import main; sys.exit(main(['doctor']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_doctor_names_what_mends(tmp_path: Path) -> None:
+    code, lines = doctor({"NUMBA_CACHE_DIR": str(tmp_path)}, "sys.modules['optuna'] = None")
+    assert code == 0
+    kernels = next(number for number, line in enumerate(lines) if "kernels" in line)
+    assert lines[kernels].startswith("missing")
+    assert lines[kernels + 1].strip() == "ds2 warmup"
+    train = next(number for number, line in enumerate(lines) if "[train]" in line)
+    assert lines[train].endswith("lacks optuna")
+    assert "pip install" in lines[train + 1]
+
+
+def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch.so: no such file')")
+    code, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})
+    assert code == 1
+    assert any(line.startswith("broken   torch") for line in lines)
+
+
+def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:
+    code, output, _ = run("warmup")
+    assert code == 0
+    assert [line.split(":")[0] for line in output.splitlines()][-2:] == ["alignment", "training"]
+    assert "compiled, in" in run("doctor")[1]

@@ -1,0 +1,116 @@
+"""A standalone cluster of Spark: a master and two workers of one core each, each a process, for the whole session."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 250  # seconds for a process to appear
+DIGITS = ROOT / "recipes" / "digits" / "audio"
+
+
+class Cluster:
+    """Processes of a standalone cluster; `folder` holds their logs and the work of executors."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"spark://127.0.0.1:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Cluster":
+        self._start("master", "Master", "--port", str(self.port))
+        self.start_workers("worker0", "worker1")  # they wait for the master
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(PATIENCE)
+
+    def start_workers(self, *names: str) -> None:
+        """Workers of one core each, which are registered when this returns."""
+        for name in names:
+            folder = ["--work-dir", str(self.folder / name)]
+            self._start(name, "Worker", "--cores", "1", "--memory", "1500m", *folder, self.url)
+        for name in names:
+            self._wait_for(self.folder / f"{name}.log", "Successfully registered with master")
+
+    def kill(self, name: str) -> None:
+        """Kills a worker and its executors at once, as a power cut does."""
+        processes = subprocess.run(["ps", "-e", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+        here = str(self.folder / name)
+        for line in processes.splitlines():
+            pid, _, command = line.strip().partition(" ")
+            if "CoarseGrainedExecutorBackend" in command and here in os.readlink(f"/proc/{pid}/cwd"):
+                os.kill(int(pid), signal.SIGKILL)
+        self.processes[name].kill()
+        self.processes.pop(name).wait(PATIENCE)
+
+    def _start(self, name: str, role: str, *options: str) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{role.lower()}.{role}"]
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+        shared = ["--host", "127.0.0.1", "--webui-port", "0"]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [*command, *shared, *options], stdout=log, stderr=log, env=environment, cwd=self.folder
+            )
+
+    def _wait_for(self, log: Path, line: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while line not in log.read_text(errors="replace"):
+            assert time.monotonic() < until, log.read_text(errors="replace")
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    pytest.importorskip("pyspark", reason="needs pyspark, of the extra spark")
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        pytest.skip("needs Java 17: apt-get install openjdk-17-jre-headless")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(ROOT)
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark(cluster: Cluster) -> "Iterator[SparkSession]":
+    """A session on the cluster."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.files.openCostInBytes": "0",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "5",
+    }
+    session = SparkSession.builder.master(cluster.url).appName("ds2").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
