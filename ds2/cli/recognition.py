@@ -16,6 +16,7 @@ from ds2.cli.options import (
     DEFAULT_TRANSCRIPTS,
     Decoder,
     Device,
+    Engine,
     Messages,
     Model,
     OptionalOutput,
@@ -44,6 +45,7 @@ def transcribe_command(
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
+    engine: Engine = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -68,7 +70,7 @@ def transcribe_command(
     _check_outputs(formats, output, len(segments), transcripts.skip_existing)
     if separate and segments[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
-    recognizer = Recognizer.load(model, device, decoder)
+    recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
     if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
@@ -119,13 +121,13 @@ def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Ite
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio import read_audio_bytes
+    from ds2.data.sound import read_sound_bytes
 
     try:
         data = sys.stdin.buffer.read()
     except OSError as error:  # it is closed
         raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_audio_bytes(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)
