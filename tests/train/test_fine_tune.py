@@ -51,9 +51,12 @@ def test_phones_are_learnt_by_the_pronunciations_of_the_bundle(
 ) -> None:
     config = fine_tuning("english", spoken_digits(10), tmp_path / "run")
     assert config.data.lexicon is not None
-    lines = config.data.lexicon.read_text().splitlines()
-    assert lines[0].split()[0] == "zero"
-    assert lines[0].split()[1] == "Z"
+    rows = [line.split() for line in config.data.lexicon.read_text().splitlines()]
+    texts = [
+        json.loads(line)["text"] for name in ("train", "dev") for line in (tmp_path / "run" / f"{name}.jsonl").open()
+    ]
+    assert {word for word, *_ in rows} == set(texts)
+    assert next(phones for word, *phones in rows if word == "zero")[0] == "Z"
 
 
 def test_one_utterance_is_refused(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
