@@ -16,7 +16,7 @@ MINUTES ?= 10
 .PHONY: demo test test-spark lint fuzz package lock train-digits
 
 demo: $(VENV)/.core
-	$(BIN)/python $(DIGITS)/demo.py
+	$(BIN)/python recipes/demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

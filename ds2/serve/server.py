@@ -54,7 +54,8 @@ def run(config: ServeConfig) -> int:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
     model = config.model or locate("digits-streaming")
-    read_metadata(model)
+    for path in (model, *config.models):
+        read_metadata(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Application(config, model)))
     return 0
@@ -79,7 +80,7 @@ async def _serve(application: Application) -> None:
             return
         server = Server(settings)
         server.application = application
-        log.info("ready", extra={"facts": {"url": _url(listening, config), "model": application.model.name}})
+        log.info("ready", extra={"facts": {"url": _url(listening, config), "models": list(application.models.paths)}})
         warn_if_exposed(config)
         await server.serve([listening])
     finally:

@@ -11,7 +11,7 @@ Every message but `config` gets exactly one reply. It is sent without waiting fo
 ahead that it must be slowed down. Two keys of `config` are not Vosk's: `encoding` (pcm16, float32, mulaw) and `push`,
 with which results are sent when they come, not as replies, and partial results say how many characters are `stable`. A
 later `config` changes the keys that it names; after the first sound only `words` and `max_alternatives` can change.
-`phrase_list` and `model` are ignored: the server's `decoder.hot` lists hot words.
+`model` names one of the server's models, by default its first. `phrase_list` is ignored: `decoder.hot` lists hot words.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import SAMPLE_BYTES
-from ds2.serve.pool import Busy, Pool
+from ds2.serve.models import Models
+from ds2.serve.pool import Busy
 from ds2.serve.vosk_messages import Wishes, close_reason, parse_command
 
 HOLD_SECONDS = 1.0  # sound that may wait before a client that sends faster than real time waits for its replies
@@ -62,8 +63,8 @@ class Over(Exception):
 class VoskSession:
     """One connection from its first message to its close."""
 
-    def __init__(self, websocket: WebSocket, pool: Pool, limits: Limits, waiting: Waiting):
-        self.websocket, self.pool, self.limits, self.waiting = websocket, pool, limits, waiting
+    def __init__(self, websocket: WebSocket, models: Models, limits: Limits, waiting: Waiting):
+        self.websocket, self.models, self.limits, self.waiting = websocket, models, limits, waiting
         self.wishes = Wishes()
         self.handle: Handle | None = None
         self.inbox: deque[Any] = deque()
@@ -191,6 +192,7 @@ class VoskSession:
         command = parse_command(text)
         if isinstance(command.get("config"), dict):
             self.wishes = self.wishes.updated(command["config"], self.handle is not None)
+            self.models.find(self.wishes.model)  # raises ParameterError, a ValueError, for an unknown name
         elif "reset" in command:
             await self._final(last=False)
         elif "eof" in command:
@@ -200,7 +202,7 @@ class VoskSession:
 
     def _stream(self) -> Handle:
         if self.handle is None:
-            self.handle = self.pool.open(self.wishes.stream)
+            self.handle = self.models.pools[self.models.find(self.wishes.model)].open(self.wishes.stream)
             self.handle.on_failure = lambda: self._put(FAILED)
             if self.wishes.push:
                 self.pusher = asyncio.create_task(self._push(self.handle))

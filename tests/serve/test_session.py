@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import Over, VoskSession, Waiting
 
@@ -52,9 +54,10 @@ class Stage:
         self.handle = Handle(process, 0, StreamConfig())  # type: ignore[arg-type]
         self.client = Client()
         pool = SimpleNamespace(open=lambda config: self.handle)
-        limits = limits or Limits()
+        models, limits = Models([Path("digits.safetensors")]), limits or Limits()
+        models.pools["digits"] = pool  # type: ignore[assignment]
         waiting = waiting or Waiting(limits.waiting_bytes, limits.streams)
-        self.session = VoskSession(self.client, pool, limits, waiting)  # type: ignore[arg-type]
+        self.session = VoskSession(self.client, models, limits, waiting)  # type: ignore[arg-type]
         self.running = asyncio.create_task(self.session.run())
 
     async def hears(self, *messages: bytes | dict[str, Any]) -> None:
