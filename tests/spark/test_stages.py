@@ -93,7 +93,7 @@ class TestCorpusBuilder(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import CorpusBuilder
 
-        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", shortest=0.5)
+        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", shortest=0.3)
 
 
 class TestHttpTranscriber(TransformerFuzzing):
