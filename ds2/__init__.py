@@ -29,7 +29,7 @@ LAZY = {  # classes whose modules are imported at first use, so that `import ds2
 
 
 def load(
-    model: str | Path = "digits",
+    model: str | Path = "english",
     device: str = "auto",
     *,
     lm: str | Path | None = None,
@@ -42,7 +42,7 @@ def load(
     """Loads a model.
 
     Args:
-        model: the path of a bundle, or the name of one in the package: digits, digits-streaming, english.
+        model: the path of a bundle, or the name of one in the package: english, digits, digits-streaming.
         device: auto, cpu or cuda.
         lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
         lm_weight: weight of the language model's natural log-probability.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
-DEFAULT_MODEL = "digits"  # a bundle of the package
+DEFAULT_MODEL = "english"  # a bundle of the package
 MODELS = Path(__file__).parent / "models"
-LM_PREFIX = "language_model/"  # begins the names of its arrays among the tensors
+LM_PREFIX, PUNCTUATION_PREFIX = "language_model/", "punctuation/"  # begin the names of their arrays among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 HIGHEST_RATE = 768_000  # Hz
 LONGEST_SECONDS = 10.0  # of windows and hops; also above every fraction
@@ -37,18 +37,22 @@ class Bundle:
             `decoder` (its configuration), `language_model` (order, words) and `confidence` (its calibration); JSON
             values only.
         language_model: arrays of the n-gram model, empty without one.
+        punctuation: the state of the tagger of recognised words, empty without one.
     """
 
     weights: "dict[str, Tensor]"
     metadata: dict[str, Any]
     language_model: "dict[str, Tensor]" = field(default_factory=dict)
+    punctuation: "dict[str, Tensor]" = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the bundle whole or not at all."""
         from safetensors.torch import save
 
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata}, ensure_ascii=False)}
-        tensors = self.weights | {LM_PREFIX + name: tensor for name, tensor in self.language_model.items()}
+        tensors = dict(self.weights)
+        for prefix, part in ((LM_PREFIX, self.language_model), (PUNCTUATION_PREFIX, self.punctuation)):
+            tensors |= {prefix + name: tensor for name, tensor in part.items()}
         data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
         with atomic_write(path) as partial:
             partial.write_bytes(data)
@@ -69,11 +73,14 @@ class Bundle:
             tensors = load_file(path)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
-        language_model = {
-            name.removeprefix(LM_PREFIX): tensors.pop(name) for name in list(tensors) if name.startswith(LM_PREFIX)
-        }
+        language_model, punctuation = _taken(tensors, LM_PREFIX), _taken(tensors, PUNCTUATION_PREFIX)
         _check_sizes(metadata["config"], tensors, path)
-        return cls(tensors, metadata, language_model)
+        return cls(tensors, metadata, language_model, punctuation)
+
+
+def _taken(tensors: "dict[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
+    """Takes the tensors whose names have a prefix out of the others; the prefix is removed."""
+    return {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
 
 
 def locate(path: str | Path) -> Path:
@@ -112,7 +119,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
     if not isinstance(metadata.get("config"), dict) or not _are_texts(metadata.get("tokens")):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
-    for name in ("training", "decoder", "language_model", "confidence"):
+    for name in ("training", "decoder", "language_model", "confidence", "punctuation"):
         if not isinstance(metadata.get(name, {}), dict):
             raise InputError(f"{path}: damaged model bundle ({name} is not an object); copy or train it again")
     if not _are_texts(metadata.get("vocabulary") or []):

@@ -12,6 +12,7 @@ from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.cli.streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import hint
+from ds2.utils.files import printable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _refuse(message: str) -> int:
-    print(f"ds2: {message}", file=sys.stderr)
+    print(f"ds2: {printable(message)}", file=sys.stderr)
     return BAD_INPUT
 
 
@@ -58,7 +59,7 @@ class _Warnings(logging.Handler):
     """Prints the library's log messages, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"ds2: {record.getMessage()}", file=sys.stderr)
+        print(f"ds2: {printable(record.getMessage())}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def calibrate_command(
     Example: ds2 calibrate data/dev.jsonl --model best.safetensors --output calibrated.safetensors
 
     Args:
-        manifests: Utterances on which the model was not trained; each manifest loses at most 0.2 % of its words.
+        manifests: Utterances on which the model was not trained; at most 0.2 % of their words are lost.
         model: Bundle, with the decoder that it will be used with.
         output: Bundle to write; by default the file of the model is overwritten.
         noise: Recordings without speech, or folders of them, besides the sounds that are synthesised.

@@ -6,6 +6,7 @@ from typing import Any
 from ds2.bundle import MODELS, Bundle, locate, read_metadata
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
+from ds2.utils.files import printable
 
 PACKAGED = {  # what a bundle itself does not say
     "digits": "knows the English digits and no other word; WER 0.33 % on FSDD's test split, 9.8 % on strangers",
@@ -13,6 +14,7 @@ PACKAGED = {  # what a bundle itself does not say
     "english": "knows 100,000 words of read English; WER 28.6 % on audio books, 55.3 % on Common Voice",
 }
 CHARACTERS_SHOWN = 60
+WORDS_SHOWN = 20  # of a closed vocabulary
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
 
@@ -104,15 +106,27 @@ def describe_bundle(path: Path) -> str:
         *([PACKAGED[path.stem]] if path.parent == MODELS else []),
         f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
         *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
-        *_describe_language_model(bundle),
+        *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    return "\n".join(lines)
+    card = path.with_suffix(".md")
+    if path.parent == MODELS and card.exists():
+        lines += ["", *card.read_text(encoding="utf-8").splitlines()]
+    return "\n".join(map(printable, lines))
 
 
-def _describe_language_model(bundle: Bundle) -> list[str]:
-    about = bundle.metadata.get("language_model")
-    return [f"language model: {about['order']}-gram, {len(about['words']):,} words"] if about else []
+def _describe_words(bundle: Bundle) -> list[str]:
+    """Lines on the words that it knows, and on what it can say about them."""
+    about, lines = bundle.metadata, []
+    if vocabulary := about.get("vocabulary"):
+        lines.append(f"knows {len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}")
+    if lm := about.get("language_model"):
+        lines.append(f"language model: {lm['order']}-gram, {len(lm['words']):,} words")
+    if least := about.get("confidence", {}).get("least"):
+        lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
+    if f1 := about.get("punctuation", {}).get("f1"):
+        lines.append("punctuation, F1: " + ", ".join(f"{name} {value:.2f}" for name, value in f1.items()))
+    return lines
 
 
 def describe_manifest(path: Path) -> str:

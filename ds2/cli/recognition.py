@@ -11,7 +11,18 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Messages, Model, OptionalOutput, Output, Skip
+from ds2.cli.options import (
+    DEFAULT_MESSAGES,
+    DEFAULT_TRANSCRIPTS,
+    Decoder,
+    Device,
+    Messages,
+    Model,
+    OptionalOutput,
+    Output,
+    Skip,
+    Transcripts,
+)
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -28,9 +39,8 @@ if TYPE_CHECKING:
 def transcribe_command(
     files: Positional[tuple[str, ...]],
     model: Model = DEFAULT_MODEL,
-    format: str = "txt",
     output: OptionalOutput = None,
-    skip_existing: bool = False,
+    transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
@@ -41,9 +51,8 @@ def transcribe_command(
 
     Args:
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
-        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
-        skip_existing: Skip recordings whose transcripts are in the output folder already.
+        transcripts: What is transcribed and written.
         decoder: How to search.
     """
     from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
@@ -51,20 +60,22 @@ def transcribe_command(
     from ds2.recognition.recognizer import Recognizer
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
-    formats = choose_formats(format)
+    formats, separate = choose_formats(transcripts.format), transcripts.channels == "separate"
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     segments = find_recordings(files)
-    _check_outputs(formats, output, len(segments), skip_existing)
+    _check_outputs(formats, output, len(segments), transcripts.skip_existing)
+    if separate and segments[0].path == STDIN:
+        raise ParameterError("channels", "separate: standard input is mixed; name a file")
     recognizer = Recognizer.load(model, device, decoder)
     folder = None if output is None else OutputFolder(output, formats, segments)
-    if skip_existing and folder is not None:
+    if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
-    with _progress(segments, messages.quiet) as on_audio:
+    with _progress(segments, messages.quiet, separate) as on_audio:
         if segments and segments[0].path == STDIN:
             results = _standard_input(recognizer, segments[0], folder)
         else:
-            results = transcribe_all(recognizer, segments, folder, on_audio)
+            results = transcribe_all(recognizer, segments, folder, on_audio, separate)
         done, failed = _show(results, formats if folder is None else (), len(segments) > 1, messages.verbose)
     _report_unread(files, messages.quiet)
     if failed and len(segments) > 1:
@@ -89,15 +100,19 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
 
 
 @contextlib.contextmanager
-def _progress(segments: "Sequence[Segment]", quiet: bool) -> Iterator[Callable[[float], object]]:
+def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Iterator[Callable[[float], object]]:
     """A bar in seconds of audio, on a terminal."""
+    from itertools import chain
+
     from ds2.recognition.batch import total_seconds
+    from ds2.recognition.channels import split_channels
     from ds2.utils.progress import Progress
 
     if quiet or not sys.stderr.isatty():
         yield lambda seconds: None
         return
-    with Progress("transcribing", round(total_seconds(segments)), "s of audio") as progress:
+    total = total_seconds(list(chain.from_iterable(map(split_channels, segments))) if separate else segments)
+    with Progress("transcribing", round(total), "s of audio") as progress:
         yield lambda seconds: progress.step(seconds)
 
 
@@ -119,7 +134,8 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
 
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
-    from ds2.recognition.formats import FORMATS, printable
+    from ds2.recognition.formats import FORMATS
+    from ds2.utils.files import printable
 
     done = failed = 0
     for segment, result in results:
@@ -167,8 +183,8 @@ def align_command(
         audio: Recording, of seconds or hours.
         text: Its transcript, plain text.
         output: Folder for NAME.FORMAT.
-        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording only the minutes with doubtful
-            words), several of them separated by commas, or all.
+        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording the five half minutes with the
+            most doubtful words), several of them separated by commas, or all.
     """
     from ds2.recognition.align import align
     from ds2.recognition.formats import FORMATS, choose_formats

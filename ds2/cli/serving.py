@@ -68,13 +68,14 @@ def bench_serve_command(
     import asyncio
     import json
 
-    from ds2.serve.load_test import apply_load, read_recordings, table
+    from ds2.serve.load_test import apply_load, check_server, read_recordings, table
     from ds2.utils.files import atomic_write, make_folder
 
     counts = _check_load(url, streams)
     if output is not None:
         need("matplotlib")
         make_folder(output)
+    asyncio.run(check_server(url))
     recordings = read_recordings(manifest)
     outcomes = []
     for number in counts:

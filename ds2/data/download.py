@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import lzma
+import os
 import tarfile
 import urllib.error
 import urllib.parse
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder
+from ds2.utils.files import atomic_write, make_folder, read_text, to_disk
 from ds2.utils.progress import Progress
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -27,7 +28,7 @@ class Archive:
     """A file that the makers of a corpus publish."""
 
     url: str
-    checksum: str = ""  # "md5:..." or "sha256:..."; empty where the makers publish none
+    checksum: str = ""  # "md5:..." or "sha256:..."; empty: that of the first download, which is kept beside the file
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
     """Downloads into `folder`, from where an earlier try stopped; returns the file.
 
     Raises:
-        InputError: it cannot be fetched, or its checksum is wrong; then the file is removed.
+        InputError: it cannot be fetched, or its checksum is wrong or has changed; then the file is removed.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
     if not path.exists():
@@ -57,10 +58,12 @@ def fetch(archive: Archive, folder: Path) -> Path:
             raise InputError(
                 f"{archive.url}: cannot be downloaded ({error}); run it again to resume, or download it to {path}"
             ) from error
+        to_disk(partial)
         partial.rename(path)
-    if archive.checksum and _checksum(path, archive.checksum.partition(":")[0]) != archive.checksum:
-        path.unlink()
-        raise InputError(f"{path}: its checksum is not {archive.checksum}; removed, download it again")
+    if archive.checksum:
+        _compare(path, archive.checksum, "download it again")
+    else:
+        _trust_the_first(path)
     return path
 
 
@@ -69,6 +72,7 @@ def unpack_once(path: Path, folder: Path) -> None:
     done = _mark(folder, path.name)
     if not done.exists():
         unpack(path, folder)
+        os.sync()  # after a power cut the mark must not be there without the files
         done.touch()
 
 
@@ -128,6 +132,23 @@ def _download(archive: Archive, partial: Path) -> None:
                 progress.step(len(block) >> 20)
     if received < left:
         raise OSError(f"broke off after {received} of {left} bytes")
+
+
+def _trust_the_first(path: Path) -> None:
+    """Keeps the checksum of a file whose makers publish none; a later download must be the same."""
+    record = path.with_name(f"{path.name}.sha256")
+    if record.exists():
+        _compare(path, read_text(record).strip(), f"if the makers have changed it and you trust them, remove {record}")
+        return
+    with atomic_write(record) as partial:
+        partial.write_text(_checksum(path, "sha256") + "\n")
+
+
+def _compare(path: Path, checksum: str, advice: str) -> None:
+    kind = "md5" if checksum.startswith("md5:") else "sha256"
+    if _checksum(path, kind) != checksum:
+        path.unlink()
+        raise InputError(f"{path}: its checksum is not {checksum:.80}; removed, {advice}")
 
 
 def _checksum(path: Path, kind: str) -> str:

@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may 
     "lang": TEXT + OPTIONAL,
 }
 MOST_SECONDS = 1e7  # 115 days: no recording is longer
-MOST_CHARACTERS = 1_000_000  # of a text: a day's speech
+MOST_CHARACTERS = {"text": 1_000_000, "audio_filepath": 4096, "speaker": 1000, "lang": 1000}  # a text: a day's speech
 BLOCK = 1 << 23  # bytes of a file that are read at once, and the rest of the last line
 
 
@@ -115,7 +115,8 @@ def _fast(data: bytes, first: int, count: int) -> Block | None:
     durations = np.fromiter((line.duration for line in lines), np.float64, count)
     offsets = np.fromiter((line.offset or 0.0 for line in lines), np.float64, count)
     possible = (durations > 0) & (durations <= MOST_SECONDS) & (offsets >= 0) & (offsets <= MOST_SECONDS)
-    if not possible.all() or max((len(line.text) for line in lines), default=0) > MOST_CHARACTERS:
+    longest = {key: max((len(getattr(line, key) or "") for line in lines), default=0) for key in MOST_CHARACTERS}
+    if not possible.all() or any(longest[key] > most for key, most in MOST_CHARACTERS.items()):
         return None
     return Block(range(first, first + count), lines, [NO_EXTRA] * count)
 
@@ -154,13 +155,14 @@ def _check(values: Any, place: str) -> None:
     for key, kinds in KINDS.items():
         if type(values.get(key)) not in kinds:
             _refuse(values, key, place)
-    duration, offset, text = values["duration"], values.get("offset"), values["text"]
+    duration, offset = values["duration"], values.get("offset")
     if not 0 < duration <= MOST_SECONDS:  # which NaN fails, too
         raise InputError(f"{place}: duration must be positive seconds, up to {MOST_SECONDS:g}, got {duration!r:.60}")
     if offset is not None and not 0 <= offset <= MOST_SECONDS:
         raise InputError(f"{place}: offset must be 0 or more seconds, up to {MOST_SECONDS:g}, got {offset!r:.60}")
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"{place}: text must have up to {MOST_CHARACTERS:,} characters, got {len(text):,}")
+    for key, most in MOST_CHARACTERS.items():
+        if (length := len(values.get(key) or "")) > most:
+            raise InputError(f"{place}: {key} must have up to {most:,} characters, got {length:,}")
 
 
 def _refuse(values: dict[str, Any], key: str, place: str) -> NoReturn:

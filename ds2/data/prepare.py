@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.audio import SUFFIXES, probe
-from ds2.data.download import Archive, fetch_all
+from ds2.data.download import Archive, fetch_all, unpack_once
 from ds2.data.json_lines import MOST_SECONDS
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.text import normalize
@@ -49,16 +49,16 @@ def run(main: Callable[[], None]) -> None:
 def parse_arguments(
     description: str | None, archives: Mapping[str, Archive], others: Mapping[str, int | str] | None = None
 ) -> argparse.Namespace:
-    """The arguments of a prepare.py: `source`, a folder that holds the corpus, `output`, and any others.
+    """The arguments of a prepare.py: `source`, a folder or a tar that holds the corpus, `output`, and any others.
 
     `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
 
     Raises:
-        InputError: the folder of the corpus does not exist.
+        InputError: there is neither a folder nor a tar of that name.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--source", type=Path, help="a folder that holds the corpus")
+    where.add_argument("--source", type=Path, help="a folder or a tar that holds the corpus")
     if archives:
         where.add_argument("--download", type=Path, help="a folder to download the corpus to")
         parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
@@ -69,9 +69,24 @@ def parse_arguments(
     if archives and arguments.download is not None:
         fetch_all([archives[part] for part in arguments.parts], arguments.download)
         arguments.source = arguments.download
-    if not arguments.source.is_dir():
-        raise InputError(f"{arguments.source}: no such folder; name the one that holds the corpus")
+    arguments.source = unpacked(arguments.source, arguments.output / "unpacked")
     return arguments
+
+
+def unpacked(place: Path, folder: Path) -> Path:
+    """The folder itself, or the one within `folder` into which a tar is unpacked.
+
+    Raises:
+        InputError: there is nothing at the place.
+    """
+    if place.is_dir():
+        return place
+    if not place.is_file():
+        raise InputError(f"{place}: no such folder or archive; name the one that holds the corpus")
+    target = folder / place.name.partition(".")[0]
+    make_folder(target)
+    unpack_once(place, target)
+    return target
 
 
 def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:

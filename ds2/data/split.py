@@ -49,6 +49,14 @@ def split(
     return {"train": [utterance for key in order for utterance in groups[key]], **parts}
 
 
+def cut_speakers(utterances: Sequence[Utterance], speakers: set[str]) -> tuple[list[Utterance], list[Utterance]]:
+    """The utterances of all others, and those of `speakers`; a corpus may precede a speaker: libri-1898."""
+    parts: tuple[list[Utterance], list[Utterance]] = [], []
+    for utterance in utterances:
+        parts[(utterance.speaker or "").rpartition("-")[2] in speakers].append(utterance)
+    return parts
+
+
 def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """All utterances of all manifests, in order, none twice.
 

@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 
 
 class Segment(NamedTuple):
-    """A file, or `duration` seconds of it from `offset` (seconds) on; to its end without a duration."""
+    """A file, or `duration` seconds of it from `offset` (seconds) on; to its end without a duration.
+
+    `channel` counts from 0; None: the average of all channels.
+    """
 
     path: Path
     offset: float = 0.0
     duration: float | None = None
+    channel: int | None = None
 
     def __str__(self) -> str:
         """The path, with the times of a part of it."""

@@ -191,6 +191,12 @@ class StepBatchNorm(nn.Module):
         move(self.means[step], self.variances[step], mean, variance, count)
         return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
 
+    def update(self, means: Tensor, variances: Tensor, counts: Tensor) -> None:
+        """Moves the running statistics by a minibatch's, (T, H), (T, H), of (T,) utterances at each step."""
+        for step, moments in enumerate(zip(means, variances, counts, strict=True)):
+            place = min(step, STEPS - 1)
+            move(self.means[place], self.variances[place], *moments)
+
 
 def input_moments(x: Tensor, valid: Tensor, total: Total | None = None) -> Moments:
     """(B, T, D), (B, T) boolean -> mean (D,), covariance (D, D), count () over all valid frames of the minibatch."""

@@ -21,8 +21,8 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.activation import clipped_relu
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
-from ds2.model.normalization import ChannelBatchNorm
-from ds2.model.recurrent import Direction
+from ds2.model.normalization import EPSILON, STEPS, ChannelBatchNorm, StepBatchNorm
+from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.model.streaming import StreamingModel
 
 UNENDED = 1 << 40  # frames: the length of a stream whose end is not known yet
@@ -88,12 +88,10 @@ class SlotModel:
         With `phones`, their log-probabilities follow those of the tokens.
 
         Raises:
-            ValueError: the model cannot stream (see StreamingModel), or its cell has no deployment form.
+            ValueError: the model cannot stream (see StreamingModel).
         """
         StreamingModel(model)
         self.phones = phones
-        if model.config.cell == "bn-lstm":
-            raise ValueError("a bn-lstm has no deployment form: train with cell = gru, lstm or rnn")
         self.model, self.config, self.slots = model.eval(), model.config, slots
         self.spare, self.precision = slots, precision  # the spare slot pads batches
         self.stride = model.config.stride
@@ -197,7 +195,12 @@ class SlotModel:
             channels, bins = config.channels, config.bins(bins)
         return layers
 
-    def _fold_recurrent(self, layer: Direction) -> SlotRecurrent:
+    def _fold_recurrent(self, layer: Direction | BNLSTMDirection) -> SlotRecurrent:
+        if isinstance(layer, BNLSTMDirection):
+            h, c, frames = layer.start(self.slots + 1)
+            own, recurrent = layer.input_weight.to(self.precision), layer.recurrent_weight.to(self.precision)
+            zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
+            return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
         weight, bias = layer.norm(layer.input_weight, None)
         state = [part.clone() for part in layer.start(self.slots + 1)]
         weights = weight.to(self.precision), bias, layer.recurrent_weight.to(self.precision), layer.recurrent_bias
@@ -219,6 +222,30 @@ def _lstm(term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor
 
 def _rnn(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
     return (clipped_relu(term + recurrent),)
+
+
+class BNLSTMStep:
+    """A BN-LSTM's step by its population statistics: scales and shifts for each of the first STEPS frames."""
+
+    def __init__(self, layer: BNLSTMDirection):
+        self.input_scale, input_shift = scale_and_shift(layer.input_norm)
+        self.recurrent_scale, recurrent_shift = scale_and_shift(layer.recurrent_norm)
+        self.cell_scale, cell_shift = scale_and_shift(layer.cell_norm)
+        self.shift, self.cell_shift = input_shift + recurrent_shift + layer.bias, cell_shift + layer.beta
+
+    def __call__(self, term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor, frames: Tensor) -> tuple[Tensor, ...]:
+        """`frames`: (B, 1) of each stream before this one."""
+        place = frames.squeeze(1).long().clamp(max=STEPS - 1)
+        gates = term * self.input_scale[place] + recurrent * self.recurrent_scale[place] + self.shift[place]
+        i, f, g, o = gates.chunk(4, dim=1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * (c * self.cell_scale[place] + self.cell_shift[place]).tanh(), c, frames + 1.0
+
+
+def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
+    """(STEPS, H) a and b such that a * x + b is x by the population statistics of each time step."""
+    scale = norm.gamma * torch.rsqrt(norm.variances + EPSILON)
+    return scale, -scale * norm.means
 
 
 CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}

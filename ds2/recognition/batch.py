@@ -4,17 +4,19 @@ import glob
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from ds2.data.audio import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
-from ds2.recognition.formats import FORMATS, printable
+from ds2.recognition.channels import transcribe_channels
+from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, write_lines
+from ds2.utils.files import atomic_write, make_folder, printable, write_lines
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
@@ -105,8 +107,8 @@ class OutputFolder:
     def write(self, segment: Segment, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
         for name, path in self._paths(segment).items():
-            with atomic_write(path) as partial:
-                partial.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
+            with atomic_write(path) as file:
+                file.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes a line for each failure to failed.txt; without failures removes that of an earlier run."""
@@ -123,15 +125,18 @@ def transcribe_all(
     segments: Sequence[Segment],
     output: OutputFolder | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
+    separate: bool = False,
 ) -> Iterator[tuple[Segment, Transcript | InputError]]:
     """Transcribes the recordings, in their order; a bad one yields its error and the rest go on.
 
     Args:
         output: gets the transcripts and the list of failures.
         on_audio: called with the seconds of audio that each batch adds.
+        separate: transcribes each channel by itself.
     """
     failed = []
-    for segment, result in recognizer.transcribe_files(segments, on_audio):
+    transcribe = partial(transcribe_channels, recognizer) if separate else recognizer.transcribe_files
+    for segment, result in transcribe(segments, on_audio):
         if isinstance(result, InputError):
             failed.append(printable(str(result)))
         elif output is not None:

@@ -131,7 +131,7 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
 
 
 def area_under_roc(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The probability that a right word has a higher confidence than a wrong one; NaN if all are right or wrong."""
+    """The probability that a right word has a higher confidence than a wrong one; NaN without words of both kinds."""
     confidence, correct = np.array(confidences), np.array(right, bool)
     hits, misses = np.sort(confidence[correct]), np.sort(confidence[~correct])
     if not (len(hits) and len(misses)):

@@ -17,7 +17,6 @@ from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
-from ds2.recognition.calibration import Calibration
 from ds2.recognition.options import DecoderOptions
 from ds2.text import HOT_BOOST, Tokenizer, normalize
 from ds2.utils.config import from_dict, to_dict
@@ -208,17 +207,6 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
     raise InputError("the bundle's vocabulary must be a list of words; train it again")
 
 
-def bundled_calibration(bundle: Bundle, options: DecoderOptions) -> Calibration | None:
-    """The calibration of a bundle's own search; None if it has none, or another search is asked for.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    if "confidence" not in bundle.metadata or options.lm is not None or options.beam == 0:
-        return None
-    return from_dict(Calibration, bundle.metadata["confidence"], "the bundle's calibration")
-
-
 def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
     """The pronunciations of the words of the bundle's language model; empty if it has none.
 
@@ -246,9 +234,10 @@ def with_decoder(
     """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
-        return Bundle(bundle.weights, metadata, bundle.language_model)
+        return dataclasses.replace(bundle, metadata=metadata)
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
     if pronunciations:
         arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    return Bundle(bundle.weights, {**metadata, "language_model": {"order": lm.order, "words": lm.words}}, tensors)
+    metadata["language_model"] = {"order": lm.order, "words": lm.words}
+    return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)

@@ -89,7 +89,7 @@ def lm_scores(words: Sequence[str], lm: NGram | None) -> list[list[float]]:
 def spelling_scores(
     log_probs: np.ndarray, frames: Sequence[tuple[int, int]], tokens: Sequence[Sequence[int]]
 ) -> np.ndarray:
-    """(T, V) -> (W,) nats per token by which the best path of the frames beats the best alignment of each word.
+    """(T, V) -> (W,) nats per token by which the best path of the frames beats the best one that spells each word.
 
     All words are aligned at once, frame by frame, over the states of CTC:
 

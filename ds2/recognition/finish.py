@@ -7,10 +7,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ds2.bundle import Bundle
 from ds2.decoder import Hypothesis
-from ds2.recognition.calibration import Judge
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.model.acoustic import ModelConfig
+from ds2.recognition.calibration import Calibration, Judge
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.text import Tokenizer
+from ds2.utils.config import from_dict
+from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -20,12 +28,16 @@ class Finisher:
     Attributes:
         frame_seconds: duration of an output frame.
         judge: gives words a calibrated confidence and drops what is no speech; None in a bundle without calibration.
+        punctuator: gives words their display form; None in a bundle without punctuation.
+        punctuate: the display form is the text.
         model: name or path of the bundle.
     """
 
     tokenizer: Tokenizer
     frame_seconds: float
     judge: Judge | None = None
+    punctuator: Punctuator | None = None
+    punctuate: bool = False
     model: str = ""
 
     def __call__(
@@ -35,14 +47,47 @@ class Finisher:
 
         Args:
             nbest: the best hypothesis and those that compete with it.
-            rows: the log-probabilities in which they were found, in pieces of (T, V), or (T, V + P) with phones.
+            rows: the log-probabilities in which they were found, in pieces of (T, V), or (T, V + P) with phones;
+                without any the words keep the confidence that they have without calibration.
         """
         best, *competitors = nbest
         transcript = make_transcript(best, self.tokenizer, self.frame_seconds, duration, competitors)
-        if self.judge is not None and transcript.words:
+        if self.judge is not None and rows and transcript.words:
             log_probs = torch.cat([piece[:, : len(self.tokenizer)] for piece in rows]).float()
             transcript = self.judge(transcript, best, log_probs.numpy(force=True))
-        return dataclasses.replace(later(transcript, start), model=self.model)
+        if self.punctuator is not None:
+            transcript = _displayed(transcript, self.punctuator)
+        transcript = dataclasses.replace(later(transcript, start), model=self.model)
+        return transcript.punctuated if self.punctuate else transcript
+
+
+def make_finisher(
+    tokenizer: Tokenizer,
+    bundle: Bundle,
+    options: DecoderOptions,
+    beam: BeamDecoder | PronouncingDecoder | None,
+    name: str,
+) -> Finisher:
+    """The finisher of a bundle. Its calibration is that of its own search: it is left out if another one is asked for.
+
+    Raises:
+        InputError: the calibration or the punctuation is damaged.
+        ParameterError: punctuation is asked for, and the bundle has none.
+    """
+    judge, lm = None, beam.lm if beam is not None else None
+    if "confidence" in bundle.metadata and options.lm is None and options.beam != 0:
+        judge = Judge(from_dict(Calibration, bundle.metadata["confidence"], f"{name}: calibration"), tokenizer, lm)
+    punctuator = Punctuator.from_bundle(bundle)
+    if options.punctuate and punctuator is None:
+        raise ParameterError("punctuate", f"{name} has no punctuation")
+    frame_seconds = from_dict(ModelConfig, bundle.metadata["config"], name).frame_seconds
+    return Finisher(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
+
+
+def _displayed(transcript: Transcript, punctuator: Punctuator) -> Transcript:
+    forms = punctuator([word.text for word in transcript.words])
+    words = zip(transcript.words, forms, strict=True)
+    return dataclasses.replace(transcript, words=tuple(dataclasses.replace(word, display=form) for word, form in words))
 
 
 def later(transcript: Transcript, seconds: float) -> Transcript:

@@ -20,6 +20,7 @@ class DecoderOptions:
         beam: Width of the prefix beam search; 0 decodes greedily.
         hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
         rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
+        punctuate: Write txt and ctm with capitals and punctuation too, as json, srt and vtt are.
 
     Raises:
         ParameterError: a value out of range, or options that contradict each other.
@@ -31,6 +32,7 @@ class DecoderOptions:
     beam: int | None = None
     hot: tuple[str, ...] = ()
     rescore: Path | None = None
+    punctuate: bool = False
 
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 0:

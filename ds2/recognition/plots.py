@@ -13,10 +13,11 @@ from ds2.recognition.calibration import BINS, area_under_roc, calibration_error,
 from ds2.recognition.tune_decoder import Tuning
 from ds2.utils.plots import save_png, subplots
 
-PAGE_SECONDS = 60.0  # of the recording on one picture
-MOST_PAGES = 10  # of a long recording
+PAGE_SECONDS = 30.0  # of the recording on one picture
+MOST_PAGES = 5  # of a long recording: each takes half a second to draw
 SECONDS_PER_INCH = 1.0
 NARROWEST = 8.0  # inches
+LEFT = 0.7  # inches beside the axes
 DOTS_PER_INCH = 80
 DECIBELS = 80.0  # below the loudest cell of the spectrogram everything is black
 NAMED_TOKENS = 60  # that fit beside the trellis
@@ -47,7 +48,7 @@ def choose_pages(aligned: AlignedRecording) -> list[Page]:
 def draw_alignment(
     folder: Path, name: str, aligned: AlignedRecording, sample_rate: int, frame_seconds: float
 ) -> list[Path]:
-    """Draws the pages of `choose_pages` as NAME.png, or NAME_at_60s.png where a recording has several; their paths.
+    """Draws the pages of `choose_pages` as NAME.png, or NAME_at_30s.png where a recording has several; their paths.
 
     Each shows the spectrogram with the edges of the words above, and below it the posteriors of the transcript's
     tokens and the path through them.
@@ -64,6 +65,8 @@ def _draw_page(path: Path, page: Page, aligned: AlignedRecording, sample_rate: i
     seconds = page.end - page.start
     width = max(NARROWEST, seconds / SECONDS_PER_INCH)
     figure, (sound, trellis) = subplots(2, 1, size=(width, 7), sharex=True)
+    figure.set_layout_engine(None)  # constrained layout would draw everything twice
+    figure.subplots_adjust(left=LEFT / width, right=1 - 0.2 / width, bottom=0.07, top=0.95, hspace=0.05)
     samples, _ = read_audio(aligned.audio, sample_rate, page.start, seconds)
     extent = (page.start, page.end, 0.0, sample_rate / 2000)
     sound.imshow(_spectrogram(samples).numpy(), origin="lower", aspect="auto", extent=extent, cmap="magma")

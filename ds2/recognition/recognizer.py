@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -18,9 +19,8 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
-from ds2.recognition.calibration import Calibration, Judge
-from ds2.recognition.decoding import bundled_calibration, make_beam
-from ds2.recognition.finish import Finisher
+from ds2.recognition.decoding import bundled_vocabulary, make_beam
+from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.samples import to_samples
@@ -35,6 +35,9 @@ from ds2.utils.forks import survive_forks
 if TYPE_CHECKING:
     import numpy as np
 
+logger = logging.getLogger(__name__)
+
+SHOWN = 12  # words of a closed vocabulary that are named
 ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
 
 
@@ -47,21 +50,16 @@ class Recognizer:
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
-        name: str = "",
-        calibration: Calibration | None = None,
+        finish: Finisher | None = None,
     ):
-        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `name` of the model.
-
-        With a `calibration` words get the probability that they are right, and what is no speech gives no words.
-        """
+        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
+        transcripts; by default without calibration and punctuation."""
         survive_forks()
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.beam = beam
         self.rescorer = rescorer
-        self.name = name
-        judge = None if calibration is None else Judge(calibration, tokenizer, beam.lm if beam is not None else None)
-        self.finish = Finisher(tokenizer, model.config.frame_seconds, judge, name)
+        self.finish = finish or Finisher(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
 
@@ -82,6 +80,8 @@ class Recognizer:
         cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
     ) -> "Recognizer":
         """Like `load`, from a bundle in memory; `name` stands for its path in errors and transcripts."""
+        if vocabulary := bundled_vocabulary(bundle):
+            logger.warning("%s knows these words and no other: %s", name, ", ".join(vocabulary[:SHOWN]))
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         config = from_dict(ModelConfig, bundle.metadata["config"], name)
         try:
@@ -94,8 +94,13 @@ class Recognizer:
             ) from error
         beam = make_beam(tokenizer, bundle, options)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
-        calibration = bundled_calibration(bundle, options)
-        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, name, calibration)
+        finish = make_finisher(tokenizer, bundle, options, beam, name)
+        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, finish)
+
+    @property
+    def name(self) -> str:
+        """The name or path of the bundle."""
+        return self.finish.model
 
     @property
     def device(self) -> torch.device:

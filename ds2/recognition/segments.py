@@ -15,12 +15,13 @@ LONGEST_SEGMENT = 30.0  # seconds that the words of a segment may take
 
 @dataclass(frozen=True)
 class TranscriptSegment:
-    """A stretch of speech: seconds from the start of the recording, its text and words."""
+    """A stretch of speech: seconds from the start of the recording, its text and words, and the text to show."""
 
     start: float
     end: float
     text: str
     words: "tuple[Word, ...]"
+    display: str
 
 
 def group_words(
@@ -34,14 +35,13 @@ def group_words(
     segment: TranscriptSegment | None = None
     for word, space in _with_spaces(transcript):
         if segment is not None:
-            longer = TranscriptSegment(
-                segment.start, word.end, segment.text + space + word.text, (*segment.words, word)
-            )
+            text, display = segment.text + space + word.text, segment.display + space + word.shown
+            longer = TranscriptSegment(segment.start, word.end, text, (*segment.words, word), display)
             if not ends(segment, longer):
                 segment = longer
                 continue
             yield segment
-        segment = TranscriptSegment(word.start, word.end, word.text, (word,))
+        segment = TranscriptSegment(word.start, word.end, word.text, (word,), word.shown)
     if segment is not None:
         yield segment
 

@@ -23,7 +23,7 @@ from ds2.utils.errors import InputError
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
 NOISE_SECONDS, NOISE_SEEDS = 20.0, range(3)  # of each kind of synthesised sound, and how many of each
 THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(61))  # that are tried
-MOST_LOST = 0.002  # of the words of any manifest: by so much its error rate may rise
+MOST_LOST = 0.002  # of all words: by so much their error rate may rise
 RARE = 0.5  # false words a minute that are as good as none
 
 
@@ -54,8 +54,8 @@ def tune_confidence(
 ) -> Outcome:
     """Fits the confidence of words, then the least confidence of speech.
 
-    The threshold is the lowest one by which noise gives as good as no words, unless a data set would lose more than
-    MOST_LOST of its words.
+    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of all utterances
+    would rise by more than MOST_LOST.
 
     Args:
         recognizer: of a bundle that is `calibrated` by NEUTRAL.
@@ -74,17 +74,10 @@ def tune_confidence(
     right = [each for heard in every for each in right_words(heard.reference, heard.transcript)]
     calibration = fit(np.concatenate([heard.evidence for heard in every]), np.array(right, bool))
     judged = [[judge(heard, calibration) for heard in each] for each in (*speech, silence)]
-    rates = {least: [_error_rate(each, least) for each in judged[:-1]] for least in THRESHOLDS}
-    words = {least: _words_a_minute(judged[-1], least) for least in THRESHOLDS}
-    allowed = [
-        least
-        for least in THRESHOLDS
-        if all(rate - before <= MOST_LOST for rate, before in zip(rates[least], rates[0.0], strict=True))
-    ]
-    enough = [least for least in allowed if words[least] <= RARE]
-    least = min(enough) if enough else min(allowed, key=words.__getitem__)
-    pairs = list(zip(rates[0.0], rates[least], strict=True))
-    return Outcome(replace(calibration, least=least), (words[0.0], words[least]), pairs, skipped)
+    least = _choose_threshold(judged[:-1], judged[-1])
+    pairs = [(_errors(each, 0.0).rate, _errors(each, least).rate) for each in judged[:-1]]
+    noise_words = _words_a_minute(judged[-1], 0.0), _words_a_minute(judged[-1], least)
+    return Outcome(replace(calibration, least=least), noise_words, pairs, skipped)
 
 
 def calibrated(bundle: Bundle, calibration: Calibration) -> Bundle:
@@ -138,9 +131,16 @@ def _examine(recognizer: Recognizer, reference: str, log_probs: Tensor, duration
     return Heard(reference, transcript, finish.judge.evidence(transcript, nbest[0], rows))
 
 
-def _error_rate(every: Sequence[Heard], least: float) -> float:
+def _choose_threshold(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> float:
+    every = [heard for each in speech for heard in each]
+    most = _errors(every, 0.0).rate + MOST_LOST
+    allowed = {least: _words_a_minute(silence, least) for least in THRESHOLDS if _errors(every, least).rate <= most}
+    return min((least for least, words in allowed.items() if words <= RARE), default=max(allowed))
+
+
+def _errors(every: Sequence[Heard], least: float) -> ErrorCounts:
     texts = ((heard.reference, only_speech(heard.transcript, least).text) for heard in every)
-    return sum((word_errors(*pair) for pair in texts), ErrorCounts()).rate
+    return sum((word_errors(*pair) for pair in texts), ErrorCounts())
 
 
 def _words_a_minute(every: Sequence[Heard], least: float) -> float:

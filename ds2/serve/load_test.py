@@ -21,6 +21,7 @@ import websockets
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
+from ds2.utils.errors import ParameterError
 
 PIECE_SECONDS = 0.1  # of sound in a message, as from a microphone
 RATE = 8000  # Hz
@@ -86,6 +87,20 @@ def read_recordings(manifest: Path) -> list[Recording]:
         data = (samples.numpy() * 32767).round().astype("<i2").tobytes()
         found.append(Recording(data, utterance.text))
     return found
+
+
+async def check_server(url: str) -> None:
+    """Connects once.
+
+    Raises:
+        ParameterError: nothing answers at this address, or not as a server of live streams.
+    """
+    try:
+        async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS):
+            pass
+    except (OSError, TimeoutError, websockets.WebSocketException) as error:
+        reason = "connection refused" if isinstance(error, ConnectionRefusedError) else str(error)
+        raise ParameterError("url", f"{url}: no server answers here ({reason}); start one: ds2 serve") from error
 
 
 async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> Outcome:

@@ -9,7 +9,7 @@ has its own beam. All times are seconds from the start of the stream.
 
 import functools
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import soxr
@@ -18,13 +18,14 @@ from torch import Tensor
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.slots import UNENDED, SlotModel
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.finish import Finisher
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
-from ds2.text import BLANK, Tokenizer
+from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
 SPEECH = 0.5  # a frame with a less probable blank holds a label
+LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
 NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
 
 
@@ -34,7 +35,7 @@ class Setup:
 
     model: SlotModel
     beam: BeamDecoder | PronouncingDecoder
-    tokenizer: Tokenizer
+    finish: Finisher
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
 
@@ -183,6 +184,8 @@ class LiveStream:
         if len(rows):
             self.setup.beam.step([self.search], [rows])
             self.frames += len(rows)
+            if self.setup.finish.judge is not None:
+                self.rows.append(rows.clone())
             events += self._decoded(rows, now)
         return events + self.ends()
 
@@ -202,9 +205,11 @@ class LiveStream:
         return []
 
     def _pause_ends(self) -> bool:
-        if not self.config.endpoints or self.labels is None:
+        if not self.config.endpoints:
             return False
         config, second = self.setup.config, 1 / self.setup.frame_seconds
+        if self.labels is None:
+            return self.frames - self.utterance_start > LONGEST_SILENCE * second
         first, last = self.labels
         is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
         pause = config.short_pause_seconds if is_long else config.pause_seconds
@@ -213,14 +218,14 @@ class LiveStream:
     def _partial(self, now: float) -> list[Event]:
         self.behind = False
         hypothesis = self.setup.beam.partial(self.search)
-        text = self.setup.tokenizer.decode(hypothesis.tokens).strip()
+        text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
         if text == self.shown:
             return []
         self.shown, self.shown_at = text, now
         stable = 0
         if self.config.stable:
             certain = hypothesis.tokens[: self.setup.beam.stable(self.search)]
-            stable = len(self.setup.tokenizer.decode(certain).lstrip())
+            stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
     def _finish_utterance(self) -> list[Event]:
@@ -228,19 +233,18 @@ class LiveStream:
         seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
-        found: dict[str, tuple[Transcript, float]] = {}  # by text: some hypotheses differ in a space at an end
-        hypotheses = self.setup.beam.finish(self.search)
-        for number, hypothesis in enumerate(hypotheses):
-            competitors = hypotheses[1 : 1 + self.setup.competitors] if number == 0 else ()
-            transcript = make_transcript(hypothesis, self.setup.tokenizer, seconds, duration, competitors)
-            found.setdefault(transcript.text, (_later(transcript, start), hypothesis.score))
+        finish, hypotheses = self.setup.finish, self.setup.beam.finish(self.search)
+        best = finish(hypotheses[: 1 + self.setup.competitors], self.rows, duration, start)
+        found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
+        for hypothesis in hypotheses[1:]:
+            transcript = finish([hypothesis], [], duration, start)
+            found.setdefault(transcript.text, (transcript, hypothesis.score))
         self._begin_utterance(self.frames)
-        ranked = tuple(found.values())
-        best = ranked[0][0]
-        return [Final(best, ranked, start)] if best.text else []
+        return [Final(best, tuple(found.values()), start)] if best.text else []
 
     def _begin_utterance(self, frame: int) -> None:
         self.search = self.setup.beam.begin()
+        self.rows: list[Tensor] = []  # (k, V) log-probabilities of the utterance, for a judge
         self.utterance_start = frame  # of the span
         self.labels = None
         self.behind, self.shown = False, ""  # whether there are frames that no partial result shows yet
@@ -287,11 +291,3 @@ def _mulaw_table() -> np.ndarray:
 
 
 MULAW = _mulaw_table()
-
-
-def _later(transcript: Transcript, seconds: float) -> Transcript:
-    words = tuple(
-        replace(word, start=round(word.start + seconds, 3), end=round(word.end + seconds, 3))
-        for word in transcript.words
-    )
-    return replace(transcript, words=words)

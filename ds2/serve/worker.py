@@ -172,7 +172,7 @@ def load(config: WorkerConfig) -> Setup:
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
-    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.tokenizer, config.live, competitors)
+    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
 
 
 def _precision(name: str, recognizer: Recognizer) -> torch.dtype:

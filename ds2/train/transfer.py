@@ -24,7 +24,8 @@ ADDED_PARTS = ("phone_output.", "lookahead.", "frontend.prior_power")
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
     """Loads the bundle's weights into the model; alphabet, sample rate, width and directions may differ.
 
-    An output for phones, a lookahead or an adaptive power that the bundle lacks are those of the new model.
+    An output for phones, a lookahead or an adaptive power that the bundle lacks are those of the new model; an output
+    for phones that the new model lacks is left out.
 
     Raises:
         InputError: the models differ in something else.
@@ -34,8 +35,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
-    if theirs.bidirectional and not config.model.bidirectional:
-        weights = {name: tensor for name, tensor in weights.items() if ".backwards." not in name}
+    weights = {name: tensor for name, tensor in weights.items() if not is_left_out(name, theirs, config.model)}
     weights = {name: tensor for name, tensor in state.items() if name.startswith(ADDED_PARTS)} | weights
     if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
@@ -48,6 +48,12 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
             f"{config.start_from}: its weights are of another shape than [model] asks for; "
             "give the model the bundle's configuration, see ds2 info"
         ) from error
+
+
+def is_left_out(name: str, theirs: ModelConfig, ours: ModelConfig) -> bool:
+    """Whether a weight belongs to a part that our model does without."""
+    backwards = theirs.bidirectional and not ours.bidirectional and ".backwards." in name
+    return backwards or (not ours.phones and name.startswith("phone_output."))
 
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:

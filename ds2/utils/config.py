@@ -23,6 +23,7 @@ from ds2.utils.files import read_text
 Config = TypeVar("Config")
 logger = logging.getLogger(__name__)
 MOST_INTEGER = 2**53  # that a float holds to the unit
+MOST_CHARACTERS = 20_000  # of a line of TOML
 SHOWN = 100  # characters of a wrong value
 FORMERLY = "formerly"  # key of a field's metadata: its name in the version before
 REPLACES = "replaces"  # likewise: the key of the version before whose place it took
@@ -47,9 +48,11 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
         InputError: the file is missing or not TOML, a key is unknown, a value has the wrong type or is refused by
             the dataclass itself; the message names the file and the key.
     """
-    path = Path(path)
+    path, text = Path(path), read_text(path)
+    if max(map(len, text.split("\n"))) > MOST_CHARACTERS:  # tomllib takes minutes for a key of many thousand parts
+        raise InputError(f"{path}: a line may have {MOST_CHARACTERS:,} characters; break it into several")
     try:
-        values = tomllib.loads(read_text(path))
+        values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also thousands of digits or brackets
         raise InputError(f"{path}: not valid TOML ({error!s:.100})") from error
     for setting in overrides:

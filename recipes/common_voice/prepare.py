@@ -4,14 +4,15 @@
 
 FOLDER is one language of a release, cv-corpus-N/de: train.tsv, dev.tsv, test.tsv and clips/. It cannot be downloaded
 without agreeing to its terms: https://commonvoice.mozilla.org/datasets (Mozilla Data Collective). Without --language,
-the language is the locale that the tables name.
+the language is the locale that the tables name. A tar with the audio and a manifest.jsonl is cut by speakers.
 """
 
 from itertools import chain
 from pathlib import Path
 
 from ds2.data.layouts import common_voice
-from ds2.data.prepare import measured, parse_arguments, run, write_splits
+from ds2.data.prepare import manifest_rows, measured, parse_arguments, run, write_splits
+from ds2.data.split import split
 
 SPLITS = ("train", "dev", "test")  # the release's own: no speaker is in two of them
 MANDARIN = "zh-CN"  # zh-TW and zh-HK write numbers otherwise
@@ -20,13 +21,22 @@ MANDARIN = "zh-CN"  # zh-TW and zh-HK write numbers otherwise
 def main() -> None:
     arguments = parse_arguments(__doc__, {}, {"language": ""})
     folder: Path = arguments.source
+    if rows := manifest_rows(folder):
+        utterances, skipped = measured(rows, normalization(arguments.language))
+        write_splits(arguments.output, split(utterances, {"dev": 0.1, "test": 0.1}), skipped)
+        return
     tables = {split: list(common_voice.read(folder / f"{split}.tsv", folder)) for split in SPLITS}
     locale = arguments.language or next((row.lang for row in chain(*tables.values()) if row.lang), "")
     splits, skipped = {}, []
-    for split, rows in tables.items():
-        splits[split], left_out = measured(rows, "zh" if locale == MANDARIN else locale)
+    for name, part in tables.items():
+        splits[name], left_out = measured(part, normalization(locale))
         skipped += left_out
     write_splits(arguments.output, splits, skipped)
+
+
+def normalization(locale: str) -> str:
+    """The language of `ds2.text.normalize`."""
+    return "zh" if locale == MANDARIN else locale
 
 
 if __name__ == "__main__":

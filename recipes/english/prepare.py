@@ -23,19 +23,16 @@ from pathlib import Path
 import soundfile
 
 from ds2.data.audio import read_audio
-from ds2.data.download import unpack_once
 from ds2.data.layouts import common_voice, librispeech
 from ds2.data.manifest import Utterance
-from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, run, table, write_splits
-from ds2.data.split import split
-from ds2.utils.errors import InputError
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, run, table, unpacked, write_splits
+from ds2.data.split import cut_speakers, split
 from ds2.utils.files import make_folder
 from ds2.utils.progress import Progress
 
 RATE = 16000  # Hz
 LONGEST = 18.0  # seconds
 ALPHABET = "abcdefghijklmnopqrstuvwxyz' "
-LIBRISPEECH_DEV = {"1898", "2136", "6848"}  # readers
 SPEECHOCEAN762_DEV = {"0135", "1012", "5401", "9611", "9619", "9639"}  # speakers
 COMMON_VOICE_DEV = 350  # utterances
 COMMON_VOICE_MOST = 20  # the limit for one dev speaker, so that there are many speakers
@@ -75,18 +72,6 @@ def read(place: Path, output: Path, skipped: list[str]) -> list[Utterance]:
     return [each for each in utterances if each.duration <= LONGEST]
 
 
-def unpacked(place: Path, folder: Path) -> Path:
-    """The folder itself, or the folder into which a tar is unpacked."""
-    if place.is_dir():
-        return place
-    if not place.is_file():
-        raise InputError(f"{place}: no such folder or archive; name the corpus")
-    target = folder / place.name.partition(".")[0]
-    make_folder(target)
-    unpack_once(place, target)
-    return target
-
-
 def corpus_rows(folder: Path) -> Iterable[Row]:
     """The rows of a corpus in any supported layout."""
     if rows := manifest_rows(folder):
@@ -104,15 +89,6 @@ def speechocean_rows(folder: Path) -> Iterable[Row]:
     """The train part of speechocean762 in its published form: Kaldi's tables."""
     texts, speakers, audio = (table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
     return [Row(folder / audio[name], text, speakers[name]) for name, text in texts.items()]
-
-
-def cut_by_speaker(utterances: Sequence[Utterance], speakers: set[str]) -> Parts:
-    """`speakers` are dev; a speaker may have the name of the corpus as a prefix, as in libri-1898."""
-
-    def held_out(utterance: Utterance) -> bool:
-        return (utterance.speaker or "").rpartition("-")[2] in speakers
-
-    return [each for each in utterances if not held_out(each)], [each for each in utterances if held_out(each)]
 
 
 def cut_common_voice(utterances: Sequence[Utterance]) -> Parts:
@@ -138,9 +114,9 @@ def cut_by_text(utterances: Sequence[Utterance]) -> Parts:
 
 
 CUTS: dict[str, Callable[[Sequence[Utterance]], Parts]] = {
-    "librispeech": lambda utterances: cut_by_speaker(utterances, LIBRISPEECH_DEV),
+    "librispeech": lambda utterances: cut_speakers(utterances, librispeech.MINI_DEV),
     "common-voice": cut_common_voice,
-    "speechocean762": lambda utterances: cut_by_speaker(utterances, SPEECHOCEAN762_DEV),
+    "speechocean762": lambda utterances: cut_speakers(utterances, SPEECHOCEAN762_DEV),
     "kathleen": cut_by_text,
 }
 

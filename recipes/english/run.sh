@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes a bundle from recordings and texts; a run that was killed continues when the same command is run again.
+# Makes bundles from recordings and texts; a run that was killed continues when the same command is run again.
 #     recipes/english/run.sh TEXTS CMUDICT BUNDLE PREPARE-OPTION...
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
 # TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer" continues
 # training by longer.toml, START=bundle.safetensors starts from another model, RANKS=2 trains with two processes.
+# LIVE=english-streaming.safetensors also makes a bundle for live speech, whose training starts from the other's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}
@@ -18,24 +19,39 @@ lexicon() { # OUTPUT SOURCE...: the pronunciations of all words of the sources
 }
 lexicon "$data/lexicon.txt" "$data/train.jsonl" "$data/dev.jsonl"
 
-start=()
-[ -z "${START:-}" ] || start=(--set "start_from='$(realpath "$START")'" --set sortagrad=false)
-for leg in ${LEGS:-train}; do
-    train=(train "$recipe/$leg.toml" --output "$runs/$leg" "${start[@]}")
+train() { # LEG [START]: trains by LEG.toml, from a bundle if one is named
+    local start=()
+    [ -z "${2:-}" ] || start=(--set "start_from='$(realpath "$2")'" --set sortagrad=false)
+    local command=(train "$recipe/$1.toml" --output "$runs/$1" "${start[@]}")
     if [ "${RANKS:-1}" -gt 1 ]; then
-        torchrun --standalone --nproc-per-node "$RANKS" --no-python ds2 "${train[@]}"
+        torchrun --standalone --nproc-per-node "$RANKS" --no-python ds2 "${command[@]}"
     else
-        ds2 "${train[@]}"
+        ds2 "${command[@]}"
     fi
-    start=()
-done
-python recipes/speechocean762/halve.py "$runs/$leg/best.safetensors" "$runs/half.safetensors"
+}
 
+finish() { # LEG BUNDLE OPTION...: adds language model, pronunciations, tuned weights and what complete.sh adds; measures
+    python recipes/speechocean762/halve.py "$runs/$1/best.safetensors" "$runs/$1.half.safetensors"
+    ds2 tune-decoder "$data/dev.jsonl" --model "$runs/$1.half.safetensors" --lm "$runs/lm/small.lm" \
+        --lexicon "$runs/lm_lexicon.txt" --output "$2" "${@:3}"
+    "$recipe/complete.sh" "$texts" "$data" "$2"
+    for dev in "$data"/dev-*.jsonl; do
+        echo "$dev:"
+        name=$1.$(basename "$dev" .jsonl)
+        ds2 eval "$dev" --model "$2" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
+    done
+}
+
+start=${START:-}
+for leg in ${LEGS:-train}; do
+    train "$leg" "$start"
+    start=$runs/$leg/best.safetensors
+done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
-ds2 tune-decoder "$data/dev.jsonl" --model "$runs/half.safetensors" --lm "$runs/lm/small.lm" \
-    --lexicon "$runs/lm_lexicon.txt" --output "$bundle" --picture "$recipe/decoder.png"
-for dev in "$data"/dev-*.jsonl; do
-    echo "$dev:"
-    ds2 eval "$dev" --model "$bundle" --listing "$runs/$(basename "$dev" .jsonl).txt"
-done
+finish "$leg" "$bundle" --picture "$recipe/decoder.png"
+
+if [ -n "${LIVE:-}" ]; then
+    train streaming "$runs/$leg/best.safetensors"
+    finish streaming "$LIVE"
+fi

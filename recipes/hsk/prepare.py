@@ -23,7 +23,8 @@ from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.utils.progress import Progress
 
-ARCHIVES = {"words": Archive("https://github.com/hugolpz/audio-cmn/archive/refs/heads/master.zip")}
+COMMIT = "c3e2a76daa91234e1c6980c00c97453d4f3a1d3e"
+ARCHIVES = {"words": Archive(f"https://github.com/hugolpz/audio-cmn/archive/{COMMIT}.zip")}
 SPEAKER = "cmn-caen-tan"
 RATE = 16000  # Hz
 HELD_OUT = {"test": 500, "dev": 200}  # words

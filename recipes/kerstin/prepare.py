@@ -13,8 +13,9 @@ from ds2.data.download import Archive
 from ds2.data.prepare import csv_rows, manifest_rows, measured, parse_arguments, run, write_splits
 from ds2.data.split import split
 
-NAME = "dataset-voice-kerstin-master"
-ARCHIVES = {"voice": Archive("https://github.com/rhasspy/dataset-voice-kerstin/archive/refs/heads/master.tar.gz")}
+COMMIT = "70c789620af10e9bad79b5035ecc606096e96847"
+NAME = f"dataset-voice-kerstin-{COMMIT}"
+ARCHIVES = {"voice": Archive(f"https://github.com/rhasspy/dataset-voice-kerstin/archive/{COMMIT}.tar.gz")}
 ALPHABET = "abcdefghijklmnopqrstuvwxyzäöüß' "
 SHARES = {"dev": 0.05, "test": 0.1}
 

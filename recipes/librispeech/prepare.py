@@ -4,13 +4,15 @@
     python recipes/librispeech/prepare.py --download FOLDER --output FOLDER [--parts train-clean-100 dev-clean ...]
 
 FOLDER holds LibriSpeech/ with any of its parts; each becomes a manifest, and all train parts together train.jsonl.
+Of train-clean-5 (https://www.openslr.org/31), or a tar with its audio and a manifest.jsonl, three readers are dev.
 """
 
 from pathlib import Path
 
 from ds2.data.download import Archive
 from ds2.data.layouts import librispeech
-from ds2.data.prepare import measured, parse_arguments, run, write_splits
+from ds2.data.prepare import Row, manifest_rows, measured, parse_arguments, run, write_splits
+from ds2.data.split import cut_speakers
 
 URL = "https://www.openslr.org/resources/12"
 SHA256 = {
@@ -29,6 +31,11 @@ def main() -> None:
     arguments = parse_arguments(__doc__, ARCHIVES)
     folder: Path = arguments.source
     folder = folder / "LibriSpeech" if (folder / "LibriSpeech").exists() else folder
+    if rows := manifest_rows(folder) or mini_rows(folder):
+        utterances, skipped = measured(rows, "en")
+        train, dev = cut_speakers(utterances, librispeech.MINI_DEV)
+        write_splits(arguments.output, {"dev": dev, "train": train}, skipped)
+        return
     splits, skipped = {}, []
     for part in SHA256:
         if (folder / part).exists():
@@ -36,6 +43,11 @@ def main() -> None:
             skipped += left_out
     train = [utterance for part, split in splits.items() if part.startswith("train") for utterance in split]
     write_splits(arguments.output, splits | {"train": train}, skipped)
+
+
+def mini_rows(folder: Path) -> list[Row]:
+    mini = folder / "train-clean-5"
+    return list(librispeech.read(mini, folder)) if mini.exists() else []
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
 # See recipes/run.sh.
-exec "$(dirname "$0")/../run.sh" librispeech "dev-clean dev-other test-clean test-other" "$@"
+exec "$(dirname "$0")/../run.sh" librispeech "dev dev-clean dev-other test-clean test-other" "$@"

@@ -118,6 +118,7 @@ def test_output_that_cannot_be_written_is_told_before_the_work(
         ("data validate train.jsonl", "--frame-seconds nan"),
         ("bench-serve test.jsonl", "--url foo"),
         ("bench-serve test.jsonl", "--url ws://localhost:port"),
+        ("bench-serve test.jsonl", "--url ws://127.0.0.1:9"),
     ],
 )
 def test_options_out_of_range_are_refused_by_name(run: Callable[..., Outcome], command: str, option: str) -> None:
@@ -191,3 +192,8 @@ def test_completion_is_printed_for_the_shells() -> None:
         assert (result.returncode, result.stderr) == (0, "")
         assert "transcribe" in result.stdout
         assert "tune-decoder" in result.stdout
+
+
+def test_names_of_several_lines_and_colours_are_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    outcome = run("transcribe", tmp_path / "a\nb\x1b[31m.wav")
+    assert_refused(outcome, r"a\nb\x1b[31m.wav")

@@ -85,6 +85,23 @@ def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_a_published_checksum_a_later_download_must_be_the_same(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fetch(archive(server), tmp_path)
+    path.unlink()
+    assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
+    path.unlink()
+    monkeypatch.setitem(globals(), "CONTENT", CONTENT[::-1])
+    with pytest.raises(
+        InputError, match=rf"corpus\.bin: its checksum is not sha256:\w{{64}}; removed, if .* {path}\.sha256"
+    ):
+        fetch(archive(server), tmp_path)
+    assert not path.exists()
+    (tmp_path / "corpus.bin.sha256").unlink()
+    assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
+
+
 def test_archives_of_one_name_lie_side_by_side() -> None:
     pages = [f"https://example.org/voice-{name}/archive/master.tar.gz" for name in ("a", "b")]
     assert [Archive(page).name for page in pages] == ["voice-a_archive_master.tar.gz", "voice-b_archive_master.tar.gz"]

@@ -81,6 +81,8 @@ def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:
         ({**GOOD, "duration": 1e308}, "duration must be positive seconds, up to 1e"),
         ({**GOOD, "offset": 1e308}, "offset must be 0 or more seconds, up to 1e"),
         ({**GOOD, "text": "a" * 1_000_001}, "text must have up to 1,000,000 characters, got 1,000,001"),
+        ({**GOOD, "audio_filepath": "a" * 5000}, "audio_filepath must have up to 4,096 characters, got 5,000"),
+        ({**GOOD, "speaker": "a" * 5000}, "speaker must have up to 1,000 characters, got 5,000"),
         ({**GOOD, "duration": {"a": "b" * 9999}}, "duration must be a number"),
         ({**GOOD, "offset": -0.1}, "offset must be 0 or more"),
         ({**GOOD, "offset": float("nan")}, "offset must be 0 or more"),

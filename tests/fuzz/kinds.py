@@ -1,6 +1,6 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, models, sounds, texts
+from fuzz import archives, models, network, sounds, texts
 
 KINDS = {
     "audio": sounds.KIND,
@@ -12,4 +12,7 @@ KINDS = {
     "manifest": texts.MANIFEST,
     "config": texts.CONFIG,
     "shard": archives.KIND,
+    "http": network.HTTP,
+    "socket": network.SOCKET,
 }
+NETWORK = ("http", "socket")  # those that attack a running server

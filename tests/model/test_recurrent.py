@@ -1,12 +1,14 @@
 """Recurrent layers against plain loops in float64."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
 
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import EPSILON, MOMENTUM, STEPS, StepBatchNorm
-from ds2.model.recurrent import BNLSTMDirection, Cell, Direction, RecurrentLayer, reverse_valid
+from ds2.model.recurrent import NOISE, BNLSTMDirection, Cell, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
 
@@ -253,3 +255,28 @@ def test_gradients_pass_a_frozen_layer_on_a_gpu(cell: Cell) -> None:
         assert below.grad is not None
         gradients.append(below.grad.cpu())
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-5)
+
+
+def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames() -> None:
+    """States, gradients of everything and running statistics, also beyond the last step that has its own."""
+    torch.manual_seed(1)
+    direction = BNLSTMDirection(5, 4).double().train()
+    other = copy.deepcopy(direction)
+    lengths = torch.tensor([STEPS + 3, 3, STEPS - 7, 60])
+    x = torch.randn(4, STEPS + 3, 5, dtype=torch.float64, requires_grad=True)
+    valid = valid_mask(lengths, x.shape[1]).unsqueeze(2)
+    torch.manual_seed(0)
+    found = direction(x, lengths, None) * valid
+    torch.manual_seed(0)
+    h, c, frames = other.start(4)
+    expected = other._run(x, lengths, (h + NOISE * torch.randn_like(h), c, frames))[0] * valid
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    for one, two in zip(
+        torch.autograd.grad((found * weights).sum(), [x, *direction.parameters()]),
+        torch.autograd.grad((expected * weights).sum(), [x, *other.parameters()]),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two)
+    for name, buffer in direction.named_buffers():
+        torch.testing.assert_close(buffer, dict(other.named_buffers())[name])

@@ -10,6 +10,7 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.frontend import FrontendConfig
+from ds2.model.normalization import STEPS
 from ds2.model.slots import UNENDED, SlotModel
 
 BASE = ModelConfig(
@@ -24,6 +25,7 @@ CONFIGS = {
     "gru": BASE,
     "lstm, fully connected": dataclasses.replace(BASE, cell="lstm", fully_connected=10),
     "rnn, no lookahead": dataclasses.replace(BASE, cell="rnn", lookahead=0),
+    "bn-lstm": dataclasses.replace(BASE, cell="bn-lstm"),
     "strides 2 and 2, causal": dataclasses.replace(
         BASE,
         convolutions=(ConvolutionConfig(4, (11, 5), (2, 2), 0), ConvolutionConfig(4, (5, 7), (2, 2), 1)),
@@ -95,6 +97,15 @@ def test_alone_it_is_the_offline_model(config: ModelConfig, samples: int) -> Non
     assert torch.allclose(feeder.log_probs, expected, atol=1e-5)
 
 
+def test_a_bn_lstm_beyond_the_last_step_with_statistics_of_its_own() -> None:
+    sound = torch.randn(3 * 80 * (STEPS + 20))
+    model = made(CONFIGS["bn-lstm"])
+    feeder = Feeder(SlotModel(model, 2), 1, sound)
+    while not feeder.done:
+        step(feeder.model, [feeder], 48)
+    assert torch.allclose(feeder.log_probs, offline(model, sound), atol=1e-5)
+
+
 def test_phones_follow_the_tokens() -> None:
     model, sound = made(dataclasses.replace(BASE, phones=7)), torch.randn(4321)
     feeder = Feeder(SlotModel(model, 3, phones=True), 1, sound)
@@ -157,10 +168,7 @@ def test_a_step_that_fails_moves_nothing() -> None:
 
 
 def test_what_cannot_stream_is_refused() -> None:
-    for config, words in (
-        (dataclasses.replace(BASE, bidirectional=True), "bidirectional"),
-        (dataclasses.replace(BASE, cell="bn-lstm"), "bn-lstm"),
-    ):
+    for config, words in ((dataclasses.replace(BASE, bidirectional=True), "bidirectional"),):
         with pytest.raises(ValueError, match=words):
             SlotModel(AcousticModel(config, 6), 1)
 

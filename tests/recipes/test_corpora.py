@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,44 @@ def test_librispeech(tmp_path: Path) -> None:
     assert set(splits) == {"train-clean-100", "train-other-500", "dev-clean", "test-clean", "train"}
     assert speakers(splits["train"]) == {"19", "20"}
     assert splits["dev-clean"][0].text == "northanger abbey"
+
+
+def packed(folder: Path, speakers: Sequence[str], text: str) -> Path:
+    """A tar with recordings of each speaker and their manifest."""
+    for number, speaker in enumerate(speakers):
+        recording(folder / "audio" / f"{number}.flac")
+        row = {"audio_filepath": f"audio/{number}.flac", "duration": 0.5, "text": text, "speaker": speaker}
+        with (folder / "manifest.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    path = folder.with_suffix(".tar")
+    with tarfile.open(path, "w") as tar:
+        tar.add(folder, ".")
+    return path
+
+
+def test_mini_librispeech_from_a_tar(tmp_path: Path) -> None:
+    archive = packed(tmp_path / "mini", ["libri-1898", "libri-19", "libri-2136"], "NORTHANGER ABBEY")
+    splits = prepare("librispeech", archive, tmp_path / "out")
+    assert speakers(splits["dev"]) == {"libri-1898", "libri-2136"}
+    assert [each.text for each in splits["train"]] == ["northanger abbey"]
+
+
+def test_mini_librispeech_in_its_own_layout(tmp_path: Path) -> None:
+    for speaker in ("1898", "19"):
+        chapter = tmp_path / "LibriSpeech" / "train-clean-5" / speaker / "198"
+        recording(chapter / f"{speaker}-198-0000.flac")
+        (chapter / f"{speaker}-198.trans.txt").write_text(f"{speaker}-198-0000 NORTHANGER ABBEY\n")
+    splits = prepare("librispeech", tmp_path, tmp_path / "out")
+    assert (speakers(splits["dev"]), speakers(splits["train"])) == ({"1898"}, {"19"})
+
+
+def test_mandarin_of_common_voice_from_a_tar(tmp_path: Path) -> None:
+    """Dev and test are whole speakers; Mandarin has no spaces."""
+    archive = packed(tmp_path / "mandarin", [f"zh-{number % 5}" for number in range(20)], "3 个 人。")
+    splits = prepare("common_voice", archive, tmp_path / "out", "--language", "zh-CN")
+    assert {each.text for each in splits["dev"]} == {"三个人"}
+    assert sum(map(len, splits.values())) == 20
+    assert sum(len(speakers(part)) for part in splits.values()) == 5
 
 
 @pytest.mark.parametrize(

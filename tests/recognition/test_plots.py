@@ -31,25 +31,25 @@ def aligned(path: Path, seconds: float, doubtful: tuple[float, ...] = ()) -> Ali
     )
 
 
-def test_a_minute_is_one_page_and_longer_recordings_show_the_doubtful_minutes(tmp_path: Path) -> None:
+def test_a_short_recording_is_one_page_and_a_longer_one_shows_the_doubtful_parts(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
-    assert choose_pages(aligned(path, 59.5)) == [Page(0.0, 59.5)]
-    assert choose_pages(aligned(path, 200.0)) == [Page(0.0, 60.0)]
-    assert choose_pages(aligned(path, 200.0, (70.0, 185.0))) == [Page(60.0, 120.0), Page(180.0, 200.0)]
+    assert choose_pages(aligned(path, 29.5)) == [Page(0.0, 29.5)]
+    assert choose_pages(aligned(path, 100.0)) == [Page(0.0, 30.0)]
+    assert choose_pages(aligned(path, 100.0, (40.0, 95.0))) == [Page(30.0, 60.0), Page(90.0, 100.0)]
 
 
 def test_the_worst_pages_are_drawn_where_there_are_too_many(tmp_path: Path) -> None:
     once = tuple(PAGE_SECONDS * n + 5 for n in range(13))
-    pages = choose_pages(aligned(tmp_path / "a.wav", 780.0, (*once, 650.0)))
+    pages = choose_pages(aligned(tmp_path / "a.wav", 390.0, (*once, 320.0)))
     assert len(pages) == MOST_PAGES
-    assert Page(600.0, 660.0) in pages
+    assert Page(300.0, 330.0) in pages
     assert pages == sorted(pages, key=lambda page: page.start)
 
 
 def test_every_page_is_a_picture_of_bounded_size(tmp_path: Path) -> None:
-    recording = aligned(tmp_path / "a.wav", 130.0, (65.0, 121.0))
+    recording = aligned(tmp_path / "a.wav", 70.0, (35.0, 61.0))
     paths = draw_alignment(tmp_path, "a", recording, 8000, FRAME)
-    assert [path.name for path in paths] == ["a_at_60s.png", "a_at_120s.png"]
+    assert [path.name for path in paths] == ["a_at_30s.png", "a_at_60s.png"]
     sizes = [np.frombuffer(path.read_bytes()[16:24], ">u4").tolist() for path in paths]
     assert sizes == [[PAGE_SECONDS * 80, 560], [10 * 80, 560]]
     short = aligned(tmp_path / "b.wav", 10.0)

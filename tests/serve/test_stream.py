@@ -17,6 +17,7 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.model.slots import SlotModel
+from ds2.recognition.finish import Finisher
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig
@@ -286,7 +287,8 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = SlotModel(AcousticModel(config, 3), 1)
     assert model.delay == 0
-    clients = Clients(Setup(model, BeamDecoder(), Tokenizer([BLANK_TOKEN, "a", " "]), LiveConfig()))
+    finish = Finisher(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
+    clients = Clients(Setup(model, BeamDecoder(), finish, LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))

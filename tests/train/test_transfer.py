@@ -143,3 +143,17 @@ def test_a_forward_only_model_starts_as_the_forward_half(spoken_digits: Manifest
     assert all(torch.equal(found[name], expected[name]) for name in shared)
     assert not any("backwards" in name for name in found)
     trainer.run()
+
+
+def test_a_model_of_letters_alone_starts_from_one_that_hears_phones_too(
+    spoken_digits: Manifests, tmp_path: Path
+) -> None:
+    manifest = spoken_digits(8)
+    source = Trainer(plain_config(manifest, epochs=1), tmp_path / "letters").run()
+    bundle = Bundle.load(source)
+    layer = {"phone_output.weight": torch.randn(41, TINY.hidden), "phone_output.bias": torch.zeros(41)}
+    config = {**bundle.metadata["config"], "phones": 41}
+    Bundle(bundle.weights | layer, {**bundle.metadata, "config": config}).save(tmp_path / "phones.safetensors")
+    start = tmp_path / "phones.safetensors"
+    trainer = Trainer(plain_config(manifest, start_from=start, epochs=1), tmp_path / "again")
+    assert torch.equal(trainer.model.output.weight, bundle.weights["output.weight"])

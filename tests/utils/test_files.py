@@ -13,7 +13,15 @@ import torch
 from ds2.bundle import Bundle
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, check_writable, make_folder, numbered_lines, text_lines, write_lines
+from ds2.utils.files import (
+    atomic_write,
+    check_writable,
+    make_folder,
+    numbered_lines,
+    printable,
+    text_lines,
+    write_lines,
+)
 
 
 def test_appears_when_the_block_ends(tmp_path: Path) -> None:
@@ -167,3 +175,16 @@ def test_without_lines_there_is_no_file_and_names_that_are_no_utf8_are_written_o
     for _ in range(2):
         write_lines(path, [])
         assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("zwölf 十二", "zwölf 十二"),
+        ("a\nb\tc\x1b[31m", r"a\nb\tc\x1b[31m"),
+        ("\u2028\x85\x7f", r"\u2028\x85\x7f"),
+        (b"\xff.wav".decode(errors="surrogateescape"), r"\udcff.wav"),
+    ],
+)
+def test_a_text_is_printed_on_one_line(text: str, shown: str) -> None:
+    assert printable(text) == shown
