@@ -109,7 +109,7 @@ STEPS: dict[str, Callable[[Path], None]] = {
 
 
 def measured(step: str, lines: Path) -> tuple[float, float]:
-    """Seconds of CPU, and MB of peak memory beyond the imports; of mapped files what was read counts."""
+    """Seconds of CPU, and MB of peak memory beyond what the imports take; mapped files count as far as read."""
     import ds2.data.manifest
     import ds2.data.sampler  # noqa: F401
 

@@ -29,6 +29,7 @@ from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.transcript import Transcript
     from ds2.recognition.windows import Segment
@@ -234,7 +235,6 @@ def evaluate_command(
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.calibration import area_under_roc, calibration_error
     from ds2.recognition.evaluate import beyond_alphabet, evaluate
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import atomic_write, check_writable
@@ -249,14 +249,7 @@ def evaluate_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
-        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
-        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
-    error = calibration_error(result.confidences, result.right)
-    area = area_under_roc(result.confidences, result.right)
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
-    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
-    print(f"real-time factor {result.real_time_factor:.3f}")
+    _print_figures(result)
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
@@ -267,6 +260,19 @@ def evaluate_command(
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
+
+
+def _print_figures(result: "Evaluation") -> None:
+    from ds2.recognition.calibration import area_under_roc, calibration_error
+
+    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
+        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    error = calibration_error(result.confidences, result.right)
+    area = area_under_roc(result.confidences, result.right)
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
+    print(f"real-time factor {result.real_time_factor:.3f}")
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

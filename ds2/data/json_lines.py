@@ -9,10 +9,11 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from ds2.utils.errors import InputError
 
@@ -33,12 +34,12 @@ BLOCK = 1 << 23  # bytes of a file that are read at once, and the rest of the la
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The usual values of a line; durations and offsets in seconds."""
 
-    audio_filepath: str
+    audio_filepath: Annotated[str, Meta(max_length=MOST_CHARACTERS["audio_filepath"])]
     duration: float
-    text: str
+    text: Annotated[str, Meta(max_length=MOST_CHARACTERS["text"])]
     offset: float | None = None
-    speaker: str | None = None
-    lang: str | None = None
+    speaker: Annotated[str, Meta(max_length=MOST_CHARACTERS["speaker"])] | None = None
+    lang: Annotated[str, Meta(max_length=MOST_CHARACTERS["lang"])] | None = None
 
 
 class Block(NamedTuple):
@@ -115,8 +116,7 @@ def _fast(data: bytes, first: int, count: int) -> Block | None:
     durations = np.fromiter((line.duration for line in lines), np.float64, count)
     offsets = np.fromiter((line.offset or 0.0 for line in lines), np.float64, count)
     possible = (durations > 0) & (durations <= MOST_SECONDS) & (offsets >= 0) & (offsets <= MOST_SECONDS)
-    longest = {key: max((len(getattr(line, key) or "") for line in lines), default=0) for key in MOST_CHARACTERS}
-    if not possible.all() or any(longest[key] > most for key, most in MOST_CHARACTERS.items()):
+    if not possible.all():
         return None
     return Block(range(first, first + count), lines, [NO_EXTRA] * count)
 
