@@ -116,7 +116,7 @@ class TestSegmentFilterModel(TransformerFuzzing):
         six = {name: [1.0] * 6 for name in ("mean", "deviation", "weights")}
         return SegmentFilterModel(bias=0.25, threshold=30.0, **six)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def table(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.sql.types import StructType
 
