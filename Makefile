@@ -2,7 +2,7 @@
 # make test          sets up .venv and runs the tests
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
-# make fuzz          attacks ds2 with hostile files for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
+# make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make package       builds the wheel and the sdist, and tests each of them in an empty environment
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
@@ -51,7 +51,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch]"
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import DecoderOptions, EngineName
 
 Model = Annotated[
     str,
@@ -14,6 +14,12 @@ Model = Annotated[
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
         "digits (English digits only) or digits-streaming (the same, for live streams).",
+    ),
+]
+Engine = Annotated[
+    EngineName,
+    tyro.conf.arg(
+        help="torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed."
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
@@ -42,6 +48,21 @@ class MessageOptions:
 
     quiet: bool = False
     verbose: bool = False
+
+
+@dataclass(frozen=True)
+class TranscriptOptions:
+    """What is transcribed and written.
+
+    Attributes:
+        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
+        skip_existing: Skip recordings whose transcripts are in the output folder already.
+        channels: mix averages them; separate transcribes each by itself, for calls with a speaker on each.
+    """
+
+    format: str = "txt"
+    skip_existing: bool = False
+    channels: Literal["mix", "separate"] = "mix"
 
 
 @dataclass(frozen=True)
@@ -90,7 +111,8 @@ class CountingOptions:
 
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
-DEFAULT_COUNTING = CountingOptions()
+DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS = CountingOptions(), TranscriptOptions()
+Transcripts = Annotated[TranscriptOptions, tyro.conf.arg(name="")]
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
 Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]

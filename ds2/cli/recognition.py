@@ -11,7 +11,19 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Messages, Model, OptionalOutput, Output, Skip
+from ds2.cli.options import (
+    DEFAULT_MESSAGES,
+    DEFAULT_TRANSCRIPTS,
+    Decoder,
+    Device,
+    Engine,
+    Messages,
+    Model,
+    OptionalOutput,
+    Output,
+    Skip,
+    Transcripts,
+)
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -29,11 +41,11 @@ if TYPE_CHECKING:
 def transcribe_command(
     files: Positional[tuple[str, ...]],
     model: Model = DEFAULT_MODEL,
-    format: str = "txt",
     output: OptionalOutput = None,
-    skip_existing: bool = False,
+    transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
+    engine: Engine = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -41,10 +53,9 @@ def transcribe_command(
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
-        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
-        skip_existing: Skip recordings whose transcripts are in the output folder already.
+        transcripts: What is transcribed and written.
         decoder: How to search.
     """
     from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
@@ -52,20 +63,22 @@ def transcribe_command(
     from ds2.recognition.recognizer import Recognizer
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
-    formats = choose_formats(format)
+    formats, separate = choose_formats(transcripts.format), transcripts.channels == "separate"
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     segments = find_recordings(files)
-    _check_outputs(formats, output, len(segments), skip_existing)
-    recognizer = Recognizer.load(model, device, decoder)
+    _check_outputs(formats, output, len(segments), transcripts.skip_existing)
+    if separate and segments[0].path == STDIN:
+        raise ParameterError("channels", "separate: standard input is mixed; name a file")
+    recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
-    if skip_existing and folder is not None:
+    if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
-    with _progress(segments, messages.quiet) as on_audio:
+    with _progress(segments, messages.quiet, separate) as on_audio:
         if segments and segments[0].path == STDIN:
             results = _standard_input(recognizer, segments[0], folder)
         else:
-            results = transcribe_all(recognizer, segments, folder, on_audio)
+            results = transcribe_all(recognizer, segments, folder, on_audio, separate)
         done, failed = _show(results, formats if folder is None else (), len(segments) > 1, messages.verbose)
     _report_unread(files, messages.quiet)
     if failed and len(segments) > 1:
@@ -90,27 +103,31 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
 
 
 @contextlib.contextmanager
-def _progress(segments: "Sequence[Segment]", quiet: bool) -> Iterator[Callable[[float], object]]:
+def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Iterator[Callable[[float], object]]:
     """A bar in seconds of audio, on a terminal."""
+    from itertools import chain
+
     from ds2.recognition.batch import total_seconds
+    from ds2.recognition.channels import split_channels
     from ds2.utils.progress import Progress
 
     if quiet or not sys.stderr.isatty():
         yield lambda seconds: None
         return
-    with Progress("transcribing", round(total_seconds(segments)), "s of audio") as progress:
+    total = total_seconds(list(chain.from_iterable(map(split_channels, segments))) if separate else segments)
+    with Progress("transcribing", round(total), "s of audio") as progress:
         yield lambda seconds: progress.step(seconds)
 
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio import read_audio_bytes
+    from ds2.data.sound import read_sound_bytes
 
     try:
         data = sys.stdin.buffer.read()
     except OSError as error:  # it is closed
         raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_audio_bytes(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)

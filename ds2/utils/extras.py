@@ -13,8 +13,11 @@ EXTRAS = {
     "prometheus_client": "serve",
     "pyarrow": "data",
     "pyspark": "spark",
+    "sounddevice": "listen",
     "starlette": "serve",
     "tomli_w": "train",
+    "torch": "torch",
+    "torchaudio": "torch",
     "uvicorn": "serve",
     "websockets": "serve",
 }
