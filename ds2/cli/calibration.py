@@ -18,7 +18,7 @@ def calibrate_command(
     noise: tuple[str, ...] = (),
     device: Device = "auto",
 ) -> int:
-    """Fit the confidence of words, and keep words out of what is no speech.
+    """Fit the confidence of words; keep words out of noise.
 
     Run it again whenever the model or its decoder has changed. ds2 eval prints how good the confidence is.
 

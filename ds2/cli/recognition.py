@@ -226,7 +226,7 @@ def evaluate_command(
     device: Device = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
-    """Measure word and character error rate on a manifest, and how far the confidence of words can be trusted.
+    """Measure error rates and the confidence of words on a manifest.
 
     Example: ds2 eval data/test.jsonl --model runs/digits/best.safetensors --listing errors.txt
 

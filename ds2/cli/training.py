@@ -19,7 +19,7 @@ def train_command(
     fraction: float | None = None,
     device: Device = "auto",
 ) -> int:
-    """Train a model from a recipe's TOML file, or fine-tune one on a manifest.
+    """Train a model from a recipe, or fine-tune one on a manifest.
 
     Run the same command again to resume.
 
