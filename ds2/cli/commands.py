@@ -38,6 +38,7 @@ LM: dict[str, Command] = {
     "info": language_model.info_command,
 }
 DATA: dict[str, Command] = {
+    "compile": data.compile_command,
     "validate": data.validate_command,
     "stats": data.stats_command,
     "split": data.split_command,

@@ -19,7 +19,7 @@ CHARACTERS = 29  # outputs of a model of English characters: blank, space, apost
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json).
+    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json, .arrow).
 
     Raises:
         InputError: the file is neither, or damaged.
@@ -27,9 +27,9 @@ def describe(path: Path) -> str:
     path = locate(path)
     if path.suffix == ".safetensors":
         return describe_bundle(path)
-    if path.suffix in (".jsonl", ".json"):
+    if path.suffix in (".jsonl", ".json", ".arrow"):
         return describe_manifest(path)
-    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl)")
+    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl, .arrow)")
 
 
 def list_models() -> list[str]:

@@ -16,6 +16,7 @@ from ds2.cli.options import (
     DEFAULT_TRANSCRIPTS,
     Decoder,
     Device,
+    Engine,
     Messages,
     Model,
     OptionalOutput,
@@ -29,6 +30,7 @@ from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.transcript import Transcript
     from ds2.recognition.windows import Segment
@@ -43,6 +45,7 @@ def transcribe_command(
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
+    engine: Engine = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -50,7 +53,7 @@ def transcribe_command(
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         transcripts: What is transcribed and written.
         decoder: How to search.
@@ -67,7 +70,7 @@ def transcribe_command(
     _check_outputs(formats, output, len(segments), transcripts.skip_existing)
     if separate and segments[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
-    recognizer = Recognizer.load(model, device, decoder)
+    recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
     if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
@@ -118,13 +121,13 @@ def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Ite
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio import read_audio_bytes
+    from ds2.data.sound import read_sound_bytes
 
     try:
         data = sys.stdin.buffer.read()
     except OSError as error:  # it is closed
         raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_audio_bytes(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)
@@ -234,7 +237,6 @@ def evaluate_command(
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.calibration import area_under_roc, calibration_error
     from ds2.recognition.evaluate import beyond_alphabet, evaluate
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import atomic_write, check_writable
@@ -249,14 +251,7 @@ def evaluate_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
-        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
-        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
-    error = calibration_error(result.confidences, result.right)
-    area = area_under_roc(result.confidences, result.right)
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
-    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
-    print(f"real-time factor {result.real_time_factor:.3f}")
+    _print_figures(result)
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
@@ -267,6 +262,19 @@ def evaluate_command(
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
+
+
+def _print_figures(result: "Evaluation") -> None:
+    from ds2.recognition.calibration import area_under_roc, calibration_error
+
+    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
+        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    error = calibration_error(result.confidences, result.right)
+    area = area_under_roc(result.confidences, result.right)
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
+    print(f"real-time factor {result.real_time_factor:.3f}")
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

@@ -65,8 +65,7 @@ def transcribe_command(
         found = transcribe_table(read_recordings(spark, source), transcriber, output, format)
     finally:
         spark.stop()
-    for error in found.errors:
-        print(f"ds2: {error}", file=sys.stderr)
+    print(*(f"ds2: {error}" for error in found.errors), sep="\n", end="\n" * bool(found.errors), file=sys.stderr)
     done = found.recordings - found.failed
     print(f"{output}: {done} transcribed, {found.failed} failed, {found.seconds / 3600:.2f} h of audio")
     return 0 if not found.failed else SOME_FAILED if done else BAD_INPUT

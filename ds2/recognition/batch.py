@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from ds2.data.audio import SUFFIXES, probe
+from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
+from ds2.data.sound import SUFFIXES, probe
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
@@ -50,7 +51,7 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
 
 
 def find_recordings(arguments: Sequence[str]) -> list[Segment]:
-    """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests (.jsonl).
+    """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests.
 
     Raises:
         InputError: nothing is found, a manifest is wrong, or "-" (standard input) is among other files.
@@ -59,7 +60,7 @@ def find_recordings(arguments: Sequence[str]) -> list[Segment]:
         raise InputError("-: standard input is one recording; name no other files beside it")
     found: list[Segment] = []
     for argument in arguments:
-        if argument.endswith(".jsonl"):
+        if argument.endswith((".jsonl", SUFFIX)):
             found += (utterance.segment for utterance in read_manifest(argument))
         else:
             found += map(Segment, find_audio([argument]))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
@@ -95,8 +94,8 @@ def no_speech(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:
 
 def hear(recognizer: Recognizer, reference: str, samples: Tensor) -> Heard:
     """Transcribes (N,) samples, and keeps the evidence."""
-    windows = recognizer.cutter.windows_of_samples(samples)
-    log_probs = torch.cat([recognizer.log_probs([window])[0] for window in windows])
+    windows = recognizer.cutter.windows_of_samples(samples.numpy())
+    log_probs = np.concatenate([recognizer.log_probs([window])[0] for window in windows])
     return _examine(recognizer, reference, log_probs, len(samples) / recognizer.sample_rate)
 
 
@@ -122,12 +121,12 @@ def _listen(
             yield _examine(recognizer, utterance.text, result, duration)
 
 
-def _examine(recognizer: Recognizer, reference: str, log_probs: Tensor, duration: float) -> Heard:
+def _examine(recognizer: Recognizer, reference: str, log_probs: np.ndarray, duration: float) -> Heard:
     finish = recognizer.finish
     assert finish.judge is not None
     [nbest] = recognizer.nbest([log_probs])
     transcript = replace(finish, judge=None)(nbest, [log_probs], duration)
-    rows = log_probs[:, : len(recognizer.tokenizer)].numpy()
+    rows = log_probs[:, : len(recognizer.tokenizer)]
     return Heard(reference, transcript, finish.judge.evidence(transcript, nbest[0], rows))
 
 

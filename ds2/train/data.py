@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.utils.data import DataLoader
@@ -12,6 +12,7 @@ from ds2.data.augment import Augmenter
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
+from ds2.data.selection import Joined, durations, values
 from ds2.data.shards import shard_numbers
 from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
@@ -37,11 +38,11 @@ class TrainingData:
         self.ranks = ranks
         whole = [read_manifest(path) for path in config.data.train]
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
-        self.train = [utterance for manifest in manifests for utterance in manifest]
+        self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
             self.tokenizer = Tokenizer.from_texts(
-                (utterance.text for manifest in whole for utterance in manifest),  # a fraction has the same alphabet
+                values(Joined(whole), "text"),  # a fraction has the same alphabet
                 config.data.units,
             )
         else:
@@ -49,9 +50,8 @@ class TrainingData:
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         share = Share(ranks.number, ranks.size, config.accumulate)
-        durations = [utterance.duration for utterance in self.train]
         self.sampler = SortaGradSampler(
-            durations,
+            durations(self.train),
             config.batch_size,
             config.seed,
             Curriculum(config.sortagrad, config.curriculum_epochs),
@@ -62,7 +62,7 @@ class TrainingData:
 
     @property
     def hours(self) -> float:
-        return sum(utterance.duration for utterance in self.train) / 3600
+        return float(sum(self.sampler.durations.tolist())) / 3600
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""
@@ -74,12 +74,11 @@ class TrainingData:
         augmenter = Augmenter(self.config.augment, rate, self.config.seed)
         return self._loader(SpeechDataset(self.train, self.tokenizer, rate, augmenter), self.sampler, keep=True)
 
-    def plain_loader(self, utterances: list[Utterance]) -> Loader:
+    def plain_loader(self, utterances: Sequence[Utterance]) -> Loader:
         """Batches of any utterances without augmentation, the shortest first."""
-        durations = [utterance.duration for utterance in utterances]
         size = -(-self.config.batch_size // (self.ranks.size * self.config.accumulate))
         dataset = SpeechDataset(utterances, self.tokenizer, self.config.model.frontend.sample_rate)
-        return self._loader(dataset, SortaGradSampler(durations, size, self.config.seed), keep=False)
+        return self._loader(dataset, SortaGradSampler(durations(utterances), size, self.config.seed), keep=False)
 
     def dev_loader(self) -> Loader:
         """This rank's part of the dev set."""
