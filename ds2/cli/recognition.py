@@ -251,7 +251,7 @@ def evaluate_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    _print_figures(result)
+    _print_evaluation(result)
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
@@ -264,7 +264,7 @@ def evaluate_command(
     return SOME_FAILED if result.skipped else 0
 
 
-def _print_figures(result: "Evaluation") -> None:
+def _print_evaluation(result: "Evaluation") -> None:
     from ds2.recognition.calibration import area_under_roc, calibration_error
 
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):

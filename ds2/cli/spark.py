@@ -42,6 +42,7 @@ def transcribe_command(
     """
     need("pyspark", "pyarrow")
     from ds2.spark.bulk import open_session, read_recordings, transcribe_table
+    from ds2.spark.models import decoder_settings
     from ds2.spark.transcriber import SpeechTranscriber
 
     if wrong := next((each for each in conf if "=" not in each), None):
@@ -53,12 +54,7 @@ def transcribe_command(
         errorCol="error",
         model=model,
         device=device,
-        lm=decoder.lm,
-        lmWeight=decoder.lm_weight,
-        wordBonus=decoder.word_bonus,
-        beam=decoder.beam,
-        hot=decoder.hot,
-        rescore=decoder.rescore,
+        **decoder_settings(decoder),
     )
     spark = open_session(master, dict(each.split("=", 1) for each in conf))
     try:

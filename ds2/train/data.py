@@ -1,14 +1,19 @@
 """Training data: the manifests, their alphabet, batches in order, and the statistics of the features."""
 
 import contextlib
+import logging
+import os
 import signal
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader
 
 from ds2.bundle import Bundle
 from ds2.data.augment import Augmenter
+from ds2.data.compiled import SUFFIX, compile_manifest
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
@@ -20,7 +25,10 @@ from ds2.train.config import TrainConfig
 from ds2.train.distributed.ranks import Ranks
 from ds2.utils.errors import InputError
 
+LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
 STATISTICS_UTTERANCES = 200  # that the mean and deviation of the features are computed from
+
+logger = logging.getLogger(__name__)
 
 Loader = DataLoader[Batch]
 
@@ -36,7 +44,7 @@ class TrainingData:
         """
         self.config = config
         self.ranks = ranks
-        whole = [read_manifest(path) for path in config.data.train]
+        whole = [opened(path, ranks) for path in config.data.train]
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
         self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
@@ -121,6 +129,23 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
+
+
+def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:
+    """The utterances of a manifest; the first rank compiles a large one beside it, once for all runs and ranks.
+
+    Raises:
+        InputError: as `read_manifest`.
+    """
+    target = path.with_name(f".{path.name}{SUFFIX}")
+    large = path.suffix != SUFFIX and path.is_file() and path.stat().st_size >= LARGE_BYTES
+    if not large or not os.access(path.parent, os.W_OK) or find_spec("pyarrow") is None:
+        return read_manifest(path)
+    if ranks.first and not (target.exists() and target.stat().st_mtime_ns > path.stat().st_mtime_ns):
+        logger.info("compiling %s", path)
+        compile_manifest(path, target)
+    ranks.barrier()
+    return read_manifest(target)
 
 
 def _ignore_signals(worker: int) -> None:

@@ -93,7 +93,7 @@ class TestCorpusBuilder(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import CorpusBuilder
 
-        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", model="digits", shortest=0.5)
+        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", model="digits", shortest=0.3)
 
 
 class TestHttpTranscriber(TransformerFuzzing):
@@ -116,7 +116,7 @@ class TestSegmentFilterModel(TransformerFuzzing):
         six = {name: [1.0] * 6 for name in ("mean", "deviation", "weights")}
         return SegmentFilterModel(bias=0.25, threshold=30.0, **six)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def table(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.sql.types import StructType
 
