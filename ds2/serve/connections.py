@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.protocol import State
 
 log = logging.getLogger("ds2.serve")
 WANTED_DESCRIPTORS = 8192  # if the system allows so many
@@ -110,7 +111,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """A message of empty fragments would never reach the limit of its size."""
         if len(self.frames) < FRAGMENTS:
             super().handle_cont(event)
-        elif not self.close_sent:
+        elif self.conn.state is State.OPEN:
             self.frames = []
             self.conn.send_close(1009, f"a message may have {FRAGMENTS} fragments")
             self.handle_parser_exception()
@@ -121,6 +122,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True
 
     def send_receive_event_to_app(self) -> None:
+        if self.conn.state is not State.OPEN:  # a close is on its way, and no second one may be sent
+            self.frames = []
+            return
         if self.curr_msg_data_type == "text":
             try:
                 b"".join(self.frames).decode()

@@ -62,6 +62,16 @@ def test_fragments_of_a_message_are_limited(server: RunningServer) -> None:
     assert answer.endswith(b"\x03\xf1a message may have 1000 fragments")  # close code 1009
 
 
+def test_what_comes_behind_a_close_is_no_error(start: Start) -> None:
+    """The second message of bad UTF-8 came while the close because of the first was on its way."""
+    server = start()
+    with connect(server) as client:
+        upgrade(client)
+        client.sendall(2 * (b"\x81\x82" + MASK + b"\xff\xfe"))
+        assert b"".join(iter(lambda: client.recv(1000), b"")).startswith(b"\x88")
+    assert not [line for line in server.stop() if line["level"] == "error"]
+
+
 def test_a_connection_that_is_not_read_ends(start: Start) -> None:
     """It would stay for ever: the answers must be taken before it can be closed."""
     if not hasattr(socket, "TCP_USER_TIMEOUT"):
