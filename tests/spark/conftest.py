@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 250  # seconds for a process to appear
+PATIENCE = 900  # seconds for a process to appear
 DIGITS = ROOT / "recipes" / "digits" / "audio"
 
 
