@@ -31,8 +31,12 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Cluster":
-        self._start("master", "Master", "--port", str(self.port))
-        self.start_workers("worker0", "worker1")  # they wait for the master
+        try:
+            self._start("master", "Master", "--port", str(self.port))
+            self.start_workers("worker0", "worker1")  # they wait for the master
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
