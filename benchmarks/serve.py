@@ -179,7 +179,7 @@ class _Loop:
     """One stream of the model and its beam."""
 
     def __init__(self, recognizer: Recognizer):
-        self.recognizer, self.model = recognizer, StreamingModel(recognizer.model)
+        self.recognizer, self.model = recognizer, StreamingModel(recognizer.model.module)
         assert isinstance(recognizer.beam, BeamDecoder)
         self.beam, self.stream, self.search = recognizer.beam, self.model.begin(), recognizer.beam.begin()
 

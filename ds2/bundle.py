@@ -6,17 +6,15 @@ Loading executes nothing from the file. The metadata holds the configuration, th
 the feature statistics are tensors among the weights, a language model's arrays lie beside them.
 """
 
+import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
 DEFAULT_MODEL = "english"  # a bundle of the package
@@ -32,7 +30,7 @@ class Bundle:
     """A trained model at rest.
 
     Attributes:
-        weights: the model's state, name -> tensor.
+        weights: the model's state, name -> tensor, or array.
         metadata: `config` (of the model), `tokens`, `training` (corpus, WER, version, ...), and where they were chosen
             `decoder` (its configuration), `language_model` (order, words) and `confidence` (its calibration); JSON
             values only.
@@ -40,10 +38,10 @@ class Bundle:
         punctuation: the state of the tagger of recognised words, empty without one.
     """
 
-    weights: "dict[str, Tensor]"
+    weights: dict[str, Any]
     metadata: dict[str, Any]
-    language_model: "dict[str, Tensor]" = field(default_factory=dict)
-    punctuation: "dict[str, Tensor]" = field(default_factory=dict)
+    language_model: dict[str, Any] = field(default_factory=dict)
+    punctuation: dict[str, Any] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the bundle whole or not at all."""
@@ -58,27 +56,30 @@ class Bundle:
             partial.write_bytes(data)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Bundle":
+    def load(cls, path: str | Path, arrays: Literal["torch", "numpy"] = "torch") -> "Bundle":
         """Reads a bundle onto the CPU.
+
+        Args:
+            arrays: numpy needs no torch; it gives NumPy's arrays in place of tensors.
 
         Raises:
             InputError: missing, cut off, not a bundle, of a newer format, or with sizes that its weights lack.
         """
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
 
+        load_file = importlib.import_module(f"safetensors.{arrays}").load_file
         path = locate(path)
         metadata = read_metadata(path)
         try:
-            tensors = load_file(path)
-        except (SafetensorError, OSError) as error:
+            tensors: dict[str, Any] = load_file(path)
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
         language_model, punctuation = _taken(tensors, LM_PREFIX), _taken(tensors, PUNCTUATION_PREFIX)
         _check_sizes(metadata["config"], tensors, path)
         return cls(tensors, metadata, language_model, punctuation)
 
 
-def _taken(tensors: "dict[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
+def _taken(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Takes the tensors whose names have a prefix out of the others; the prefix is removed."""
     return {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
 
@@ -117,21 +118,34 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a ds2 model bundle, or cut off in its header") from error
     if not isinstance(metadata, dict) or metadata.pop("format", None) != FORMAT:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
-    if not isinstance(metadata.get("config"), dict) or not _are_texts(metadata.get("tokens")):
+    check_metadata(metadata, path)
+    return metadata
+
+
+def check_metadata(metadata: Any, path: Path) -> None:
+    """Refuses metadata with values of the wrong types.
+
+    Raises:
+        InputError: naming them.
+    """
+    if (
+        not isinstance(metadata, dict)
+        or not isinstance(metadata.get("config"), dict)
+        or not _are_texts(metadata.get("tokens"))
+    ):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
     for name in ("training", "decoder", "language_model", "confidence", "punctuation"):
         if not isinstance(metadata.get(name, {}), dict):
             raise InputError(f"{path}: damaged model bundle ({name} is not an object); copy or train it again")
     if not _are_texts(metadata.get("vocabulary") or []):
         raise InputError(f"{path}: damaged model bundle (vocabulary is not a list of words); copy or train it again")
-    return metadata
 
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _check_sizes(config: dict[str, Any], weights: "dict[str, Tensor]", path: Path) -> None:
+def _check_sizes(config: dict[str, Any], weights: dict[str, Any], path: Path) -> None:
     """Refuses sizes beyond those of the weights: a model of them would take all memory, or never be built.
 
     Raises:

@@ -128,7 +128,7 @@ def simulate(policy: Policy, load: int, model: SlotModel, step: Callable[..., to
 
 def made(slots: int) -> SlotModel:
     torch.manual_seed(0)
-    return SlotModel(AcousticModel(MODEL, 29).cuda(), slots, torch.float16)
+    return SlotModel(AcousticModel(MODEL, 29).cuda(), slots, "float16")
 
 
 def chunk(model: SlotModel, size: int, frames: int) -> tuple[torch.Tensor, ...]:

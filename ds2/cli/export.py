@@ -16,14 +16,15 @@ def export_command(
     format: Format = "onnx",
     weights: Weights = "float32",
 ) -> int:
-    """Write a model for onnxruntime or sherpa-onnx.
+    """Write a model for onnxruntime, sherpa-onnx or the browser.
 
     Example: ds2 export english --format sherpa --weights int8 --output english-sherpa
 
     Args:
         model: Bundle of a trained model, or the name of one in the package.
-        output: Folder for model.onnx and tokens.txt.
-        format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them.
+        output: Folder for model.onnx and tokens.txt, of a forward-only model also streaming.onnx; or for the page.
+        format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them;
+            web is a page that transcribes in the browser (needs npm).
         weights: How the file stores the weights; int8 makes it about a quarter as large.
     """
     need("onnx")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import DecoderOptions, EngineName
 
 Model = Annotated[
     str,
@@ -14,6 +14,12 @@ Model = Annotated[
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
         "digits (English digits only) or digits-streaming (the same, for live streams).",
+    ),
+]
+Engine = Annotated[
+    EngineName,
+    tyro.conf.arg(
+        help="torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed."
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]

@@ -16,6 +16,7 @@ from ds2.cli.options import (
     DEFAULT_TRANSCRIPTS,
     Decoder,
     Device,
+    Engine,
     Messages,
     Model,
     OptionalOutput,
@@ -44,6 +45,7 @@ def transcribe_command(
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
+    engine: Engine = "auto",
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -68,7 +70,7 @@ def transcribe_command(
     _check_outputs(formats, output, len(segments), transcripts.skip_existing)
     if separate and segments[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
-    recognizer = Recognizer.load(model, device, decoder)
+    recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
     if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
@@ -119,13 +121,13 @@ def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Ite
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio import read_audio_bytes
+    from ds2.data.sound import read_sound_bytes
 
     try:
         data = sys.stdin.buffer.read()
     except OSError as error:  # it is closed
         raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_audio_bytes(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)
@@ -249,7 +251,7 @@ def evaluate_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    _print_figures(result)
+    _print_evaluation(result)
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
@@ -262,7 +264,7 @@ def evaluate_command(
     return SOME_FAILED if result.skipped else 0
 
 
-def _print_figures(result: "Evaluation") -> None:
+def _print_evaluation(result: "Evaluation") -> None:
     from ds2.recognition.calibration import area_under_roc, calibration_error
 
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import OptionalOutput, Settings
+from ds2.recognition.options import EngineName
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -15,6 +16,7 @@ from ds2.utils.extras import need
 def serve_command(
     config: Path | None = None,
     model: str | None = None,
+    engine: EngineName | None = None,
     host: str | None = None,
     port: int | None = None,
     workers: int | None = None,
@@ -29,6 +31,7 @@ def serve_command(
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
         model: Bundle of a forward-only model, or the name of one in the package; by default digits-streaming.
+        engine: torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed.
         host: Address to listen on; 0.0.0.0 for other machines.
         port: Port to listen on; 0 takes a free one.
         workers: Model processes.
@@ -37,7 +40,8 @@ def serve_command(
     from ds2.serve.logs import log_to_stderr
     from ds2.serve.server import run
 
-    named = {"host": host, "port": port, "workers": workers, "model": model and locate(model).absolute()}
+    named: dict[str, object] = {"engine": engine, "host": host, "port": port, "workers": workers}
+    named["model"] = None if model is None else locate(model).absolute()
     flags = {key: str(value) for key, value in named.items() if value is not None}
     pairs = (setting.partition("=") for setting in set_)
     log_to_stderr()

@@ -35,7 +35,7 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
             yield log_probs
             continue
         try:
-            cost = _cost(recognizer, log_probs, normalize(utterance.text))
+            cost = _cost(recognizer, torch.from_numpy(log_probs), normalize(utterance.text))
         except InputError as error:
             yield InputError(f"{utterance.audio_path}: {error}")
             continue

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from ds2.data.boundaries import energies, levels
 from ds2.data.manifest import Utterance
@@ -133,10 +134,9 @@ def _decode(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple
     scores: list[float] = []
     sounds, count = [], 0
     for log_probs, samples in recognizer.iter_log_probs(audio):
-        best = log_probs.max(dim=1)
-        tokens += best.indices.tolist()
-        scores += best.values.tolist()
-        sounds.append(energies(samples, recognizer.sample_rate))
+        tokens += log_probs.argmax(1).tolist()
+        scores += log_probs.max(1).tolist()
+        sounds.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
     frame_seconds, duration = recognizer.model.config.frame_seconds, count / recognizer.sample_rate
     transcript = make_transcript(collapse(tokens, scores), recognizer.tokenizer, frame_seconds, duration)

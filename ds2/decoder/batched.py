@@ -78,14 +78,14 @@ class BatchedDecoder(BeamDecoder):
         self._device: torch.device | None = None  # the device that holds the tables
 
     @torch.inference_mode()
-    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+    def __call__(self, log_probs: Tensor | np.ndarray, lengths: Tensor | np.ndarray) -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities on any device, (B,) frames -> for each utterance its n-best, best first.
 
         Raises:
             InputError: an utterance has NaN or +inf among its log-probabilities; frames beyond its length do not count.
             ValueError: the lengths do not fit.
         """
-        counts = frame_counts(log_probs, lengths)
+        counts, log_probs = frame_counts(log_probs, lengths), torch.as_tensor(log_probs)
         if not counts:
             return []
         if log_probs.device != self._device:

@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ds2.decoder import prefixes, scoring
-from ds2.decoder.hypothesis import Hypothesis, frame_counts
+from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
 from ds2.decoder.levels import END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
 from ds2.decoder.ngram import Automaton, NGram
@@ -27,12 +26,16 @@ from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
 from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.utils.config import formerly, require
+from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Array = Tensor | np.ndarray
 PARALLEL_FRAMES = 1000  # about 2 ms of work, enough to pay for starting threads
 TIDY = 50_000  # nodes or runs of a stream above which unreachable ones are dropped
 MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
-FLOATS = (torch.float32, torch.float64)  # types that the kernels accept
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class BeamDecoder:
         decoder.alphabet = alphabet
         return decoder
 
-    def decode(self, log_probs: "Tensor | np.ndarray", lengths: Tensor | None = None) -> str | list[str]:
+    def decode(self, log_probs: "Array", lengths: "Array | None" = None) -> str | list[str]:
         """(T, V) log-probabilities -> the text; (B, T, V), with (B,) frames if they differ -> B texts.
 
         Raises:
@@ -146,15 +149,15 @@ class BeamDecoder:
         texts = [hypotheses[0].text for hypotheses in found]
         return texts if log_probs.ndim == 3 else texts[0]
 
-    def nbest(self, log_probs: "Tensor | np.ndarray", lengths: Tensor | None = None) -> list[list[TextHypothesis]]:
+    def nbest(self, log_probs: "Array", lengths: "Array | None" = None) -> list[list[TextHypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> the `config.nbest` best hypotheses of each utterance, with the
         frames of their words. Raises the errors of `decode`."""
         if self.alphabet is None:
             raise ValueError("this decoder knows no tokens; make it by BeamDecoder.from_tokens")
-        rows = torch.as_tensor(log_probs)
+        rows = float_array(log_probs)
         if rows.ndim != 3 or rows.shape[2] != len(self.alphabet.tokens):
             raise ValueError(f"log_probs: expected (B, T, {len(self.alphabet.tokens)}), got {tuple(rows.shape)}")
-        lengths = torch.full((len(rows),), rows.shape[1]) if lengths is None else lengths
+        lengths = np.full(len(rows), rows.shape[1]) if lengths is None else lengths
         return [list(map(self.alphabet.hypothesis, found)) for found in self(rows[..., self.alphabet.order], lengths)]
 
     def with_nbest(self, nbest: int) -> "BeamDecoder":
@@ -166,7 +169,7 @@ class BeamDecoder:
         """The search before the first frame."""
         return BeamStream(prefixes.begin(self._lm_start))
 
-    def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
+    def step(self, streams: list[BeamStream], log_probs: "Sequence[Array]") -> None:
         """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
 
         Raises:
@@ -201,7 +204,7 @@ class BeamDecoder:
         """The number of queries to the language model."""
         return int(stream.beam.counters["lookups"][0])
 
-    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+    def __call__(self, log_probs: "Array", lengths: "Array") -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
 
         Raises:
@@ -215,20 +218,20 @@ class BeamDecoder:
         self._advance_all(streams, utterances)
         return [self.finish(stream) for stream in streams]
 
-    def _frames(self, rows: Tensor, index: int) -> np.ndarray:
+    def _frames(self, rows: "Array", index: int) -> np.ndarray:
         """(T, V) log-probabilities in float32 or float64."""
         settings = self._tables.settings[0]
         most = len(self._tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST
-        if rows.dim() != 2 or not max(0, settings["space"]) < rows.shape[1] <= most:
+        if rows.ndim != 2 or not max(0, settings["space"]) < rows.shape[1] <= most:
             raise ValueError(f"log_probs: expected frames of the decoder's outputs, got the shape {tuple(rows.shape)}")
-        frames: np.ndarray = (rows if rows.dtype in FLOATS else rows.float()).numpy(force=True)
+        frames = float_array(rows)
         if frames.size and not frames.max() < math.inf:  # false for NaN too
             raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
         return np.ascontiguousarray(frames)
 
     def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
-        """Advances the streams in torch's number of threads if there is enough work; the kernels release the GIL."""
-        threads = min(torch.get_num_threads(), len(streams))
+        """Advances the streams in several threads if there is enough work; the kernels release the GIL."""
+        threads = min(cpu_threads(), len(streams))
         if threads < 2 or sum(map(len, frames)) < PARALLEL_FRAMES:
             for stream, rows in zip(streams, frames, strict=True):
                 self._advance(stream, rows)

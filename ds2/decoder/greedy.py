@@ -2,14 +2,18 @@
 
 import itertools
 import math
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.text import BLANK
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
+
+def greedy(log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[Hypothesis]:
     """(B, T, V) log-probabilities on any device, (B,) frames -> one hypothesis each: the best single path.
 
     The score is that path's log-probability, NaN if the log-probabilities hold NaN. The maxima are taken on the
@@ -18,7 +22,10 @@ def greedy(log_probs: Tensor, lengths: Tensor) -> list[Hypothesis]:
     Raises:
         ValueError: the lengths do not fit.
     """
-    best, tokens = log_probs.max(dim=2)
+    if isinstance(log_probs, np.ndarray):
+        best, tokens = log_probs.max(2), log_probs.argmax(2)
+    else:
+        best, tokens = log_probs.max(dim=2)
     rows = zip(tokens.tolist(), best.tolist(), frame_counts(log_probs, lengths), strict=True)
     return [collapse(path[:length], scores[:length]) for path, scores, length in rows]
 

@@ -1,8 +1,12 @@
-"""The result of a decoder, and a check of the lengths that every decoder receives."""
+"""The result of a decoder, and what every decoder does with its input."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Hypothesis:
     gains: float = 0.0
 
 
-def frame_counts(log_probs: Tensor, lengths: Tensor) -> list[int]:
+def frame_counts(log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[int]:
     """The (B,) lengths of (B, T, V) log-probabilities as integers.
 
     Raises:
@@ -36,3 +40,11 @@ def frame_counts(log_probs: Tensor, lengths: Tensor) -> list[int]:
     if len(counts) != utterances or any(not 0 <= count <= frames for count in counts):
         raise ValueError(f"lengths: expected {utterances} numbers of frames from 0 to {frames}, got {counts}")
     return counts
+
+
+def float_array(values: "Tensor | np.ndarray") -> np.ndarray:
+    """Values on any device as an array of float32 or float64."""
+    if not isinstance(values, np.ndarray):
+        half = str(values.dtype) in ("torch.float16", "torch.bfloat16")
+        values = (values.float() if half else values).numpy(force=True)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float32)

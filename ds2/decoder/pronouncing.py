@@ -13,16 +13,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
 from ds2.utils.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
@@ -54,7 +56,7 @@ class PronouncingDecoder:
         self.words = {spoken: word for word, spoken in entries}
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
-        self.columns = len(letters) + torch.tensor([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        self.columns = len(letters) + np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
         lexicon = Lexicon((spoken for _, spoken in entries), SPACE, [boosts.get(word, 0.0) for word, _ in entries])
         numbers = np.array([lm.index.get(word, 0) for word, _ in entries], np.int32)
         self.beam = BeamDecoder(config, lexicon, lm, numbers)
@@ -73,7 +75,7 @@ class PronouncingDecoder:
     def lm(self) -> NGram | None:
         return self.beam.lm
 
-    def __call__(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+    def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
         """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
         found = self.beam(log_probs[..., self.columns], lengths)
         return [[self._spelt(hypothesis) for hypothesis in nbest] for nbest in found]
@@ -81,7 +83,7 @@ class PronouncingDecoder:
     def begin(self) -> BeamStream:
         return self.beam.begin()
 
-    def step(self, streams: list[BeamStream], log_probs: list[Tensor]) -> None:
+    def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]") -> None:
         """Like `BeamDecoder.step`, with (T, V + P) log-probabilities."""
         self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
 

@@ -1,19 +1,27 @@
-"""A folder that another runtime loads: model.onnx and tokens.txt."""
+"""A folder that another runtime loads: model.onnx and tokens.txt, of a live model also streaming.onnx; or a page."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import onnx
 
 import ds2
+from ds2.bundle import Bundle
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
-from ds2.recognition.options import DecoderOptions
-from ds2.recognition.recognizer import Recognizer
+from ds2.export.streaming import refuse_streaming, streaming_graph
+from ds2.export.web import page_files
+from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
+from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
 BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
+MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, IndexError)
 
 
 def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights = "float32") -> list[Path]:
@@ -23,27 +31,79 @@ def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights 
         InputError: missing or damaged bundle, a model that the format cannot hold, or a folder that cannot be written.
     """
     make_folder(output)
-    recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0))
-    if format == "sherpa" and recognizer.sample_rate != SHERPA_RATE:
+    model = Bundle.load(bundle, "numpy")
+    config = from_dict(ModelConfig, model.metadata["config"], bundle)
+    if format == "sherpa" and config.frontend.sample_rate != SHERPA_RATE:
+        rate = config.frontend.sample_rate
         raise InputError(
-            f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {recognizer.sample_rate} Hz; "
-            "export it as onnx"
+            f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {rate} Hz; export it as onnx"
         )
-    metadata = {
-        "tokens": json.dumps(recognizer.tokenizer.tokens, ensure_ascii=False),
-        "sample_rate": str(recognizer.sample_rate),
-        "frame_seconds": str(recognizer.model.config.frame_seconds),
-        "ds2_version": ds2.__version__,
-    }
-    try:
-        model = acoustic_graph(recognizer.model, weights, metadata, lengths_input=format == "onnx")
-    except InputError as error:
-        raise InputError(f"{bundle}: {error}") from error
-    contents = {"model.onnx": model.SerializeToString(), "tokens.txt": token_table(recognizer.tokenizer).encode()}
+    live, tokens = streams(config), Tokenizer(model.metadata["tokens"])
+    if format == "web":
+        graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
+        contents = page_files(config, list(tokens.tokens), graph, live)
+    else:
+        contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
+        if format == "onnx" and live:
+            contents["streaming.onnx"] = streaming(model, bundle, weights).SerializeToString()
+        contents["tokens.txt"] = token_table(tokens).encode()
     for name, content in contents.items():
         with atomic_write(output / name) as partial:
             partial.write_bytes(content)
     return [output / name for name in contents]
+
+
+def offline(bundle: Bundle, name: str, weights: Weights = "float32", sherpa: bool = False) -> onnx.ModelProto:
+    """The graph for whole utterances; `name` of the bundle, for errors.
+
+    Raises:
+        InputError: the weights do not fit the configuration.
+    """
+    return _checked(
+        bundle, name, lambda config, metadata: acoustic_graph(config, bundle.weights, weights, metadata, sherpa)
+    )
+
+
+def streaming(bundle: Bundle, name: str, weights: Weights = "float32") -> onnx.ModelProto:
+    """The graph of a step of live streams.
+
+    Raises:
+        InputError: the model cannot stream, or the weights do not fit the configuration.
+    """
+    return _checked(bundle, name, lambda config, metadata: streaming_graph(config, bundle.weights, weights, metadata))
+
+
+def streams(config: ModelConfig) -> bool:
+    """Whether the model has a graph for live streams."""
+    try:
+        refuse_streaming(config)
+    except InputError:
+        return False
+    return True
+
+
+def _checked(
+    bundle: Bundle, name: str, graph: Callable[[ModelConfig, dict[str, str]], onnx.ModelProto]
+) -> onnx.ModelProto:
+    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    try:
+        return graph(config, _metadata(bundle, config))
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    except MISFITS as error:
+        raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
+
+
+def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
+    """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
+    facts: dict[str, Any] = {name: value for name, value in bundle.metadata.items() if name != "language_model"}
+    return {
+        "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
+        "sample_rate": str(config.frontend.sample_rate),
+        "frame_seconds": str(config.frame_seconds),
+        "ds2_version": ds2.__version__,
+        "ds2": json.dumps(facts, ensure_ascii=False),
+    }
 
 
 def token_table(tokenizer: Tokenizer) -> str:

@@ -4,27 +4,28 @@ import numpy as np
 from onnx import TensorProto
 
 from ds2.export.graph import Graph, integers, linear, scalar, valid_mask
-from ds2.model.random_walk import UNITS, RandomWalk
+from ds2.export.weights import Layer
 
 
-def random_walk(graph: Graph, layer: RandomWalk, low: str, logits: str, frames: str) -> str:
+def random_walk(graph: Graph, radius: int, layer: Layer, low: str, logits: str, frames: str) -> str:
     """(B, D, T) low features, (B, T, V) logits, (B,) -> (B, T, V) log of the diffused posteriors."""
-    affinities = _affinities(graph, layer, low, frames)
+    affinities = _affinities(graph, radius, layer, low, frames)
     posteriors = graph.op("Softmax", logits, axis=2)
     weights = graph.op("Unsqueeze", affinities, integers(2))  # (B, T, 1, 2R + 1)
-    diffused = graph.op("MatMul", weights, _neighbours(graph, posteriors, layer.radius))
+    diffused = graph.op("MatMul", weights, _neighbours(graph, posteriors, radius))
     return graph.op("Log", graph.op("Max", graph.op("Squeeze", diffused, integers(2)), _tiny()))
 
 
-def _affinities(graph: Graph, layer: RandomWalk, low: str, frames: str) -> str:
+def _affinities(graph: Graph, radius: int, layer: Layer, low: str, frames: str) -> str:
     """(B, D, T), (B,) -> (B, T, 2R + 1) weights of the frames t - R .. t + R, summing to 1 over the valid ones."""
-    units = linear(graph, graph.op("Transpose", low, perm=[0, 2, 1]), layer.project.weight, np.zeros(UNITS, np.float32))
-    differences = graph.op("Sub", _neighbours(graph, units, layer.radius), graph.op("Unsqueeze", units, integers(2)))
-    distances = graph.op("MatMul", graph.op("Abs", differences), layer.distance.unsqueeze(1))
-    scores = graph.op("Add", graph.op("Squeeze", distances, integers(3)), layer.offset)
+    project = layer["project.weight"]
+    units = linear(graph, graph.op("Transpose", low, perm=[0, 2, 1]), project, np.zeros(len(project), np.float32))
+    differences = graph.op("Sub", _neighbours(graph, units, radius), graph.op("Unsqueeze", units, integers(2)))
+    distances = graph.op("MatMul", graph.op("Abs", differences), layer["distance"][:, None])
+    scores = graph.op("Add", graph.op("Squeeze", distances, integers(3)), layer["offset"])
     mask = graph.op("Unsqueeze", valid_mask(graph, frames, units, 1), integers(2))
-    near = graph.op("Squeeze", _neighbours(graph, mask, layer.radius), integers(3))
-    itself = np.arange(2 * layer.radius + 1) == layer.radius  # valid in padding too
+    near = graph.op("Squeeze", _neighbours(graph, mask, radius), integers(3))
+    itself = np.arange(2 * radius + 1) == radius  # valid in padding too
     valid = graph.op("Or", graph.op("Cast", near, to=TensorProto.BOOL), itself)
     return graph.op("Softmax", graph.op("Where", valid, scores, scalar(-np.inf)), axis=2)
 

@@ -1,70 +1,18 @@
 """The acoustic model: front end, convolutions, recurrent stack, output layer (Deep Speech 2, figure 1)."""
 
 import itertools
-import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ds2.model.convolution import Convolution, ConvolutionConfig
+from ds2.model.config import ModelConfig
+from ds2.model.convolution import Convolution
 from ds2.model.dense import FullyConnected
-from ds2.model.frontend import Frontend, FrontendConfig
+from ds2.model.frontend import Frontend
 from ds2.model.lookahead import RowConvolution
-from ds2.model.presets import PRESETS
 from ds2.model.random_walk import RandomWalk
-from ds2.model.recurrent import Cell, RecurrentLayer
-from ds2.utils.config import from_dict, require
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The shape of the model, without the number of outputs, which the tokens give."""
-
-    frontend: FrontendConfig = field(default_factory=FrontendConfig)
-    convolutions: tuple[ConvolutionConfig, ...] = (
-        ConvolutionConfig(32, (41, 11), (2, 2)),
-        ConvolutionConfig(32, (21, 11), (2, 1)),
-    )
-    cell: Cell = "gru"
-    recurrent_layers: int = 5
-    hidden: int = 800  # H: units of a recurrent layer
-    bidirectional: bool = True
-    lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
-    fully_connected: int = 0  # units of a layer before the output; 0: no layer
-    random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
-    phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
-    batch_norm: bool = True
-    dropout: float = 0.0  # probability that a recurrent output is dropped in training
-
-    def __post_init__(self) -> None:
-        if not self.convolutions:
-            raise ValueError("convolutions must hold at least one layer")
-        require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
-        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk", "phones")
-        require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
-
-    @classmethod
-    def preset(cls, name: str) -> "ModelConfig":
-        """Returns a configuration by its name, see presets.py.
-
-        Raises:
-            KeyError: no preset has this name; its second argument lists the names.
-        """
-        if name not in PRESETS:
-            raise KeyError(name, sorted(PRESETS))
-        return from_dict(cls, PRESETS[name], f"preset {name}")
-
-    @property
-    def stride(self) -> int:
-        """Frames of the front end per output frame."""
-        return math.prod(convolution.stride[1] for convolution in self.convolutions)
-
-    @property
-    def frame_seconds(self) -> float:
-        """Seconds of audio per output frame: the hop times the time strides."""
-        return self.frontend.hop_seconds * self.stride
+from ds2.model.recurrent import RecurrentLayer
 
 
 class Output(NamedTuple):

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-CLIP = 20.0
+from ds2.model.config import CLIP
 
 
 def clipped_relu(x: Tensor) -> Tensor:

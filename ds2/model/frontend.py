@@ -1,48 +1,11 @@
 """Front end: samples -> log-spectrogram features (Deep Speech 2, section 3: power-normalised audio, 20 ms / 10 ms)."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
-SILENCE = 1e-5  # RMS below which samples are not normalised: 16-bit rounding alone has 9e-6
+from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+
 CACHED = 1 << 19  # values: larger batches are processed one utterance at a time, which fits a core's cache
-PRIOR_SECONDS = 1.0  # adaptive normalisation: weight of the training set's power, as seconds of the stream
-
-
-@dataclass(frozen=True)
-class FrontendConfig:
-    """The spectrogram."""
-
-    sample_rate: int = 16000  # Hz
-    window: float = 0.020  # seconds
-    hop: float = 0.010  # seconds
-    power: Literal["utterance", "adaptive"] = "utterance"  # that normalises; adaptive: of the samples so far
-
-    def __post_init__(self) -> None:
-        if self.window_samples < 3 or self.hop_samples < 1:  # a Hann window begins and ends with 0
-            sizes = f"window = {self.window} must be 3 samples at least and hop = {self.hop} one"
-            raise ValueError(f"{sizes}, at sample_rate = {self.sample_rate}")
-
-    @property
-    def window_samples(self) -> int:
-        return round(self.window * self.sample_rate)
-
-    @property
-    def hop_samples(self) -> int:
-        return round(self.hop * self.sample_rate)
-
-    @property
-    def hop_seconds(self) -> float:
-        """The hop, in whole samples."""
-        return self.hop_samples / self.sample_rate
-
-    @property
-    def bins(self) -> int:
-        """F: linear frequency bins from 0 Hz to half the sample rate (161 at 16 kHz)."""
-        return self.window_samples // 2 + 1
 
 
 def valid_mask(lengths: Tensor, size: int) -> Tensor:

@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ds2.model.activation import CLIP
+from ds2.model.config import CLIP, EPSILON
 
 Total = Callable[[Tensor], Tensor]  # the sum of a tensor over the processes that share a minibatch; differentiable
 Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
 
-EPSILON = 1e-5
 MOMENTUM = 0.1  # weight of the newest minibatch in the running statistics
 STEPS = 200  # time steps with separate statistics in a BN-LSTM; later steps use those of the last one
 STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)

@@ -8,7 +8,7 @@ The backward direction reverses only the valid part of each utterance; a forward
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ds2.model import bn_lstm_autograd, recurrent_autograd
-from ds2.model.activation import CLIP
+from ds2.model.config import CLIP, Cell
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     FoldedBatchNorm,
@@ -27,7 +27,6 @@ from ds2.model.normalization import (
     input_moments,
 )
 
-Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
 GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
 BY_HAND = {"rnn": recurrent_autograd.rnn, "gru": recurrent_autograd.gru}

@@ -19,12 +19,15 @@ from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.activation import clipped_relu
+from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
+from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.normalization import EPSILON, STEPS, ChannelBatchNorm, StepBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.model.streaming import StreamingModel
 
+Weight = Tensor | Int8Weight
 UNENDED = 1 << 40  # frames: the length of a stream whose end is not known yet
 
 
@@ -46,9 +49,9 @@ class SlotRecurrent:
     """A recurrent layer with its BN folded in, and its state in each slot."""
 
     step: Callable[..., tuple[Tensor, ...]]
-    weight: Tensor  # (G * H, D)
+    weight: Weight  # (G * H, D)
     bias: Tensor
-    recurrent_weight: Tensor  # (G * H, H)
+    recurrent_weight: Weight  # (G * H, H)
     recurrent_bias: Tensor
     state: list[Tensor]  # (slots, H) of h, of an LSTM also of c
 
@@ -82,10 +85,11 @@ class _Batch:
 class SlotModel:
     """Steps any batch of slots by one chunk each."""
 
-    def __init__(self, model: AcousticModel, slots: int, precision: torch.dtype = torch.float32, phones: bool = False):
+    def __init__(self, model: AcousticModel, slots: int, precision: Precision = "auto", phones: bool = False):
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
 
-        With `phones`, their log-probabilities follow those of the tokens.
+        auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py). With `phones`, their
+        log-probabilities follow those of the tokens.
 
         Raises:
             ValueError: the model cannot stream (see StreamingModel).
@@ -93,17 +97,23 @@ class SlotModel:
         StreamingModel(model)
         self.phones = phones
         self.model, self.config, self.slots = model.eval(), model.config, slots
-        self.spare, self.precision = slots, precision  # the spare slot pads batches
+        self.device = model.output.weight.device
+        if precision == "auto":
+            precision = "float16" if self.device.type == "cuda" else "float32"
+        if precision == "int8" and self.device.type != "cpu":
+            raise ValueError("precision int8 is for the CPU; use float16 on a GPU")
+        self.precision = precision
+        self.spare = slots  # pads batches
         self.stride = model.config.stride
         window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
         self.hop, self.overlap = hop, window - hop  # samples; the overlap is with the chunk before
-        self.device = model.output.weight.device
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
+            self.dense = self._fold_dense()
             self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
-        self.delay = self.convolutions[-1].delay + model.config.lookahead  # output frames
+        self.delay = model.config.delay  # output frames
 
     def samples(self, frames: int) -> int:
         """How many samples a chunk of so many frames has, the overlap with the chunk before included."""
@@ -140,9 +150,18 @@ class SlotModel:
             x = torch.cat([batch.kept(self.future), x], dim=1)
             batch.keep(self.future, x[:, -self.config.lookahead :])
             x = self.model.lookahead.step(x)
-        log_probs = self.model.log_probs(x, lengths, self.phones)
+        log_probs = self._log_probs(x, lengths)
         batch.commit()
         return log_probs
+
+    def _log_probs(self, x: Tensor, lengths: Tensor) -> Tensor:
+        if self.dense is None:
+            return self.model.log_probs(x, lengths, self.phones)
+        dense = clipped_relu(_linear(x.flatten(0, 1), *self.dense)).unflatten(0, x.shape[:2])
+        scores = [self.model.output(dense)]
+        if self.phones and self.model.phone_output is not None:
+            scores.append(self.model.phone_output(x))
+        return torch.cat([torch.log_softmax(score.float(), dim=2) for score in scores], dim=2)
 
     def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
         """(B, F, q), 0 after the end."""
@@ -161,34 +180,27 @@ class SlotModel:
         return clipped_relu(x).mul_(valid[:, None, None, :])
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
-        terms = self._linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
+        terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
         state = tuple(map(batch.kept, layer.state))
         rows = []
         for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
-            recurrent = self._linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
+            recurrent = _linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
             state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
             rows.append(state[0])
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
         return torch.stack(rows, 1)
 
-    def _linear(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        if self.precision == torch.float32:
-            return torch.nn.functional.linear(x, weight, bias)
-        return half_linear(x.to(self.precision), weight, bias)
-
     def _fold_convolutions(self) -> list[SlotConvolution]:
-        channels, bins, total, delay = 1, self.config.frontend.bins, 1, 0
+        channels, bins, total = 1, self.config.frontend.bins, 1
         layers = []
-        for layer in self.model.convolutions:
+        for layer, (keeps, delay) in zip(self.model.convolutions, self.config.waits, strict=True):
             assert isinstance(layer, Convolution)
             config, weight, bias = layer.config, layer.kernel.weight, layer.kernel.bias
             if isinstance(layer.norm, ChannelBatchNorm):
                 scale, bias = layer.norm.scale_and_shift(layer.norm.mean, layer.norm.variance)
                 weight = weight * scale[:, None, None, None]
-            later = (config.after + delay) // config.stride[1]
-            keeps = later * config.stride[1] + config.before - delay
-            total, delay = total * config.stride[1], later
+            total *= config.stride[1]
             kept = weight.new_zeros(self.slots + 1, channels, bins, keeps)
             padding = config.kernel[0] // 2
             layers.append(SlotConvolution(weight, bias, config.stride, padding, total, delay, kept))
@@ -198,13 +210,35 @@ class SlotModel:
     def _fold_recurrent(self, layer: Direction | BNLSTMDirection) -> SlotRecurrent:
         if isinstance(layer, BNLSTMDirection):
             h, c, frames = layer.start(self.slots + 1)
-            own, recurrent = layer.input_weight.to(self.precision), layer.recurrent_weight.to(self.precision)
+            own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
             zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
             return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
         weight, bias = layer.norm(layer.input_weight, None)
         state = [part.clone() for part in layer.start(self.slots + 1)]
-        weights = weight.to(self.precision), bias, layer.recurrent_weight.to(self.precision), layer.recurrent_bias
+        weights = self._stored(weight), bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
+
+    def _fold_dense(self) -> tuple[Weight, Tensor] | None:
+        """The layer before the output, where it has a form of its own."""
+        layer = self.model.fully_connected
+        if layer is None or self.precision != "int8":
+            return None
+        weight, bias = layer.norm(layer.weight, None)
+        return self._stored(weight), bias
+
+    def _stored(self, weight: Tensor) -> Weight:
+        """A weight in the precision; a small one stays in float32 where the others are in int8."""
+        if self.precision == "int8":
+            return Int8Weight.of(weight) if weight.numel() >= LEAST_WEIGHTS else weight.detach()
+        return weight.to(getattr(torch, self.precision))
+
+
+def _linear(x: Tensor, weight: Weight, bias: Tensor) -> Tensor:
+    if isinstance(weight, Int8Weight):
+        return int8_linear(x, weight, bias)
+    if weight.dtype == torch.float32:
+        return torch.nn.functional.linear(x, weight, bias)
+    return half_linear(x.to(weight.dtype), weight, bias)
 
 
 def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:

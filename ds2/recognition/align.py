@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
-from ds2.data.audio import InMemory
 from ds2.data.boundaries import energies, levels, word_boundaries
+from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, Word, make_transcript
@@ -81,7 +81,7 @@ def align(recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip:
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _used_log_probs(recognizer, audio, used)
     try:
-        alignment = ctc_align(log_probs.to(recognizer.device), tokens)
+        alignment = ctc_align(log_probs.to(recognizer.model.device), tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
     transcript = _transcript(recognizer, alignment, used, tokens, duration)
@@ -101,10 +101,11 @@ def _used_log_probs(
     """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
     parts, energy, count = [], [], 0
-    for log_probs, samples in recognizer.iter_log_probs(audio):
+    for rows, samples in recognizer.iter_log_probs(audio):
+        log_probs = torch.from_numpy(rows)
         rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
         parts.append(torch.cat([log_probs[:, used], rest], dim=1))
-        energy.append(energies(samples, recognizer.sample_rate))
+        energy.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
     level = levels(np.concatenate(energy), recognizer.sample_rate)
     return torch.cat(parts), level, count / recognizer.sample_rate

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from ds2.data.audio import probe
 from ds2.data.manifest import Segment
+from ds2.data.sound import probe
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.utils.errors import InputError

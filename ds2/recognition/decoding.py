@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
@@ -190,7 +189,7 @@ def bundled_model(bundle: Bundle) -> NGram | None:
         return None
     try:
         about, arrays = bundle.metadata["language_model"], bundle.language_model
-        return NGram.from_arrays(about["words"], [arrays[name].numpy() for name in ARRAYS], about["order"])
+        return NGram.from_arrays(about["words"], [np.asarray(arrays[name]) for name in ARRAYS], about["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
 
@@ -218,7 +217,7 @@ def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
     words, outputs = bundle.metadata["language_model"]["words"], bundle.metadata["config"].get("phones", 0)
     damaged = InputError("the bundle's pronunciations do not fit its words, tokens or phones; copy or make it again")
     try:
-        found = unpacked(words, *(bundle.language_model[name].numpy() for name in PRONUNCIATIONS))
+        found = unpacked(words, *(np.asarray(bundle.language_model[name]) for name in PRONUNCIATIONS))
     except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
         raise damaged from error
     phones = {phone for every in found.values() for spoken in every for phone in (spoken or (outputs,))}
@@ -235,6 +234,8 @@ def with_decoder(
     metadata = {**bundle.metadata, "decoder": to_dict(config)}
     if lm is None:
         return dataclasses.replace(bundle, metadata=metadata)
+    import torch
+
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
     if pronunciations:
         arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))

@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
@@ -36,20 +35,20 @@ class Ensemble:
             source, duration, _ = of_models[0]
             log_probs = [found for _, _, found in of_models]
             error = next((found for found in log_probs if isinstance(found, InputError)), None)
-            yield source, error or self._decode([row for row in log_probs if isinstance(row, Tensor)], duration)
+            yield source, error or self._decode([row for row in log_probs if isinstance(row, np.ndarray)], duration)
 
-    def _decode(self, log_probs: Sequence[Tensor], duration: float) -> Transcript:
+    def _decode(self, log_probs: Sequence[np.ndarray], duration: float) -> Transcript:
         first, frames = self.recognizers[0], min(map(len, log_probs))
-        return first.decode(mean(torch.stack([row[:frames] for row in log_probs]), len(first.tokenizer)), duration)
+        return first.decode(mean(np.stack([row[:frames] for row in log_probs]), len(first.tokenizer)), duration)
 
 
-def mean(log_probs: Tensor, tokens: int) -> Tensor:
+def mean(log_probs: np.ndarray, tokens: int) -> np.ndarray:
     """(M, T, V + P) log-probabilities of M models -> (T, V + P), the geometric mean, normalised again.
 
     The first V = `tokens` outputs are those of the tokens, the others those of phones, which sum up to one apart.
     """
-    parts = log_probs.mean(0).split([tokens, log_probs.shape[2] - tokens], dim=1)
-    return torch.cat([part.log_softmax(1) for part in parts], dim=1)
+    parts = np.split(log_probs.mean(0), [tokens], axis=1)
+    return np.concatenate([part - np.logaddexp.reduce(part, axis=1, keepdims=True) for part in parts], axis=1)
 
 
 def _shape(recognizer: Recognizer) -> tuple[object, ...]:

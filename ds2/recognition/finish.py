@@ -3,22 +3,25 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.model.acoustic import ModelConfig
+from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.options import DecoderOptions
-from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
 from ds2.utils.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ds2.recognition.punctuation import Punctuator
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ class Finisher:
     tokenizer: Tokenizer
     frame_seconds: float
     judge: Judge | None = None
-    punctuator: Punctuator | None = None
+    punctuator: "Punctuator | None" = None
     punctuate: bool = False
     model: str = ""
 
     def __call__(
-        self, nbest: Sequence[Hypothesis], rows: Sequence[Tensor], duration: float, start: float = 0.0
+        self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
     ) -> Transcript:
         """The transcript of the best hypothesis of `duration` seconds of sound, which begin at `start` seconds.
 
@@ -53,8 +56,8 @@ class Finisher:
         best, *competitors = nbest
         transcript = make_transcript(best, self.tokenizer, self.frame_seconds, duration, competitors)
         if self.judge is not None and rows and transcript.words:
-            log_probs = torch.cat([piece[:, : len(self.tokenizer)] for piece in rows]).float()
-            transcript = self.judge(transcript, best, log_probs.numpy(force=True))
+            log_probs = np.concatenate([piece[:, : len(self.tokenizer)] for piece in rows])
+            transcript = self.judge(transcript, best, log_probs)
         if self.punctuator is not None:
             transcript = _displayed(transcript, self.punctuator)
         transcript = dataclasses.replace(later(transcript, start), model=self.model)
@@ -77,14 +80,23 @@ def make_finisher(
     judge, lm = None, beam.lm if beam is not None else None
     if "confidence" in bundle.metadata and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.metadata["confidence"], f"{name}: calibration"), tokenizer, lm)
-    punctuator = Punctuator.from_bundle(bundle)
+    punctuator = _punctuator(bundle)
     if options.punctuate and punctuator is None:
-        raise ParameterError("punctuate", f"{name} has no punctuation")
+        raise ParameterError("punctuate", f"{name} has no punctuation" if not bundle.punctuation else "needs torch")
     frame_seconds = from_dict(ModelConfig, bundle.metadata["config"], name).frame_seconds
     return Finisher(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
 
 
-def _displayed(transcript: Transcript, punctuator: Punctuator) -> Transcript:
+def _punctuator(bundle: Bundle) -> "Punctuator | None":
+    """The punctuator of a bundle, if it has one; it is a network of torch, and is left out where that is missing."""
+    if not bundle.punctuation or find_spec("torch") is None:
+        return None
+    from ds2.recognition.punctuation import Punctuator
+
+    return Punctuator.from_bundle(bundle)
+
+
+def _displayed(transcript: Transcript, punctuator: "Punctuator") -> Transcript:
     forms = punctuator([word.text for word in transcript.words])
     words = zip(transcript.words, forms, strict=True)
     return dataclasses.replace(transcript, words=tuple(dataclasses.replace(word, display=form) for word, form in words))

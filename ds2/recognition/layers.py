@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ds2.model.acoustic import AcousticModel
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.windows import Batches, Result, Source, Window
 from ds2.utils.errors import ParameterError
 
@@ -15,7 +18,7 @@ STACKS = ("convolutions", "recurrent")
 
 def layer_names(recognizer: Recognizer) -> list[str]:
     """The layers of a model from its input to its output: "frontend", "convolutions.0", ..., "recurrent.0", ..."""
-    model = recognizer.model
+    model = _module(recognizer)
     stacks = [f"{stack}.{number}" for stack in STACKS for number in range(len(getattr(model, stack)))]
     later = [name for name in ("lookahead", "fully_connected") if getattr(model, name) is not None]
     return ["frontend", *stacks, *later, "output"]
@@ -46,10 +49,10 @@ class LayerOutputs:
         return Batches[Source](self.recognizer.cutter, self.of_windows, lambda seconds: None).results(sources)
 
     @torch.inference_mode()
-    def of_windows(self, batch: list[Window]) -> list[Tensor]:
+    def of_windows(self, batch: list[Window]) -> list[np.ndarray]:
         """One pass of the model over a batch of windows -> the (T, D) that count of each."""
         found: list[Tensor] = []
-        module = self.recognizer.model.get_submodule(self.name)
+        module = _module(self.recognizer).get_submodule(self.name)
         hook = module.register_forward_hook(lambda module, inputs, output: found.append(_rows(module, output)))
         try:
             frames = [
@@ -57,12 +60,23 @@ class LayerOutputs:
             ]
         finally:
             hook.remove()
-        rows = zip(batch, found[-1].float().cpu(), frames, strict=True)
+        rows = zip(batch, found[-1].float().cpu().numpy(), frames, strict=True)
         return [self._cropped(window, row[: length * self.rate]) for window, row, length in rows]
 
-    def _cropped(self, window: Window, row: Tensor) -> Tensor:
+    def _cropped(self, window: Window, row: np.ndarray) -> np.ndarray:
         last = None if window.last_frame is None else window.last_frame * self.rate
         return row[window.first_frame * self.rate : last]
+
+
+def _module(recognizer: Recognizer) -> AcousticModel:
+    """The network itself.
+
+    Raises:
+        ParameterError: another engine than torch runs it.
+    """
+    if not isinstance(recognizer.model, TorchEngine):
+        raise ParameterError("engine", "the layers of a model need the engine torch")
+    return recognizer.model.module
 
 
 def _rows(module: nn.Module, output: Tensor | tuple[Tensor, ...]) -> Tensor:

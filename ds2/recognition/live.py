@@ -12,19 +12,18 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.model.streaming import StreamingModel
 from ds2.recognition.samples import checked_samples
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:  # recognizer.py imports this module
+    from torch import Tensor
+
     from ds2.recognition.recognizer import Recognizer
 
 PAUSE = 0.6  # seconds without a label that end an utterance
@@ -41,15 +40,14 @@ class LiveStream:
             ParameterError: the model cannot stream.
         """
         self.recognizer = recognizer
-        try:
-            self.model = StreamingModel(recognizer.model, phones=isinstance(recognizer.beam, PronouncingDecoder))
-        except ValueError as error:
-            raise ParameterError("model", str(error)) from error
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
         self.sample_rate: int | None = None
         self.received = 0  # samples at the model's rate
-        self._begin()
+        try:
+            self._begin()
+        except ValueError as error:
+            raise ParameterError("model", str(error)) from error
 
     def accept(self, samples: "np.ndarray | Tensor", sample_rate: int) -> bool:
         """Takes the next (N,) mono samples, full scale 1.0; tells whether a pause has ended an utterance.
@@ -76,7 +74,7 @@ class LiveStream:
         What is accepted afterwards is a new utterance.
         """
         if self.sample_rate is not None:
-            self._step(self.resampler(torch.zeros(0), last=True), last=True)
+            self._step(self.resampler(np.zeros(0, np.float32), last=True), last=True)
         seconds = self.received / self.recognizer.sample_rate
         start, rows, nbest = self.start, self.rows, self.search.finish()
         self._begin()
@@ -85,19 +83,18 @@ class LiveStream:
 
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
-        self.state = self.model.begin()
+        self.model = self.recognizer.model.stream(phones=isinstance(self.beam, PronouncingDecoder))
         self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
-        self.rows: list[Tensor] = []  # (T, V) log-probabilities of the utterance
+        self.rows: list[np.ndarray] = []  # (T, V) log-probabilities of the utterance
         self.frames = 0  # of the utterance
         self.last_label: int | None = None  # frame of the utterance
 
-    def _step(self, samples: Tensor, last: bool) -> None:
+    def _step(self, samples: np.ndarray, last: bool) -> None:
         self.received += len(samples)
-        [rows] = self.model.step([self.state], [samples.to(self.recognizer.device)], [last])
-        rows = rows.cpu()
-        labels = (rows[:, 0].exp() < SPEECH).nonzero().flatten().tolist()
-        if labels:
-            self.last_label = self.frames + labels[-1]
+        rows = self.model.step(samples, last)
+        labels = np.flatnonzero(np.exp(rows[:, 0]) < SPEECH)
+        if len(labels):
+            self.last_label = self.frames + int(labels[-1])
         self.frames += len(rows)
         if len(rows):
             self.search.step(rows)
@@ -114,10 +111,8 @@ class _Resampler:
 
             self.stream = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32")
 
-    def __call__(self, samples: Tensor, last: bool) -> Tensor:
-        if self.stream is None:
-            return samples
-        return torch.from_numpy(self.stream.resample_chunk(samples.numpy(), last=last))
+    def __call__(self, samples: np.ndarray, last: bool) -> np.ndarray:
+        return samples if self.stream is None else self.stream.resample_chunk(samples, last=last)
 
 
 class _BeamSearch:
@@ -126,7 +121,7 @@ class _BeamSearch:
     def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
         self.decoder, self.stream = decoder, decoder.begin()
 
-    def step(self, rows: Tensor) -> None:
+    def step(self, rows: np.ndarray) -> None:
         """(T, V) log-probabilities of the next frames."""
         self.decoder.step([self.stream], [rows])
 
@@ -144,11 +139,10 @@ class _GreedySearch:
         self.path: list[int] = []
         self.scores: list[float] = []
 
-    def step(self, rows: Tensor) -> None:
+    def step(self, rows: np.ndarray) -> None:
         """(T, V) log-probabilities of the next frames."""
-        scores, tokens = rows.max(dim=1)
-        self.path += tokens.tolist()
-        self.scores += scores.tolist()
+        self.path += rows.argmax(1).tolist()
+        self.scores += rows.max(1).tolist()
 
     def partial(self) -> Hypothesis:
         return collapse(self.path, self.scores)

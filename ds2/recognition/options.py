@@ -3,8 +3,11 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ds2.utils.errors import ParameterError
+
+EngineName = Literal["auto", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
 
 
 @dataclass(frozen=True)

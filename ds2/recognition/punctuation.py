@@ -75,7 +75,7 @@ class Punctuator:
             return None
         damaged = InputError("the bundle's punctuation is damaged; add it again")
         words = bundle.metadata.get("punctuation", {}).get("words")
-        tensors = {name: tensor.float() for name, tensor in bundle.punctuation.items()}
+        tensors = {name: torch.as_tensor(values).float() for name, values in bundle.punctuation.items()}
         try:
             layers = 1 + len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
             channels, width, _ = tensors["first.weight"].shape

@@ -7,33 +7,31 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ds2.bundle import DEFAULT_MODEL, Bundle
-from ds2.data.audio import InMemory
+from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis, greedy
-from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
-from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.recognition import windows
 from ds2.recognition.decoding import bundled_vocabulary, make_beam
+from ds2.recognition.engine import Engine, choose_engine, load_engine
 from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
-from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded_groups
+from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer, split_words
-from ds2.utils.config import from_dict
-from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError
 from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
-    import numpy as np
+    from torch import Tensor
+
+    from ds2.decoder.batched import BatchedDecoder
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class Recognizer:
 
     def __init__(
         self,
-        model: AcousticModel,
+        model: Engine,
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
@@ -55,7 +53,7 @@ class Recognizer:
         """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
         transcripts; by default without calibration and punctuation."""
         survive_forks()
-        self.model = model.eval()
+        self.model = model
         self.tokenizer = tokenizer
         self.beam = beam
         self.rescorer = rescorer
@@ -65,46 +63,46 @@ class Recognizer:
 
     @classmethod
     def load(
-        cls, path: str | Path = DEFAULT_MODEL, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
+        cls,
+        path: str | Path = DEFAULT_MODEL,
+        device: str = "auto",
+        options: DecoderOptions = DEFAULT_OPTIONS,
+        engine: EngineName = "auto",
     ) -> "Recognizer":
         """Loads a bundle, by its path or by its name in the package, onto "cpu", "cuda" or whichever is there ("auto").
+
+        The engine onnx also loads what `ds2 export` has written, by the path of model.onnx.
 
         Raises:
             InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
                 met.
+            ModuleNotFoundError: the engine's package is not installed.
         """
-        return cls.from_bundle(Bundle.load(path), str(path), device, options)
+        return cls._loaded(*load_engine(choose_engine(engine, path), path, device), str(path), options)
 
     @classmethod
     def from_bundle(
         cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
     ) -> "Recognizer":
-        """Like `load`, from a bundle in memory; `name` stands for its path in errors and transcripts."""
+        """Like `load` with the engine torch, from a bundle in memory; `name` stands for its path in errors."""
+        from ds2.recognition.torch_engine import make_engine
+
+        return cls._loaded(make_engine(bundle, name, device), bundle, name, options)
+
+    @classmethod
+    def _loaded(cls, model: Engine, bundle: Bundle, name: str, options: DecoderOptions) -> "Recognizer":
         if vocabulary := bundled_vocabulary(bundle):
             logger.warning("%s knows these words and no other: %s", name, ", ".join(vocabulary[:SHOWN]))
         tokenizer = Tokenizer(bundle.metadata["tokens"])
-        config = from_dict(ModelConfig, bundle.metadata["config"], name)
-        try:
-            with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
-                model = AcousticModel(config, len(tokenizer))
-            model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
-        except RuntimeError as error:
-            raise InputError(
-                f"{name}: the weights do not fit the bundle's own configuration; train it again"
-            ) from error
         beam = make_beam(tokenizer, bundle, options)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
         finish = make_finisher(tokenizer, bundle, options, beam, name)
-        return cls(model.to(choose_device(device)), tokenizer, beam, rescorer, finish)
+        return cls(model, tokenizer, beam, rescorer, finish)
 
     @property
     def name(self) -> str:
         """The name or path of the bundle."""
         return self.finish.model
-
-    @property
-    def device(self) -> torch.device:
-        return self.model.output.weight.device
 
     def transcribe(
         self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
@@ -125,7 +123,7 @@ class Recognizer:
             return transcript
         samples = to_samples(audio, sample_rate, self.sample_rate)
         parts = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
-        return self.decode(torch.cat(parts), len(samples) / self.sample_rate)
+        return self.decode(np.concatenate(parts), len(samples) / self.sample_rate)
 
     def stream(self) -> LiveStream:
         """A live stream: sound comes in pieces, partial texts and final transcripts go out.
@@ -140,13 +138,13 @@ class Recognizer:
     ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        A source is a Segment of a file, or the bytes of a whole file (`ds2.data.audio.InMemory`). Memory is bounded by
+        A source is a Segment of a file, or the bytes of a whole file (`ds2.data.sound.InMemory`). Memory is bounded by
         GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is called with the seconds
         of audio that each batch adds.
         """
         results = self.log_probs_of_files(sources, on_audio)
         for group in padded_groups(results, windows.GROUP_SECONDS):
-            good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, Tensor)]
+            good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, np.ndarray)]
             transcripts = iter(self._decode(good))
             for source, _, result in group:
                 yield source, result if isinstance(result, InputError) else next(transcripts)
@@ -157,7 +155,7 @@ class Recognizer:
         """Like `transcribe_files`, not decoded: the source, its duration in seconds, (T, V) log-probabilities."""
         return Batches[Source](self.cutter, self.log_probs, on_audio).results(sources)
 
-    def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[Tensor, Tensor]]:
+    def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
@@ -172,23 +170,19 @@ class Recognizer:
         if job.error is not None:
             raise job.error
 
-    @torch.inference_mode()
-    def log_probs(self, batch: list[Window]) -> list[Tensor]:
+    def log_probs(self, batch: list[Window]) -> list[np.ndarray]:
         """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each.
 
         Those of phones, where the model has them, come after those of the tokens: (T, V + P).
         """
-        lengths = torch.tensor([len(window.samples) for window in batch])
-        samples = torch.nn.utils.rnn.pad_sequence([window.samples for window in batch], batch_first=True)
-        log_probs, frames = self.model.all_log_probs(samples.to(self.device), lengths.to(self.device))
-        rows = zip(batch, log_probs.cpu(), frames.tolist(), strict=True)
-        return [row[:length][window.first_frame : window.last_frame] for window, row, length in rows]
+        rows = self.model.log_probs([window.samples for window in batch])
+        return [row[window.first_frame : window.last_frame] for window, row in zip(batch, rows, strict=True)]
 
-    def decode(self, log_probs: Tensor, duration: float) -> Transcript:
+    def decode(self, log_probs: np.ndarray, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording of `duration` seconds -> its transcript."""
         return self._decode([(log_probs, duration)])[0]
 
-    def _decode(self, recordings: list[tuple[Tensor, float]]) -> list[Transcript]:
+    def _decode(self, recordings: list[tuple[np.ndarray, float]]) -> list[Transcript]:
         """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
         found = self.nbest([log_probs for log_probs, _ in recordings])
         return [
@@ -196,25 +190,32 @@ class Recognizer:
             for nbest, (log_probs, duration) in zip(found, recordings, strict=True)
         ]
 
-    def nbest(self, rows: list[Tensor]) -> list[list[Hypothesis]]:
+    def nbest(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
         if not rows:
             return []
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        return list(map(self._rescored, self._search(padded, torch.tensor(list(map(len, rows))))))
+        found = self._search(*padded(rows))
+        return list(map(self._rescored, found))
 
-    def _search(self, log_probs: Tensor, lengths: Tensor) -> list[list[Hypothesis]]:
+    def _search(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):
             return self.beam(log_probs, lengths)
         log_probs = log_probs[..., : len(self.tokenizer)]
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
-        if self.device.type == "cuda" and len(lengths) >= ON_GPU:
-            return self._batched(log_probs.to(self.device), lengths)
+        if self.model.device.type == "cuda" and len(lengths) >= ON_GPU:
+            return self._search_on_gpu(log_probs, lengths)
         return self.beam(log_probs, lengths)
 
+    def _search_on_gpu(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
+        import torch
+
+        return self._batched(torch.from_numpy(log_probs).to(self.model.device), torch.from_numpy(lengths))
+
     @functools.cached_property
-    def _batched(self) -> BatchedDecoder:
+    def _batched(self) -> "BatchedDecoder":
+        from ds2.decoder.batched import BatchedDecoder
+
         assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.problem)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
@@ -21,10 +20,10 @@ from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
-NOISE_SECONDS, NOISE_SEEDS = 20.0, range(3)  # of each kind of synthesised sound, and how many of each
+NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
 THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(61))  # that are tried
 MOST_LOST = 0.002  # of all words: by so much their error rate may rise
-RARE = 0.5  # false words a minute that are as good as none
+RARE = 0.2  # false words a minute that are as good as none
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,8 @@ def no_speech(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:
 
 def hear(recognizer: Recognizer, reference: str, samples: Tensor) -> Heard:
     """Transcribes (N,) samples, and keeps the evidence."""
-    windows = recognizer.cutter.windows_of_samples(samples)
-    log_probs = torch.cat([recognizer.log_probs([window])[0] for window in windows])
+    windows = recognizer.cutter.windows_of_samples(samples.numpy())
+    log_probs = np.concatenate([recognizer.log_probs([window])[0] for window in windows])
     return _examine(recognizer, reference, log_probs, len(samples) / recognizer.sample_rate)
 
 
@@ -122,12 +121,12 @@ def _listen(
             yield _examine(recognizer, utterance.text, result, duration)
 
 
-def _examine(recognizer: Recognizer, reference: str, log_probs: Tensor, duration: float) -> Heard:
+def _examine(recognizer: Recognizer, reference: str, log_probs: np.ndarray, duration: float) -> Heard:
     finish = recognizer.finish
     assert finish.judge is not None
     [nbest] = recognizer.nbest([log_probs])
     transcript = replace(finish, judge=None)(nbest, [log_probs], duration)
-    rows = log_probs[:, : len(recognizer.tokenizer)].numpy()
+    rows = log_probs[:, : len(recognizer.tokenizer)]
     return Heard(reference, transcript, finish.judge.evidence(transcript, nbest[0], rows))
 
 

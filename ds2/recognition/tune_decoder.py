@@ -166,7 +166,7 @@ def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple
             skipped.append(str(result))
         else:
             references.append(utterance.text)
-            rows.append(result)
+            rows.append(torch.from_numpy(result))
     if not rows:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
     return references, rows, skipped

@@ -1,14 +1,13 @@
 """Recordings on their way through the model: cut into windows, run in batches of like length, joined again."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ds2.data.audio import InMemory, probe, read_audio
 from ds2.data.manifest import Segment
+from ds2.data.sound import InMemory, probe, read_sound
 from ds2.utils.errors import InputError
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
@@ -17,16 +16,15 @@ LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut i
 BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
-
 Source = TypeVar("Source", bound=Segment | InMemory)  # what a recording is read from
-Result = tuple[Source, float, Tensor | InputError]  # duration in seconds; (T, V) log-probabilities
+Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
 
 
 @dataclass(frozen=True)
 class Window:
     """(N,) samples for one pass of the model, and which of its output frames count (None: to the end)."""
 
-    samples: Tensor
+    samples: np.ndarray
     first_frame: int = 0
     last_frame: int | None = None
 
@@ -37,7 +35,7 @@ class Job(Generic[Source]):
 
     source: Source
     duration: float = 0.0
-    parts: list[Tensor | None] = field(default_factory=list)
+    parts: list[np.ndarray | None] = field(default_factory=list)
     read: bool = False  # all its windows have been cut
     error: InputError | None = None
 
@@ -48,7 +46,8 @@ class Job(Generic[Source]):
     @property
     def result(self) -> Result[Source]:
         """Once it is done: the source, its duration, and (T, V) of the whole recording or what went wrong."""
-        return self.source, self.duration, self.error or torch.cat([part for part in self.parts if part is not None])
+        parts = [part for part in self.parts if part is not None]
+        return self.source, self.duration, self.error or np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -66,16 +65,16 @@ class Cutter:
             rest = probe(path).duration - offset
             job.duration = rest if duration is None else min(rest, duration)
             if job.duration <= LONG_SECONDS:
-                samples, _ = read_audio(path, self.sample_rate, offset, duration, channel)
+                samples, _ = read_sound(path, self.sample_rate, offset, duration, channel)
                 yield Window(samples)
                 return
             for start, seconds, first, last in self.cuts(job.duration):
-                samples, _ = read_audio(path, self.sample_rate, offset + start, seconds, channel)
+                samples, _ = read_sound(path, self.sample_rate, offset + start, seconds, channel)
                 yield Window(samples, first, last)
         except InputError as error:
             job.error = error
 
-    def windows_of_samples(self, samples: Tensor) -> Iterator[Window]:
+    def windows_of_samples(self, samples: np.ndarray) -> Iterator[Window]:
         """The windows of (N,) samples."""
         seconds = len(samples) / self.sample_rate
         if seconds <= LONG_SECONDS:
@@ -111,7 +110,7 @@ class Batches(Generic[Source]):
     def __init__(
         self,
         cutter: Cutter,
-        model: Callable[[list[Window]], list[Tensor]],
+        model: Callable[[list[Window]], list[np.ndarray]],
         on_audio: Callable[[float], object],
     ):
         """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
@@ -150,6 +149,15 @@ class Batches(Generic[Source]):
             for (job, number, _), part in zip(batch, parts, strict=True):
                 job.parts[number] = part
             self.on_audio(sum(map(len, parts)) * self.cutter.frame_samples / self.cutter.sample_rate)
+
+
+def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays (T, ...) of different lengths -> (B, longest T, ...) with zeros behind them, (B,) their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    batch = np.zeros((len(rows), lengths.max(), *rows[0].shape[1:]), rows[0].dtype)
+    for place, row in zip(batch, rows, strict=True):
+        place[: len(row)] = row
+    return batch, lengths
 
 
 def padded_groups(results: Iterable[Result[Source]], seconds: float) -> Iterator[list[Result[Source]]]:

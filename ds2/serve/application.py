@@ -140,8 +140,7 @@ class Application:
     async def _session(self, websocket: WebSocket) -> None:
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept("ds2" if "ds2" in offered else None)
-        session = VoskSession(websocket, self.models, self.config.limits, self.waiting)
-        began = time.monotonic()
+        session, began = VoskSession(websocket, self.models, self.config.limits, self.waiting), time.monotonic()
         self.sessions.add(session)
         if self.gate.draining:  # the shutdown began during the handshake
             session.drain()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import locate
-from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.model.config import Precision
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig
-from ds2.serve.messages import Precision
 from ds2.utils.config import formerly, from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"
@@ -53,6 +53,7 @@ class ServeConfig:
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
     port: int = 2700  # the port of Vosk's server
     device: str = "auto"  # auto, cpu, cuda; a comma between several
+    engine: EngineName = "auto"  # torch, onnx; auto: torch where it is installed
     precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, float32 on a CPU
     workers: int = 1  # model processes on each device
     api_keys: tuple[str, ...] = formerly("keys", ())  # without any, everybody may connect

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.recognition.options import DecoderOptions
+from ds2.model.config import Precision
+from ds2.recognition.options import DecoderOptions, EngineName
 from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig
 
-Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Encoding = Literal["pcm16", "float32", "mulaw"]
 LOWEST_RATE, HIGHEST_RATE = 8000, 192_000  # Hz; a browser sends its sound card's rate
 SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
@@ -73,6 +73,7 @@ class WorkerConfig:
     device: str
     decoder: DecoderOptions
     precision: Precision
+    engine: EngineName
     slots: int
     live: LiveConfig
     dispatch: DispatchConfig

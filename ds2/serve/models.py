@@ -42,7 +42,9 @@ class Models:
         timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)
         for name, path in self.paths.items():
             workers = [
-                WorkerConfig(path, device, config.decoder, config.precision, slots, config.live, config.dispatch)
+                WorkerConfig(
+                    path, device, config.decoder, config.precision, config.engine, slots, config.live, config.dispatch
+                )
                 for device in devices
             ]
             self.pools[name] = Pool(workers, metrics, limits.max_queue_seconds, timeouts)

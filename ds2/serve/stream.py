@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import soxr
-from torch import Tensor
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.engine import UNENDED, Slots
 from ds2.recognition.finish import Finisher
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
@@ -33,7 +32,7 @@ NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partia
 class Setup:
     """The model, search and configuration that all streams of a worker share."""
 
-    model: SlotModel
+    model: Slots
     beam: BeamDecoder | PronouncingDecoder
     finish: Finisher
     config: LiveConfig
@@ -123,7 +122,7 @@ class Span:
         self.position += frames
         return chunk
 
-    def advance(self, chunk: Chunk, log_probs: Tensor) -> Tensor:
+    def advance(self, chunk: Chunk, log_probs: np.ndarray) -> np.ndarray:
         """Takes the log_probs (k, V) of the next chunk and returns the rows that lie within the span."""
         model = self.setup.model
         self.advanced += (len(chunk.samples) - model.overlap) // model.hop
@@ -177,7 +176,7 @@ class LiveStream:
             events += self._end_span()
         return events
 
-    def advance(self, chunk: Chunk, log_probs: Tensor, now: float) -> list[Event]:
+    def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
@@ -185,12 +184,12 @@ class LiveStream:
             self.setup.beam.step([self.search], [rows])
             self.frames += len(rows)
             if self.setup.finish.judge is not None:
-                self.rows.append(rows.clone())
+                self.rows.append(rows.copy())
             events += self._decoded(rows, now)
         return events + self.ends()
 
-    def _decoded(self, rows: Tensor, now: float) -> list[Event]:
-        blank = np.exp(rows[:, BLANK].numpy())
+    def _decoded(self, rows: np.ndarray, now: float) -> list[Event]:
+        blank = np.exp(rows[:, BLANK])
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
             first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))
@@ -244,7 +243,7 @@ class LiveStream:
 
     def _begin_utterance(self, frame: int) -> None:
         self.search = self.setup.beam.begin()
-        self.rows: list[Tensor] = []  # (k, V) log-probabilities of the utterance, for a judge
+        self.rows: list[np.ndarray] = []  # (k, V) log-probabilities of the utterance, for a judge
         self.utterance_start = frame  # of the span
         self.labels = None
         self.behind, self.shown = False, ""  # whether there are frames that no partial result shows yet

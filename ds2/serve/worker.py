@@ -11,12 +11,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import torch
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.model.cuda_graphs import GraphedStep
-from ds2.model.slots import UNENDED, SlotModel
+from ds2.recognition.engine import UNENDED
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
@@ -34,6 +32,7 @@ from ds2.serve.messages import (
     WorkerConfig,
 )
 from ds2.serve.stream import Chunk, LiveStream, Setup
+from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
@@ -50,7 +49,6 @@ class Worker:
         self.streams: dict[int, LiveStream] = {}
         self.slots: dict[int, int] = {}
         self.free = list(range(setup.model.slots))
-        self.step = GraphedStep(setup.model) if setup.model.device.type == "cuda" else setup.model.step
 
     def run(self, connection: "Connection[Any, Any]") -> None:
         """Serves until the server closes the connection."""
@@ -110,7 +108,7 @@ class Worker:
                 return [result for work in batch for result in self._run([work], now)]
             log.exception("a step failed")
             return [self._fail(batch[0].stream, "the model failed on this stream")]
-        finite = log_probs.isfinite().all(2).all(1).tolist()
+        finite = np.isfinite(log_probs).all((1, 2)).tolist()
         rows = zip(batch, log_probs, finite, strict=True)
         return [
             self._decode(work, found, now)
@@ -119,15 +117,13 @@ class Worker:
             for work, found, good in rows
         ]
 
-    def _step(self, batch: Sequence[Work[Chunk]]) -> torch.Tensor:
-        slots = [self.slots[work.stream] for work in batch]
-        numbers = [[work.payload.position, work.payload.length] for work in batch]
-        model = self.setup.model
-        positions, lengths = torch.tensor(numbers).to(model.device).unbind(1)
-        samples = torch.from_numpy(np.stack([work.payload.samples for work in batch])).to(model.device)
-        return self.step(torch.tensor(slots, device=model.device), positions, lengths, samples).cpu()
+    def _step(self, batch: Sequence[Work[Chunk]]) -> np.ndarray:
+        slots = np.array([self.slots[work.stream] for work in batch])
+        positions = np.array([work.payload.position for work in batch])
+        lengths = np.array([work.payload.length for work in batch])
+        return self.setup.model.advance(slots, positions, lengths, np.stack([work.payload.samples for work in batch]))
 
-    def _decode(self, work: Work[Chunk], rows: torch.Tensor, now: float) -> Result:
+    def _decode(self, work: Work[Chunk], rows: np.ndarray, now: float) -> Result:
         number = work.stream
         stream, chunk = self.streams[number], work.payload
         try:
@@ -164,22 +160,15 @@ def load(config: WorkerConfig) -> Setup:
     Raises:
         InputError: the bundle cannot be read, or cannot stream.
     """
-    recognizer = Recognizer.load(config.model, config.device, config.decoder)
+    recognizer = Recognizer.load(config.model, config.device, config.decoder, config.engine)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     phones = isinstance(beam, PronouncingDecoder)
     try:
-        model = SlotModel(recognizer.model, config.slots, _precision(config.precision, recognizer), phones)
+        model = recognizer.model.slots(config.slots, config.precision, phones)
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
     return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
-
-
-def _precision(name: str, recognizer: Recognizer) -> torch.dtype:
-    """auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py)."""
-    if name == "auto":
-        name = "float16" if recognizer.model.output.weight.is_cuda else "float32"
-    return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[name]
 
 
 def warm_up(setup: Setup, most: int) -> None:
@@ -188,9 +177,8 @@ def warm_up(setup: Setup, most: int) -> None:
     for frames in (setup.chunk_frames, setup.long_chunk_frames):
         size = 1
         while size <= min(most, setup.model.slots):
-            numbers = torch.arange(size, device=setup.model.device)
-            samples = torch.zeros(size, setup.model.samples(frames), device=setup.model.device)
-            worker.step(numbers, torch.zeros_like(numbers), torch.full_like(numbers, UNENDED), samples)
+            numbers, samples = np.arange(size), np.zeros((size, setup.model.samples(frames)), np.float32)
+            setup.model.advance(numbers, np.zeros_like(numbers), np.full_like(numbers, UNENDED), samples)
             size *= 2
     worker.obey(Open(0, StreamConfig(stable=True)), 0.0)
     worker.obey(Sound(0, bytes(2 * 8000)), 0.0)
@@ -203,7 +191,7 @@ def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """Loads the model, reports that it is ready, serves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends this process, after its streams
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    torch.set_num_threads(1)
+    use_threads(1)
     try:
         try:
             setup = load(config)

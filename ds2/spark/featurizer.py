@@ -26,7 +26,7 @@ def featurize_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[object]:
         elif pooling == "frames":
             yield result.tolist()
         else:
-            yield (result.mean(0) if pooling == "mean" else result.amax(0)).tolist()
+            yield (result.mean(0) if pooling == "mean" else result.max(0)).tolist()
 
 
 class SpeechFeaturizer(RecordingStage, HasModel):

@@ -1,4 +1,7 @@
-"""The device that a model runs on."""
+"""The device that a model runs on, and the threads of a CPU."""
+
+import os
+import sys
 
 from ds2.utils.errors import ParameterError
 
@@ -23,3 +26,18 @@ def choose_device(name: str) -> str:
         here = f"{count} CUDA devices here" if count else "no CUDA device here; use cpu"
         raise ParameterError("device", f"{name!r}: {here}")
     return name
+
+
+def cpu_threads() -> int:
+    """torch's number of threads where torch is in use, else that of OMP_NUM_THREADS or of the cores."""
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
+
+
+def use_threads(count: int) -> None:
+    """Sets `cpu_threads` for this process."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(count)

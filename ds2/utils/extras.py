@@ -16,6 +16,8 @@ EXTRAS = {
     "sounddevice": "listen",
     "starlette": "serve",
     "tomli_w": "train",
+    "torch": "torch",
+    "torchaudio": "torch",
     "uvicorn": "serve",
     "websockets": "serve",
 }

@@ -17,11 +17,12 @@ import pytest
 import soundfile
 import torch
 
-from ds2.data.audio import probe, read_audio
+from ds2.data.audio import read_audio
 from ds2.data.convert import convert
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
+from ds2.data.sound import probe
 from ds2.data.tar import index_path, read_member, scan
 from ds2.utils.errors import InputError
 

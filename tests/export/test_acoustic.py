@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,13 +11,13 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from helpers.runtimes import log_probs, session
+from helpers.runtimes import log_probs, session, state
 
 from ds2.export.acoustic import acoustic_graph
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
-from ds2.utils.errors import InputError
+from ds2.model.normalization import STEPS
 
 SMALL = ModelConfig(
     FrontendConfig(1000),  # Hz: frames of 20 samples
@@ -39,7 +40,7 @@ def trained(config: ModelConfig, seed: int = 0) -> AcousticModel:
 def assert_same(model: AcousticModel, samples: torch.Tensor, lengths: torch.Tensor) -> None:
     with torch.no_grad():
         expected, frames = model(samples, lengths)
-    found, found_frames = log_probs(acoustic_graph(model, "float32", {}), samples, lengths)
+    found, found_frames = log_probs(acoustic_graph(model.config, state(model), "float32", {}), samples, lengths)
     assert found_frames.tolist() == frames.tolist()
     for row, other, count in zip(found, expected, frames.tolist(), strict=True):
         assert torch.allclose(torch.from_numpy(row[:count]), other[:count], atol=1e-4)
@@ -63,7 +64,7 @@ configs = st.builds(
         power=st.sampled_from(["utterance", "adaptive"]),
     ),
     convolutions=st.lists(convolutions(), min_size=1, max_size=2).map(tuple),
-    cell=st.sampled_from(["rnn", "gru", "lstm"]),
+    cell=st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
     recurrent_layers=st.integers(1, 2),
     hidden=st.integers(1, 5),
     bidirectional=st.booleans(),
@@ -92,7 +93,8 @@ def test_every_architecture_gives_what_torch_gives(
 
 def test_together_and_alone_agree() -> None:
     """An utterance gives the same in a batch with longer ones, whatever stands in its padding."""
-    graph, samples = acoustic_graph(trained(SMALL), "float32", {}), torch.randn(3, 1000)
+    model, samples = trained(SMALL), torch.randn(3, 1000)
+    graph = acoustic_graph(model.config, state(model), "float32", {})
     together, frames = log_probs(graph, samples, torch.tensor([1000, 7, 430]))
     for row, length in ((1, 7), (2, 430)):
         alone, count = log_probs(graph, samples[row : row + 1, :length], torch.tensor([length]))
@@ -122,7 +124,7 @@ def test_silence_is_not_normalised(power: str, level: float) -> None:
 
 def test_without_lengths_all_samples_count() -> None:
     model, samples = trained(SMALL), torch.randn(2, 500)
-    found, frames = session(acoustic_graph(model, "float32", {}, lengths_input=False)).run(
+    found, frames = session(acoustic_graph(model.config, state(model), "float32", {}, sherpa=True)).run(
         None, {"samples": samples.numpy()}
     )
     with torch.no_grad():
@@ -131,6 +133,19 @@ def test_without_lengths_all_samples_count() -> None:
     assert torch.allclose(torch.from_numpy(found), expected, atol=1e-4)
 
 
-def test_a_cell_without_a_form_in_onnx_is_refused() -> None:
-    with pytest.raises(InputError, match="cell bn-lstm cannot be exported"):
-        acoustic_graph(trained(dataclasses.replace(SMALL, cell="bn-lstm")), "float32", {})
+def test_a_second_output_layer_comes_after_the_first() -> None:
+    model, samples, lengths = trained(dataclasses.replace(SMALL, phones=3)), torch.randn(2, 900), [900, 400]
+    feed = {"samples": samples.numpy(), "lengths": np.array(lengths)}
+    tokens, frames, phones = session(acoustic_graph(model.config, state(model), "float32", {})).run(None, feed)
+    with torch.no_grad():
+        expected, _ = model.all_log_probs(samples, torch.tensor(lengths))
+    assert phones.shape[2] == 3
+    for row, count in enumerate(frames):
+        found = np.concatenate([tokens[row, :count], phones[row, :count]], axis=1)
+        assert np.allclose(found, expected[row, :count], atol=1e-4)
+
+
+def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
+    model = trained(dataclasses.replace(SMALL, cell="bn-lstm", bidirectional=False))
+    samples = torch.randn(1, 10 * (2 * STEPS + 20))
+    assert_same(model, samples, torch.tensor([samples.shape[1]]))

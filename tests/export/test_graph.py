@@ -17,7 +17,7 @@ from ds2.export.options import Weights
 def stored(weights: Weights, values: torch.Tensor, channel_axes: int) -> tuple[np.ndarray, int]:
     """What a runtime reads back, and the bytes of the constants."""
     graph = Graph(weights)
-    graph.rename(graph.op("Add", graph.weight(values, channel_axes), "x"), "y")
+    graph.rename(graph.op("Add", graph.weight(values.numpy(), channel_axes), "x"), "y")
     shape = tuple(values.shape)
     inputs, outputs = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
     model = graph.model([inputs], [outputs], {})

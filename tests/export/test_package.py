@@ -39,7 +39,7 @@ def test_bundled_models_write_the_texts_that_torch_writes(tmp_path: Path, bundle
     recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0))
     samples, lengths = recordings(recognizer.sample_rate)
     with torch.no_grad():
-        expected, frames = recognizer.model(samples, lengths)
+        expected, frames = recognizer.model.module(samples, lengths)
     found, found_frames = map(torch.from_numpy, log_probs((tmp_path / "model.onnx").read_bytes(), samples, lengths))
     texts = [
         [recognizer.tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(rows, count)]
@@ -82,16 +82,22 @@ def test_sherpa_takes_models_of_16_khz_only(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bundle_that_cannot_be_exported_is_named(tmp_path: Path) -> None:
-    from ds2.model.acoustic import AcousticModel, ModelConfig
-    from ds2.utils.config import to_dict
-
-    config = ModelConfig(cell="bn-lstm", recurrent_layers=1, hidden=4)
-    path = tmp_path / "model.safetensors"
-    Bundle(AcousticModel(config, 2).state_dict(), {"config": to_dict(config), "tokens": [BLANK_TOKEN, "a"]}).save(path)
-    with pytest.raises(InputError, match=r"model\.safetensors: recurrent layers of cell bn-lstm cannot be exported"):
-        export(str(path), tmp_path / "out")
+@pytest.mark.parametrize("damage", ["missing", "shape"])
+def test_bundle_that_cannot_be_exported_is_named(tmp_path: Path, tiny_bundle: Path, damage: str) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    if damage == "missing":
+        del bundle.weights["output.bias"]
+    else:
+        bundle.weights["recurrent.0.forwards.recurrent_weight"] = torch.zeros(72, 23)
+    bundle.save(tiny_bundle)
+    with pytest.raises(InputError, match=r"tiny\.safetensors: the weights do not fit"):
+        export(str(tiny_bundle), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_model_for_live_streams_has_a_second_graph(tmp_path: Path) -> None:
+    paths = export("digits-streaming", tmp_path)
+    assert [path.name for path in paths] == ["model.onnx", "streaming.onnx", "tokens.txt"]
 
 
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

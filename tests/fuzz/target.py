@@ -18,10 +18,11 @@ from pathlib import Path
 from fuzz.sounds import AUDIO
 
 SECONDS = 50.0  # in which the server must do anything
-START_SECONDS = 600.0  # for its kernels to be compiled, and for the first upload, which imports torch
 QUIET_SECONDS = 0.1  # without an answer after which nothing more is expected
 MEMORY = 1 << 30  # bytes of the server and its model process
+START_SECONDS = 600.0  # for its kernels to be compiled, and for the first upload, which imports torch
 SETTINGS = {
+    "limits.load_timeout_seconds": START_SECONDS,
     "limits.idle_seconds": 2,
     "limits.request_timeout_seconds": 2,
     "limits.upload_timeout_seconds": 4,
@@ -51,13 +52,14 @@ class Target:
         self.text = self.transcribe(START_SECONDS)
 
     def _port(self) -> int:
-        until = time.monotonic() + START_SECONDS
+        log, until = [], time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.process.poll() is None:
             for line in self.new_lines():
+                log.append(line)
                 if '"event": "ready"' in line:
                     return int(json.loads(line)["url"].rpartition(":")[2])
             time.sleep(0.1)
-        raise Broken("it did not start")
+        raise Broken("\n".join(["it did not start", *log, *self.new_lines()]))
 
     def new_lines(self) -> list[str]:
         """What it has logged since the last call."""

@@ -176,7 +176,7 @@ def test_what_cannot_stream_is_refused() -> None:
 def test_half_precision_weights_change_little() -> None:
     model = made(BASE)
     sound = torch.randn(4000)
-    feeder = Feeder(SlotModel(model, 1, torch.bfloat16), 0, sound)
+    feeder = Feeder(SlotModel(model, 1, "bfloat16"), 0, sound)
     while not feeder.done:
         step(feeder.model, [feeder], 12)
     error = (feeder.log_probs - offline(model, sound)).abs().max()

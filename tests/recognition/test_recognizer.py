@@ -94,11 +94,11 @@ def test_silence_has_a_transcript(recognizer: Recognizer) -> None:
 def test_long_recording_equals_one_pass_but_for_distant_context(recognizer: Recognizer, tmp_path: Path) -> None:
     path = write_noise(tmp_path / "long.wav", 70.0)
     samples, _ = read_audio(path)
-    [whole] = recognizer.log_probs([Window(samples)])
-    cut = recognizer.cutter.windows_of_samples(samples)
-    joined = torch.cat([recognizer.log_probs([window])[0] for window in cut])
+    [whole] = recognizer.log_probs([Window(samples.numpy())])
+    cut = recognizer.cutter.windows_of_samples(samples.numpy())
+    joined = np.concatenate([recognizer.log_probs([window])[0] for window in cut])
     assert joined.shape == whole.shape
-    assert (joined.argmax(1) == whole.argmax(1)).float().mean() > 0.99
+    assert (joined.argmax(1) == whole.argmax(1)).mean() > 0.99
     of_file, of_samples = recognizer.transcribe(path), recognizer.transcribe(samples, 8000)
     assert [(word.text, word.start, word.end) for word in of_file.words] == [
         (word.text, word.start, word.end) for word in of_samples.words
@@ -121,7 +121,7 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
     soundfile.write(tmp_path / "long.wav", long, 8000)
     recognizer = Recognizer.load("digits", "cpu")
     samples, _ = read_audio(tmp_path / "long.wav")
-    whole = recognizer.decode(recognizer.log_probs([Window(samples)])[0], 70.0).words
+    whole = recognizer.decode(recognizer.log_probs([Window(samples.numpy())])[0], 70.0).words
     heard = recognizer.transcribe(tmp_path / "long.wav").words
     moments = {(word.text, round(word.start)) for word in whole}
     assert len(whole) >= 33

@@ -139,7 +139,7 @@ def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> 
     model = NGram.from_levels(*estimate([["one"]], EstimateConfig(1)))
     tuned_bundle(before, tuning, model).save(hears_phones.with_name("tuned.safetensors"))
     [first, second] = [
-        next(iter(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")])))[2]
+        torch.from_numpy(next(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")]))[2])
         for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))
     ]
     tokens = len(before.metadata["tokens"])

@@ -54,9 +54,8 @@ class Stage:
         self.handle = Handle(process, 0, StreamConfig())  # type: ignore[arg-type]
         self.client = Client()
         pool = SimpleNamespace(open=lambda config: self.handle)
-        models = Models([Path("digits.safetensors")])
+        models, limits = Models([Path("digits.safetensors")]), limits or Limits()
         models.pools["digits"] = pool  # type: ignore[assignment]
-        limits = limits or Limits()
         waiting = waiting or Waiting(limits.waiting_bytes, limits.streams)
         self.session = VoskSession(self.client, models, limits, waiting)  # type: ignore[arg-type]
         self.running = asyncio.create_task(self.session.run())

@@ -16,10 +16,10 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
-from ds2.model.slots import SlotModel
 from ds2.recognition.finish import Finisher
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.torch_engine import TorchSlots
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import (
@@ -285,7 +285,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     config = ModelConfig(
         FrontendConfig(8000, power="adaptive"), (layer,), recurrent_layers=1, hidden=4, bidirectional=False
     )
-    model = SlotModel(AcousticModel(config, 3), 1)
+    model = TorchSlots(AcousticModel(config, 3), 1)
     assert model.delay == 0
     finish = Finisher(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
     clients = Clients(Setup(model, BeamDecoder(), finish, LiveConfig()))

@@ -1,0 +1,293 @@
+"""Audio files -> samples as arrays, without torch (audio.py gives tensors). Every error names the file.
+
+    file -> libsndfile or FFmpeg -> blocks of samples, channels averaged -> soxr -> blocks at the wanted rate
+
+Nothing is allocated because a header claims it: memory grows with the samples that have been decoded.
+"""
+
+import contextlib
+import io
+import itertools
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import soundfile
+import soxr
+
+from ds2.data.containers import refuse_cut_off
+from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
+from ds2.data.ffmpeg import FFmpegSound
+from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
+from ds2.data.tar import archive_of, read_member
+from ds2.utils.errors import InputError, TooLong
+
+LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are damaged
+MOST_SAMPLES = 1 << 27  # in one piece of audio, half a gigabyte: 2.3 hours at 16 kHz
+MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
+LOUDEST = 2.0**31  # full scale is 1; some write integers as float
+UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
+SUFFIXES = (
+    *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
+    *FFMPEG_SUFFIXES,
+)
+Sound = LibsndfileSound | FFmpegSound
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """An audio file in memory, which may stand where a path may; `name` stands for it in errors."""
+
+    data: bytes = field(repr=False)
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """The information in an audio file's header."""
+
+    duration: float  # seconds
+    sample_rate: int  # Hz
+    channels: int
+
+
+def probe(path: str | Path | InMemory) -> AudioInfo:
+    """Reads the header alone; in formats whose header has no length, the places of all packets too.
+
+    Raises:
+        InputError: missing, empty, not audio, an impossible sample rate, or a WAV or Ogg that is cut off.
+    """
+    with contextlib.closing(_open(_checked(path), str(path))) as sound:
+        return AudioInfo(sound.frames / sound.sample_rate, sound.sample_rate, sound.channels)
+
+
+def read_sound(
+    path: str | Path | InMemory,
+    sample_rate: int | None = None,
+    offset: float = 0.0,
+    duration: float | None = None,
+    channel: int | None = None,
+) -> tuple[np.ndarray, int]:
+    """Decodes a file, or `duration` seconds of it from `offset` on without decoding the rest.
+
+    Any format of libsndfile (WAV, FLAC, MP3, OGG Vorbis, Opus, ...) and the sound of MP4, M4A, WebM, Matroska and AAC;
+    any sample rate, any sample width; channels are averaged, or `channel` (from 0 on) is read; resampled when
+    `sample_rate` (Hz) is given and differs.
+
+    Returns:
+        (N,) float32 samples, full scale 1.0, and their rate in Hz.
+
+    Raises:
+        InputError: missing, empty, not audio, cut off, without samples, NaN, infinite or far beyond full scale, ends
+            before `offset`, has an impossible sample rate, or `offset` or `duration` (seconds) is impossible.
+        TooLong: more than MOST_SAMPLES are wanted.
+    """
+    name = str(path)
+    with contextlib.closing(_open(_checked(path), name)) as sound:
+        sound.channel = channel
+        start, size = _part(sound, name, offset, duration)
+        rate = sound.sample_rate if sample_rate is None else sample_rate
+        return _gathered(_resampled(_decoded(sound, name, start, size), sound.sample_rate, rate), name), rate
+
+
+def read_sound_bytes(
+    data: bytes, sample_rate: int | None = None, name: str = "stdin", longest: float | None = None
+) -> tuple[np.ndarray, int]:
+    """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_sound`.
+
+    Raises:
+        TooLong: also where it has more than `longest` seconds.
+    """
+    with contextlib.closing(_open_bytes(data, name, longest)) as sound:
+        rate = sound.sample_rate if sample_rate is None else sample_rate
+        blocks = _decoded(sound, name, 0, _part(sound, name, 0.0, None)[1])
+        return _gathered(_resampled(blocks, sound.sample_rate, rate), name), rate
+
+
+def iter_sound_bytes(
+    data: bytes | IO[bytes], sample_rate: int, name: str = "stdin", longest: float | None = None
+) -> Iterator[np.ndarray]:
+    """The samples of `read_sound_bytes` in blocks (n,), decoded as they are asked for: memory is bounded.
+
+    `data` may be an open file, too.
+    """
+    with contextlib.closing(_open_bytes(data, name, longest)) as sound:
+        blocks = _decoded(sound, name, 0, _part(sound, name, 0.0, None)[1])
+        yield from _resampled(blocks, sound.sample_rate, sample_rate)
+
+
+def resample_sound(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
+    """(N,) float32 samples -> (about N * to_rate / from_rate,), band-limited.
+
+    By soxr at high quality: what lies above the new band is over 100 dB down, any ratio of rates is exact.
+
+    Raises:
+        InputError: a rate that is not positive.
+    """
+    if min(from_rate, to_rate) <= 0:
+        raise InputError(f"sample rates must be positive (Hz), got {from_rate} and {to_rate}")
+    if from_rate == to_rate:
+        return samples
+    resampled: np.ndarray = soxr.resample(samples, from_rate, to_rate, quality="HQ")
+    return resampled
+
+
+def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
+    """Refuses samples whose sums of squares would be NaN.
+
+    Raises:
+        InputError: samples that are NaN, infinite or far beyond full scale.
+    """
+    if not np.abs(samples).max(initial=0.0) <= LOUDEST:
+        raise InputError(
+            f"{name}: samples that are NaN, infinite or far beyond full scale, which is 1.0; convert or record it again"
+        )
+
+
+def _part(sound: Sound, name: str | Path, offset: float, duration: float | None) -> tuple[int, int]:
+    """First sample and number of samples of a part of a recording, both in seconds."""
+    if not (math.isfinite(offset) and offset >= 0):
+        raise InputError(f"{name}: offset must be 0 or more seconds, got {offset}")
+    if duration is not None and not (math.isfinite(duration) and duration > 0):
+        raise InputError(f"{name}: duration must be positive seconds, got {duration}")
+    rate, total = sound.sample_rate, sound.frames
+    if total <= 0:
+        raise InputError(f"{name}: holds no samples; remove it or record it again")
+    start = round(min(offset * rate, total))
+    if start >= total:
+        raise InputError(f"{name}: ends at {total / rate:.2f} s, before the offset {offset:g} s")
+    return start, total - start if duration is None else max(1, round(min(duration * rate, total - start)))
+
+
+def _decoded(sound: Sound, name: str | Path, start: int, size: int) -> Iterator[np.ndarray]:
+    """(n,) float32 blocks, `size` samples together."""
+    done, rate, why = 0, sound.sample_rate, ""
+    try:
+        for block in sound.blocks(start, size):
+            refuse_impossible(block, name)
+            done += len(block)
+            yield block
+    except DecodingError as error:
+        done, why = max(done, error.place - start), f" ({error})"
+    if done == 0 or done < size - sound.slack:
+        there, total = (start + done) / rate, sound.frames / rate
+        raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; copy it again")
+
+
+def _resampled(blocks: Iterator[np.ndarray], from_rate: int, to_rate: int) -> Iterator[np.ndarray]:
+    """The blocks at another rate, to the bit as if they had been resampled in one piece."""
+    if from_rate == to_rate:
+        yield from blocks
+        return
+    if to_rate <= 0:
+        raise InputError(f"sample rates must be positive (Hz), got {from_rate} and {to_rate}")
+    resampler = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality="HQ")
+    last = np.empty(0, np.float32)
+    for block in itertools.chain(_bounded(blocks, from_rate / to_rate), [None]):
+        resampled = resampler.resample_chunk(last if block is None else block, last=block is None)
+        if len(resampled):
+            yield resampled
+
+
+def _bounded(blocks: Iterator[np.ndarray], ratio: float) -> Iterator[np.ndarray]:
+    """The same samples in blocks that are not larger than BLOCK after a change of the rate, `ratio` old to new."""
+    most = max(1, int(BLOCK * ratio))
+    for block in blocks:
+        for start in range(0, len(block), most):
+            yield block[start : start + most]
+
+
+def _gathered(blocks: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
+    """(N,) all samples of the blocks."""
+    samples, done = np.empty(0, np.float32), 0
+    for block in blocks:
+        end = done + len(block)
+        if end > MOST_SAMPLES:
+            raise TooLong(f"{name}: more than {MOST_SAMPLES} samples in one piece; cut it, or read it in parts")
+        if end > len(samples):
+            samples.resize(max(end, len(samples) + len(samples) // 4), refcheck=False)
+        samples[done:end] = block
+        done = end
+    samples.resize(done, refcheck=False)
+    return samples
+
+
+def _checked(path: str | Path | InMemory) -> bytes | IO[bytes]:
+    if isinstance(path, InMemory):
+        return _checked_memory(path.data, path.name)
+    path = Path(path)
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: not a possible file name")
+    if (archive := archive_of(path)) is not None:
+        return _checked_memory(read_member(path, archive), str(path))
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, not an audio file")
+        if size == 0:
+            raise InputError(f"{path}: empty file (0 bytes)")
+        with path.open("rb") as file:
+            refuse_cut_off(file, path)
+        return os.fsencode(path)  # soundfile refuses a str whose bytes are not UTF-8
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeEncodeError as error:
+        raise InputError(f"{str(path)!r}: not a possible file name") from error
+
+
+def _checked_memory(data: bytes, name: str) -> IO[bytes]:
+    if not data:
+        raise InputError(f"{name}: empty, no audio received")
+    file = _Memory(data)
+    refuse_cut_off(file, name)
+    file.seek(0)
+    return file
+
+
+class _Memory(io.BytesIO):
+    """A file in memory. Headers of damaged ones point before its beginning, where no seek leads."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (ValueError, OverflowError):
+            return self.tell()
+
+
+def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Sound:
+    if not isinstance(data, bytes):
+        refuse_cut_off(data, name)
+        data.seek(0)
+    sound = _open(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
+    if longest is not None and sound.frames > longest * min(sound.sample_rate, MOST_CHANNEL_RATE / sound.channels):
+        sound.close()
+        raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")
+    return sound
+
+
+def _open(source: bytes | IO[bytes], name: str | Path) -> Sound:
+    """Opens a path in bytes or a file in memory.
+
+    Raises:
+        InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible.
+    """
+    try:
+        sound: Sound = LibsndfileSound(source, name)
+    except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate
+        sound = FFmpegSound(source, name)
+    problem = ""
+    if not LOWEST_RATE <= sound.sample_rate <= HIGHEST_RATE:
+        problem = f"{sound.sample_rate} Hz; sound has {LOWEST_RATE} to {HIGHEST_RATE} Hz"
+    elif sound.frames >= UNKNOWN_LENGTH:  # libsndfile can neither count nor seek here
+        problem = "the header does not say how long it is (written to a pipe?); convert it into a file"
+    if problem:
+        sound.close()
+        raise InputError(f"{name}: {problem}")
+    return sound

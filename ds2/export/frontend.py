@@ -1,0 +1,80 @@
+"""The front end as ds2/model/frontend.py defines it: a convolution with the waves of the Fourier transform."""
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from ds2.export.graph import Graph, integers, scalar, valid_mask
+from ds2.export.weights import Layer
+from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+
+
+def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, lengths: str) -> tuple[str, str]:
+    """(B, N), (B,) -> (B, F, T) standardised log-power, 0 beyond each utterance, (B,) frames."""
+    window, hop = config.window_samples, config.hop_samples
+    samples = graph.op("Mul", samples, valid_mask(graph, lengths, samples, 1))
+    missing = graph.op("Sub", integers(window), graph.op("Shape", samples, start=1))  # of the shortest utterance
+    padding = graph.op("Concat", integers(0, 0, 0), graph.op("Max", missing, integers(0)), axis=0)
+    padded = graph.op("Unsqueeze", graph.op("Pad", samples, padding), integers(1))  # (B, 1, N)
+    if config.power == "adaptive":
+        power, _ = adaptive_power(graph, config, layer, padded)
+    else:
+        power = _utterance_power(graph, samples, lengths)
+    features = standardised(graph, config, layer, padded, power)
+    after_first = graph.op("Max", graph.op("Sub", lengths, integers(window)), integers(0))
+    frames = graph.op("Add", graph.op("Div", after_first, integers(hop)), integers(1))
+    valid = graph.op("Unsqueeze", valid_mask(graph, frames, features, 2), integers(1))
+    return graph.op("Mul", features, valid), frames
+
+
+def standardised(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, power: str) -> str:
+    """(B, 1, N) samples, (B, 1, T) or (B, 1, 1) power -> (B, F, T) log-power by the training set's statistics."""
+    waves = graph.op("Conv", samples, _fourier(config.window_samples), strides=[config.hop_samples])  # (B, 2 F, T)
+    parts = graph.op("Reshape", graph.op("Mul", waves, waves), integers(0, 2, config.bins, -1))
+    energy = graph.op("ReduceSum", parts, integers(1), keepdims=0)
+    power = graph.op("Where", graph.op("Greater", power, scalar(SILENCE**2)), power, scalar(1))
+    log_power = graph.op("Log", graph.op("Add", graph.op("Div", energy, power), scalar(POWER_FLOOR)))
+    features = graph.op("Mul", log_power, (1 / layer["std"])[:, None])
+    return graph.op("Sub", features, (layer["mean"] / layer["std"])[:, None])
+
+
+def _fourier(window: int) -> np.ndarray:
+    """(2 F, 1, window) kernels that multiply by the Hann window of unit energy, and by cosines and sines."""
+    hann = np.hanning(window)
+    turns = np.outer(np.arange(window // 2 + 1), np.arange(window)) % window * (2 * np.pi / window)
+    waves = np.concatenate([np.cos(turns), np.sin(turns)])
+    return (waves * hann / np.linalg.norm(hann)).astype(np.float32)[:, None]
+
+
+def _utterance_power(graph: Graph, samples: str, lengths: str) -> str:
+    """(B, N), 0 beyond the (B,) lengths -> (B, 1, 1) mean square."""
+    squares = graph.op("ReduceSumSquare", samples, axes=[1], keepdims=0)
+    count = graph.op("Cast", graph.op("Max", lengths, integers(1)), to=TensorProto.FLOAT)
+    return graph.op("Unsqueeze", graph.op("Div", squares, count), integers(1, 2))
+
+
+def adaptive_power(
+    graph: Graph, config: FrontendConfig, layer: Layer, samples: str, past: tuple[str, str] | None = None
+) -> tuple[str, str]:
+    """Mean square of the frames up to each one and of the training set's second.
+
+    Args:
+        samples: (B, 1, N).
+        past: (B,) sum of the mean squares of the frames before, in float64; (B,) their number, an integer.
+
+    Returns:
+        (B, 1, T) power; (B, 1, T) sums up to each frame, in float64.
+    """
+    window = config.window_samples
+    average = np.full((1, 1, window), 1 / window, np.float32)
+    power = graph.op("Conv", graph.op("Mul", samples, samples), average, strides=[config.hop_samples])
+    sums = graph.op("CumSum", graph.op("Cast", power, to=TensorProto.DOUBLE), np.array(2))
+    ones = graph.op("ConstantOfShape", graph.op("Shape", power), value=numpy_helper.from_array(np.ones(1)))
+    number = graph.op("CumSum", ones, np.array(2))
+    if past is not None:
+        sums = graph.op("Add", sums, graph.op("Unsqueeze", past[0], integers(1, 2)))
+        count = graph.op("Cast", past[1], to=TensorProto.DOUBLE)
+        number = graph.op("Add", number, graph.op("Unsqueeze", count, integers(1, 2)))
+    prior = PRIOR_SECONDS / config.hop_seconds
+    total = graph.op("Add", sums, np.array(prior * float(layer["prior_power"])))
+    mean = graph.op("Div", total, graph.op("Add", number, np.array(prior)))
+    return graph.op("Cast", mean, to=TensorProto.FLOAT), sums

@@ -1,0 +1,128 @@
+"""Recurrent layers as ds2/model/recurrent.py defines them: ONNX's own operators, and a loop for the BN-LSTM."""
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from ds2.export.graph import Graph, integers, linear, scalar, value
+from ds2.export.weights import Layer
+from ds2.model.config import CLIP, EPSILON, ModelConfig
+
+OPERATORS = {"rnn": "RNN", "gru": "GRU", "lstm": "LSTM"}
+GATE_ORDER = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}  # ours: r z n and i f g o; ONNX: z r n and i o f g
+
+
+def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: str) -> str:
+    """(T, B, D), (B,) -> (T, B, H), arbitrary beyond each utterance: the directions, summed."""
+    names = ["forwards", "backwards"] if config.bidirectional else ["forwards"]
+    directions = [layer.under(name) for name in names]
+    if config.cell == "bn-lstm":
+        results = [_bn_lstm(graph, directions[0], x)]
+        if config.bidirectional:
+            results.append(reverse(graph, _bn_lstm(graph, directions[1], reverse(graph, x, lengths)), lengths))
+        return graph.op("Sum", *results)
+    states, *_ = run_cell(graph, config, directions, x, lengths)
+    return graph.op("ReduceSum", states, integers(1), keepdims=0)
+
+
+def run_cell(
+    graph: Graph, config: ModelConfig, directions: list[Layer], x: str, lengths: str, first: tuple[str, ...] = ()
+) -> list[str]:
+    """One operator runs all directions of a simple RNN, GRU or LSTM.
+
+    Args:
+        x: (T, B, D) input; lengths: (B,) valid frames.
+        first: (directions, B, H) state before the first frame, of an LSTM h and c; by default 0.
+
+    Returns:
+        (T, directions, B, H) states, (directions, B, H) the last h, and of an LSTM the last c.
+    """
+    input_weights, recurrent_weights, biases = zip(*(_ordered(config, each) for each in directions), strict=True)
+    attributes: dict[str, dict[str, Any]] = {
+        "rnn": {"activations": ["Relu"] * len(directions), "clip": CLIP},  # clips what goes into the ReLU
+        "gru": {"linear_before_reset": 1},
+        "lstm": {},
+    }
+    return graph.ops(
+        3 if config.cell == "lstm" else 2,
+        OPERATORS[config.cell],
+        x,
+        graph.weight(np.stack(input_weights), 2),
+        graph.weight(np.stack(recurrent_weights), 2),
+        np.stack(biases),
+        graph.op("Cast", lengths, to=TensorProto.INT32),
+        *first,
+        direction="bidirectional" if len(directions) == 2 else "forward",
+        hidden_size=config.hidden,
+        **attributes[config.cell],
+    )
+
+
+def _ordered(config: ModelConfig, direction: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(G H, D) and (G H, H) weights, (2 G H,) bias, the BN folded in, with the gates in ONNX's order."""
+    weight, bias = direction.folded("input_weight", config)
+    order = GATE_ORDER[config.cell]
+
+    def ordered(gates: np.ndarray) -> np.ndarray:
+        parts = np.split(gates, len(order))
+        return np.concatenate([parts[gate] for gate in order])
+
+    biases = np.concatenate([ordered(bias), ordered(direction["recurrent_bias"])])
+    return ordered(weight), ordered(direction["recurrent_weight"]), biases
+
+
+def reverse(graph: Graph, x: str, lengths: str) -> str:
+    """(T, B, D): reverses the first (B,) `lengths` frames of each utterance; the padding stays after them."""
+    return graph.op("ReverseSequence", x, lengths, batch_axis=1, time_axis=0)
+
+
+def _bn_lstm(graph: Graph, direction: Layer, x: str) -> str:
+    """(T, B, D) -> (T, B, H). BN is a scale and a shift for each time step, known before the loop begins."""
+    hidden = direction["recurrent_weight"].shape[1]
+    scale, shift = _of_steps(graph, direction.under("input_norm"), x)
+    recurrent_scale, recurrent_shift = _of_steps(graph, direction.under("recurrent_norm"), x)
+    shift = graph.op("Add", shift, graph.op("Add", recurrent_shift, direction["bias"]))
+    terms = linear(graph, x, direction["input_weight"], np.zeros(4 * hidden, np.float32))
+    terms = graph.op("Add", graph.op("Mul", terms, scale), shift)  # (T, B, 4 H)
+    cell_scale, cell_shift = _of_steps(graph, direction.under("cell_norm"), x)
+    cell_shift = graph.op("Add", cell_shift, direction["beta"])
+
+    batch = graph.op("Concat", graph.op("Shape", x, start=1, end=2), integers(hidden), axis=0)
+    start = graph.op("Expand", scalar(0), batch)
+    step = graph.body()
+    recurrent = step.op("MatMul", "h", step.op("Transpose", step.weight(direction["recurrent_weight"]), perm=[1, 0]))
+    gates = step.op("Add", step.op("Mul", recurrent, "recurrent_scale"), "term")
+    i, f, g, o = step.ops(4, "Split", gates, axis=1)
+    kept = step.op("Mul", step.op("Sigmoid", f), "c")
+    c = step.op("Add", kept, step.op("Mul", step.op("Sigmoid", i), step.op("Tanh", g)))
+    normalised = step.op("Add", step.op("Mul", c, "cell_scale"), "cell_shift")
+    h = step.op("Mul", step.op("Sigmoid", o), step.op("Tanh", normalised))
+    for result, name in ((h, "next_h"), (c, "next_c"), (h, "state")):
+        step.rename(result, name)
+    sizes: dict[str, tuple[str | int, int]] = {
+        "h": ("B", hidden),
+        "c": ("B", hidden),
+        "term": ("B", 4 * hidden),
+        "recurrent_scale": (1, 4 * hidden),
+        "cell_scale": (1, hidden),
+        "cell_shift": (1, hidden),
+    }
+    inputs = [value(name, TensorProto.FLOAT, *shape) for name, shape in sizes.items()]
+    outputs = [value(name, TensorProto.FLOAT, "B", hidden) for name in ("next_h", "next_c", "state")]
+    scanned = (terms, recurrent_scale, cell_scale, cell_shift)
+    return graph.ops(
+        3, "Scan", start, start, *scanned, body=step.finished(inputs, outputs), num_scan_inputs=len(scanned)
+    )[2]
+
+
+def _of_steps(graph: Graph, norm: Layer, x: str) -> tuple[str, str]:
+    """(T, 1, H) scale and shift of each frame of (T, B, D); frames beyond the last statistics use those."""
+    scale = norm["gamma"] / np.sqrt(norm["variances"] + np.float32(EPSILON))
+    shift = -scale * norm["means"]
+    size = graph.op("Shape", x, end=1)
+    steps = graph.op("Range", np.array(0), graph.op("Squeeze", size), np.array(1))
+    steps = graph.op("Min", steps, np.array(len(scale) - 1))
+    rows = [graph.op("Gather", array, steps, axis=0) for array in (scale, shift)]
+    scales, shifts = (graph.op("Unsqueeze", row, integers(1)) for row in rows)
+    return scales, shifts

@@ -1,0 +1,155 @@
+"""A model's configuration and the constants of its definition. It imports no torch, because every engine reads it."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ds2.model.presets import PRESETS
+from ds2.utils.config import from_dict, require
+
+Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
+Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
+
+CLIP = 20.0  # of the clipped ReLU
+EPSILON = 1e-5  # of batch normalisation
+POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
+SILENCE = 1e-5  # RMS below which samples are not normalised: 16-bit rounding alone has 9e-6
+PRIOR_SECONDS = 1.0  # adaptive normalisation: weight of the training set's power, as seconds of the stream
+
+
+@dataclass(frozen=True)
+class FrontendConfig:
+    """The spectrogram."""
+
+    sample_rate: int = 16000  # Hz
+    window: float = 0.020  # seconds
+    hop: float = 0.010  # seconds
+    power: Literal["utterance", "adaptive"] = "utterance"  # that normalises; adaptive: of the samples so far
+
+    def __post_init__(self) -> None:
+        if self.window_samples < 3 or self.hop_samples < 1:  # a Hann window begins and ends with 0
+            sizes = f"window = {self.window} must be 3 samples at least and hop = {self.hop} one"
+            raise ValueError(f"{sizes}, at sample_rate = {self.sample_rate}")
+
+    @property
+    def window_samples(self) -> int:
+        return round(self.window * self.sample_rate)
+
+    @property
+    def hop_samples(self) -> int:
+        return round(self.hop * self.sample_rate)
+
+    @property
+    def hop_seconds(self) -> float:
+        """The hop, in whole samples."""
+        return self.hop_samples / self.sample_rate
+
+    @property
+    def bins(self) -> int:
+        """F: linear frequency bins from 0 Hz to half the sample rate (161 at 16 kHz)."""
+        return self.window_samples // 2 + 1
+
+
+@dataclass(frozen=True)
+class ConvolutionConfig:
+    """One layer; pairs are (frequency, time), in bins and frames.
+
+    The paper's: 2-D (41, 11) / (2, 2) / 32, then (21, 11) / (2, 1) / 32, then the same with 96 channels; 1-D (0, 11) /
+    (1, 2) / 1280.
+    """
+
+    channels: int = 32
+    kernel: tuple[int, int] = (41, 11)  # odd, so that "same" padding is symmetric; frequency 0: all bins at once (1-D)
+    stride: tuple[int, int] = (2, 2)
+    lookahead: int | None = None  # frames after the present one that the kernel sees; None: as many as before it
+
+    def __post_init__(self) -> None:
+        if not all(size % 2 or (size == 0 and axis == 0) for axis, size in enumerate(self.kernel)):
+            raise ValueError(f"kernel {self.kernel} must be odd in frequency (or 0: all bins) and time")
+        if self.channels < 1 or min(self.stride) < 1:
+            raise ValueError(f"channels {self.channels} and stride {self.stride} must be at least 1")
+        if self.kernel[1] < self.stride[1]:  # frames between two places of the kernel would be lost
+            raise ValueError(f"kernel {self.kernel} must be as long in time as stride {self.stride} at least")
+        if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
+            raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
+
+    @property
+    def after(self) -> int:
+        """Frames of right context."""
+        return self.kernel[1] // 2 if self.lookahead is None else self.lookahead
+
+    @property
+    def before(self) -> int:
+        """Frames of left context."""
+        return self.kernel[1] - 1 - self.after
+
+    def bins(self, bins: int) -> int:
+        """Frequency bins in -> out."""
+        return math.ceil(bins / self.stride[0]) if self.kernel[0] else 1
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of the model, without the number of outputs, which the tokens give."""
+
+    frontend: FrontendConfig = field(default_factory=FrontendConfig)
+    convolutions: tuple[ConvolutionConfig, ...] = (
+        ConvolutionConfig(32, (41, 11), (2, 2)),
+        ConvolutionConfig(32, (21, 11), (2, 1)),
+    )
+    cell: Cell = "gru"
+    recurrent_layers: int = 5
+    hidden: int = 800  # H: units of a recurrent layer
+    bidirectional: bool = True
+    lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
+    fully_connected: int = 0  # units of a layer before the output; 0: no layer
+    random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
+    phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
+    batch_norm: bool = True
+    dropout: float = 0.0  # probability that a recurrent output is dropped in training
+
+    def __post_init__(self) -> None:
+        if not self.convolutions:
+            raise ValueError("convolutions must hold at least one layer")
+        require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
+        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk", "phones")
+        require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
+
+    @classmethod
+    def preset(cls, name: str) -> "ModelConfig":
+        """Returns a configuration by its name, see presets.py.
+
+        Raises:
+            KeyError: no preset has this name; its second argument lists the names.
+        """
+        if name not in PRESETS:
+            raise KeyError(name, sorted(PRESETS))
+        return from_dict(cls, PRESETS[name], f"preset {name}")
+
+    @property
+    def stride(self) -> int:
+        """Frames of the front end per output frame."""
+        return math.prod(convolution.stride[1] for convolution in self.convolutions)
+
+    @property
+    def waits(self) -> list[tuple[int, int]]:
+        """Of each convolution in a live stream: frames of its input kept for the next chunk, and its delay in frames.
+
+        A layer's delay is in frames of its output; it lets every chunk give a whole number of frames.
+        """
+        found, delay = [], 0
+        for layer in self.convolutions:
+            later = (layer.after + delay) // layer.stride[1]
+            found.append((later * layer.stride[1] + layer.before - delay, later))
+            delay = later
+        return found
+
+    @property
+    def delay(self) -> int:
+        """Output frames that a live stream lags behind its sound."""
+        return self.waits[-1][1] + self.lookahead
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds of audio per output frame: the hop times the time strides."""
+        return self.frontend.hop_seconds * self.stride

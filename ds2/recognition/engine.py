@@ -1,0 +1,109 @@
+"""What runs an acoustic model: PyTorch or onnxruntime, behind one small interface of NumPy's arrays.
+
+    Recognizer, LiveStream, the server's workers -> Engine -> torch_engine.py (torch), onnx_engine.py (onnxruntime)
+
+An engine's module is imported only where that engine runs, so that either package may be missing.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ds2.bundle import Bundle
+from ds2.model.config import ModelConfig, Precision
+from ds2.recognition.options import EngineName
+from ds2.utils.errors import ParameterError
+from ds2.utils.extras import need
+
+ONNX_SUFFIX = ".onnx"
+UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
+
+
+class Slots(Protocol):
+    """Live streams, each in a slot that keeps its state; see ds2/model/slots.py."""
+
+    config: ModelConfig
+    slots: int
+    stride: int  # front-end frames per output frame
+    hop: int  # samples
+    overlap: int  # samples of a chunk that the chunk before had too
+    delay: int  # output frames
+
+    def samples(self, frames: int) -> int:
+        """How many samples a chunk of so many frames has."""
+
+    def outputs(self, length: int) -> int:
+        """Output frames of a stream of so many front-end frames."""
+
+    def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """`SlotModel.step` with arrays -> (B, q / stride, V) log_probs."""
+
+
+class EngineStream(Protocol):
+    """One stream of sound through a forward-only model."""
+
+    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
+        """(N,) next samples -> (T, V) log_probs of the frames that became certain; after the last all that remain."""
+
+
+class Engine(Protocol):
+    """A loaded acoustic model."""
+
+    config: ModelConfig
+
+    @property
+    def device(self) -> Any:
+        """Where it runs; its `type` is "cpu" or "cuda"."""
+
+    def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """(N,) samples of each utterance -> (T, V + P) log-probabilities of tokens, then of phones if there are any."""
+
+    def stream(self, phones: bool = False) -> EngineStream:
+        """Begins a live stream; with `phones`, their log-probabilities follow those of the tokens.
+
+        Raises:
+            ValueError: the model cannot stream.
+        """
+
+    def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> Slots:
+        """Places for live streams in batches.
+
+        Raises:
+            ValueError: the model cannot stream.
+            InputError: the engine lacks this precision.
+        """
+
+
+def choose_engine(name: EngineName, path: str | Path) -> Literal["torch", "onnx"]:
+    """ "auto" -> onnx for an exported model and where torch is not installed, else torch.
+
+    Raises:
+        ModuleNotFoundError: its package is not installed.
+    """
+    if name == "auto":
+        name = "onnx" if Path(path).suffix == ONNX_SUFFIX or find_spec("torch") is None else "torch"
+        if name == "onnx" and find_spec("onnxruntime") is None:
+            name = "torch"
+    need("onnxruntime" if name == "onnx" else "torch")
+    return name
+
+
+def load_engine(name: Literal["torch", "onnx"], path: str | Path, device: str) -> tuple[Engine, Bundle]:
+    """Loads a bundle, or for onnx also an exported model.onnx -> its engine; the bundle without the model's weights.
+
+    Raises:
+        InputError: missing or damaged file, or weights that do not fit their configuration.
+        ParameterError: the device is not there.
+    """
+    if name == "torch":
+        from ds2.recognition.torch_engine import load_torch
+
+        return load_torch(path, device)
+    if device not in ("auto", "cpu"):
+        raise ParameterError("device", f"{device!r}: the engine onnx runs on the cpu")
+    from ds2.recognition.onnx_engine import load_onnx
+
+    return load_onnx(path)

@@ -1,0 +1,180 @@
+"""The engine of onnxruntime: runs a bundle's graph, or one that `ds2 export` wrote. No torch."""
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from ds2.bundle import Bundle, check_metadata
+from ds2.model.config import ModelConfig
+from ds2.recognition.engine import UNENDED
+from ds2.recognition.windows import padded
+from ds2.utils.config import from_dict
+from ds2.utils.devices import cpu_threads
+from ds2.utils.errors import InputError
+
+KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
+CHUNK_SECONDS = 0.1  # of a stream in Python
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a graph runs."""
+
+    type: str = "cpu"
+
+
+class OnnxEngine:
+    """Runs the two graphs of a model; each is loaded at its first use."""
+
+    device = Device()
+
+    def __init__(self, config: ModelConfig, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
+        """`offline`, `streaming`: give the graphs; `streaming` raises InputError where the model cannot stream."""
+        self.config, self._offline, self._streaming = config, offline, streaming
+
+    @functools.cached_property
+    def session(self) -> onnxruntime.InferenceSession:
+        return make_session(self._offline())
+
+    def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """See `Engine`."""
+        samples, lengths = padded(batch)
+        log_probs, frames, *phones = self.session.run(None, {"samples": samples, "lengths": lengths})
+        rows = np.concatenate([log_probs, *phones], axis=2)
+        return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
+
+    def stream(self, phones: bool = False) -> "OnnxStream":
+        """See `Engine`."""
+        return OnnxStream(self.slots(1, phones=phones))
+
+    def slots(self, slots: int, precision: str = "auto", phones: bool = False) -> "OnnxSlots":
+        """See `Engine`."""
+        if precision not in ("auto", "float32"):
+            raise InputError(f"precision {precision}: the engine onnx computes in float32")
+        try:
+            graph = self._streaming()
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return OnnxSlots(self.config, make_session(graph), slots, phones)
+
+
+class OnnxSlots:
+    """The step of ds2/export/streaming.py, with the states of all slots."""
+
+    def __init__(self, config: ModelConfig, session: onnxruntime.InferenceSession, slots: int, phones: bool):
+        self.config, self.session, self.slots = config, session, slots
+        self.stride, self.delay, self.hop = config.stride, config.delay, config.frontend.hop_samples
+        self.overlap = config.frontend.window_samples - self.hop
+        states = session.get_inputs()[3:]
+        self.states = {each.name: np.zeros((slots, *each.shape[1:]), KINDS[each.type]) for each in states}
+        self.scores = ["log_probs", "phone_log_probs"] if phones and config.phones else ["log_probs"]
+        self.outputs_of_frame = config.phones * (len(self.scores) - 1) + session.get_outputs()[0].shape[2]
+
+    def samples(self, frames: int) -> int:
+        """See `Slots`."""
+        return frames * self.hop + self.overlap
+
+    def outputs(self, length: int) -> int:
+        """See `Slots`."""
+        return -(-length // self.stride)
+
+    def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """See `Slots`."""
+        feed = {"samples": samples, "positions": positions, "lengths": lengths}
+        for name, store in self.states.items():
+            feed[name] = store[slots]
+            feed[name][positions == 0] = 0
+        results = self.session.run([*self.scores, *(f"next_{name}" for name in self.states)], feed)
+        scores, kept = results[: len(self.scores)], results[len(self.scores) :]
+        for store, rows in zip(self.states.values(), kept, strict=True):
+            store[slots] = rows
+        return np.concatenate(scores, axis=2)
+
+
+class OnnxStream:
+    """One stream in the only slot: cuts its samples into chunks."""
+
+    def __init__(self, model: OnnxSlots):
+        self.model = model
+        self.frames = max(1, round(CHUNK_SECONDS / model.config.frame_seconds)) * model.stride  # of a chunk
+        self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
+        self.position = self.received = 0  # front-end frames; samples
+
+    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
+        """See `EngineStream`."""
+        model, length = self.model, UNENDED
+        self.waiting = np.concatenate([self.waiting, samples])
+        self.received += len(samples)
+        size, end = model.samples(self.frames), 0
+        if last and self.received:
+            length = max(1, (self.received - model.overlap - model.hop) // model.hop + 1)
+            end = (model.outputs(length) + model.delay) * model.stride  # frame after which all log_probs are out
+            missing = -(-(end - self.position) // self.frames) * self.frames
+            self.waiting = np.pad(self.waiting, (0, max(0, model.samples(missing) - len(self.waiting))))
+        rows = [np.zeros((0, model.outputs_of_frame), np.float32)]
+        while (self.position < end) if last else len(self.waiting) >= size:
+            rows.append(self._chunk(self.waiting[:size], length))
+            self.waiting = self.waiting[self.frames * model.hop :]
+        return np.concatenate(rows)
+
+    def _chunk(self, samples: np.ndarray, length: int) -> np.ndarray:
+        model, first = self.model, self.position // self.model.stride - self.model.delay
+        found = model.advance(np.zeros(1, np.int64), np.array([self.position]), np.array([length]), samples[None])[0]
+        self.position += self.frames
+        return found[max(0, -first) : max(0, model.outputs(length) - first)]
+
+
+def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:
+    """See `load_engine`."""
+    if Path(path).suffix == ".onnx":
+        return _exported(Path(path))
+    from ds2.export.package import offline, streaming  # imports onnx, which an exported model does not need
+
+    bundle, name = Bundle.load(path, "numpy"), str(path)
+    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    graphs = (lambda: offline(bundle, name).SerializeToString(), lambda: streaming(bundle, name).SerializeToString())
+    engine = OnnxEngine(config, *graphs)
+    _ = engine.session  # weights that do not fit are refused now
+    return engine, bundle
+
+
+def _exported(path: Path) -> tuple[OnnxEngine, Bundle]:
+    """A model.onnx and, if it can stream, the streaming.onnx beside it."""
+    data = _read(path)
+    session = make_session(data, str(path))
+    try:
+        metadata = json.loads(session.get_modelmeta().custom_metadata_map["ds2"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
+    check_metadata(metadata, path)
+    config = from_dict(ModelConfig, metadata["config"], str(path))
+    engine = OnnxEngine(config, lambda: data, lambda: _read(path.with_name("streaming.onnx")))
+    engine.session = session
+    return engine, Bundle({}, metadata)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the model ({error.strerror})") from error
+
+
+def make_session(graph: bytes, name: str = "the model") -> onnxruntime.InferenceSession:
+    """A session on the CPU, in `cpu_threads()` threads.
+
+    Raises:
+        InputError: onnxruntime cannot load the graph.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = cpu_threads(), FATAL
+    try:
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class of its own for each status, with no common one
+        raise InputError(f"{name}: onnxruntime cannot load it ({str(error).splitlines()[0]:.200})") from error

@@ -1,0 +1,96 @@
+"""The engine of PyTorch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ds2.bundle import Bundle
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ModelConfig, Precision
+from ds2.model.cuda_graphs import GraphedStep
+from ds2.model.slots import SlotModel
+from ds2.model.streaming import StreamingModel
+from ds2.recognition.windows import padded
+from ds2.utils.config import from_dict
+from ds2.utils.devices import choose_device
+from ds2.utils.errors import InputError
+
+
+class TorchEngine:
+    """Runs an `AcousticModel`."""
+
+    def __init__(self, module: AcousticModel):
+        self.module, self.config = module.eval(), module.config
+
+    @property
+    def device(self) -> torch.device:
+        return self.module.output.weight.device
+
+    @torch.inference_mode()
+    def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """See `Engine`."""
+        samples, lengths = (torch.from_numpy(each).to(self.device) for each in padded(batch))
+        log_probs, frames = self.module.all_log_probs(samples, lengths)
+        rows = zip(log_probs.cpu().numpy(), frames.tolist(), strict=True)
+        return [row[:count] for row, count in rows]
+
+    def stream(self, phones: bool = False) -> "TorchStream":
+        """See `Engine`."""
+        return TorchStream(StreamingModel(self.module, phones), self.device)
+
+    def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> "TorchSlots":
+        """See `Engine`."""
+        return TorchSlots(self.module, slots, precision, phones)
+
+
+class TorchStream:
+    """A stream of a `StreamingModel`."""
+
+    def __init__(self, model: StreamingModel, device: torch.device):
+        self.model, self.device, self.state = model, device, model.begin()
+
+    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
+        """See `EngineStream`."""
+        [rows] = self.model.step([self.state], [torch.from_numpy(samples).to(self.device)], [last])
+        found: np.ndarray = rows.numpy(force=True)
+        return found
+
+
+class TorchSlots(SlotModel):
+    """A `SlotModel`, on a GPU with CUDA graphs."""
+
+    def __init__(self, module: AcousticModel, slots: int, precision: Precision = "auto", phones: bool = False):
+        super().__init__(module, slots, precision, phones)
+        self._advance = GraphedStep(self) if self.device.type == "cuda" else self.step
+
+    def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """See `Slots`."""
+        inputs: list[Tensor] = [torch.from_numpy(each).to(self.device) for each in (slots, positions, lengths, samples)]
+        found: np.ndarray = self._advance(*inputs).numpy(force=True)
+        return found
+
+
+def load_torch(path: str | Path, device: str) -> tuple[TorchEngine, Bundle]:
+    """See `load_engine`."""
+    bundle = Bundle.load(path)
+    return make_engine(bundle, str(path), device), bundle
+
+
+def make_engine(bundle: Bundle, name: str, device: str) -> TorchEngine:
+    """The engine of a bundle in memory; `name` stands for it in errors.
+
+    Raises:
+        InputError: the weights do not fit their configuration.
+        ParameterError: the device is not there.
+    """
+    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    try:
+        with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
+            model = AcousticModel(config, len(bundle.metadata["tokens"]))
+        model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
+    except RuntimeError as error:
+        raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
+    return TorchEngine(model.to(choose_device(device)))

@@ -1,0 +1,61 @@
+"""int8 weights, float activations."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ds2.model import slots
+from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.convolution import ConvolutionConfig
+from ds2.model.frontend import FrontendConfig
+from ds2.model.int8_linear import Int8Weight, int8_linear
+from ds2.model.slots import UNENDED, SlotModel
+
+
+def test_by_hand() -> None:
+    weight = Int8Weight.of(torch.tensor([[127.0, -64.0], [0.0, 0.0], [0.5, 1.27]]))
+    assert weight.levels.tolist() == [[127, -64], [0, 0], [50, 127]]
+    assert weight.scale.tolist() == pytest.approx([1.0, 1.0, 0.01])
+    found = int8_linear(torch.tensor([[1.0, 2.0]]), weight, torch.tensor([1.0, 2.0, 3.0]))
+    assert found.tolist()[0] == pytest.approx([0.0, 2.0, 6.04], abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(0, 9), outputs=st.integers(1, 11), inputs=st.integers(1, 70), threads=st.sampled_from([1, 2, 3])
+)
+def test_the_kernel_is_the_product_with_the_rounded_weight(rows: int, outputs: int, inputs: int, threads: int) -> None:
+    generator = torch.Generator().manual_seed(rows + 10 * outputs)
+    x, bias = torch.randn(rows, inputs, generator=generator), torch.randn(outputs, generator=generator)
+    weight = Int8Weight.of(torch.randn(outputs, inputs, generator=generator))
+    restored = torch.from_numpy(weight.levels * weight.scale[:, None])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = int8_linear(x, weight, bias)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.allclose(found, torch.nn.functional.linear(x, restored, bias), atol=1e-4)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
+def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
+    monkeypatch.setattr(slots, "LEAST_WEIGHTS", 1)
+    torch.manual_seed(0)
+    layers = (ConvolutionConfig(4, (11, 5), (2, 2)),)
+    frontend = FrontendConfig(1000, power="adaptive")
+    config = ModelConfig(frontend, layers, cell, 2, 32, bidirectional=False, lookahead=2, fully_connected=16)
+    model = AcousticModel(config, 6)
+    plain, rounded = SlotModel(model, 2), SlotModel(model, 2, "int8")
+    for step in range(3):
+        numbers, samples = torch.arange(2), 0.1 * torch.randn(2, plain.samples(12))
+        inputs = numbers, torch.full((2,), 12 * step), torch.full((2,), UNENDED), samples
+        difference = plain.step(*inputs) - rounded.step(*inputs)
+        assert 0 < difference.abs().max() < 0.05
+
+
+def test_small_layers_stay_in_float32() -> None:
+    config = ModelConfig(FrontendConfig(1000, power="adaptive"), hidden=8, bidirectional=False, recurrent_layers=1)
+    model = SlotModel(AcousticModel(config, 3), 1, "int8")
+    assert isinstance(model.recurrent[0].recurrent_weight, torch.Tensor)

@@ -1,0 +1,112 @@
+"""onnxruntime gives what torch gives: offline, live, and in the slots of a server."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from ds2.data.sound import read_sound
+from ds2.export.package import export
+from ds2.recognition.options import DecoderOptions
+from ds2.recognition.recognizer import Recognizer
+from ds2.utils.errors import InputError, ParameterError
+
+AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+RECORDINGS = sorted(AUDIO.glob("so762_0000*.opus"))[:6]
+
+
+@pytest.mark.parametrize("options", [DecoderOptions(), DecoderOptions(beam=0)], ids=["search", "greedy"])
+@pytest.mark.parametrize("bundle", ["digits", "english"])
+def test_transcripts_are_those_of_torch(bundle: str, options: DecoderOptions) -> None:
+    """By phones and a language model in english, by a closed vocabulary in digits."""
+    ours, torchs = (Recognizer.load(bundle, "cpu", options, engine) for engine in ("onnx", "torch"))
+    for path in RECORDINGS:
+        one, other = ours.transcribe(path), torchs.transcribe(path)
+        assert one.text == other.text != ""
+        assert [word.confidence for word in one.words] == pytest.approx(
+            [word.confidence for word in other.words], abs=2e-2
+        )
+
+
+def test_an_exported_model_transcribes_as_its_bundle(tmp_path: Path) -> None:
+    model, *_ = export("digits-streaming", tmp_path, weights="int8")
+    exported, bundle = Recognizer.load(model), Recognizer.load("digits-streaming")
+    for path in RECORDINGS:
+        assert exported.transcribe(path).text == bundle.transcribe(path).text
+    assert heard(exported, read_sound(RECORDINGS[0], 8000)[0], 700) == heard(bundle, read_sound(RECORDINGS[0], 8000)[0])
+
+
+def heard(recognizer: Recognizer, samples: np.ndarray, piece: int = 1600) -> str:
+    stream = recognizer.stream()
+    for start in range(0, len(samples), piece):
+        stream.accept(samples[start : start + piece], recognizer.sample_rate)
+    return stream.final().text
+
+
+@pytest.mark.parametrize("pieces", [[80000], [1, 79, 80, 161, 4000, 900, 12345], [10], [320, 0, 0]])
+def test_a_stream_gives_what_torchs_gives(pieces: list[int]) -> None:
+    """However it is cut, also where it is shorter than a window."""
+    ours, torchs = (Recognizer.load("digits-streaming", "cpu", engine=engine) for engine in ("onnx", "torch"))
+    samples = (0.1 * np.random.default_rng(0).standard_normal(sum(pieces))).astype(np.float32)
+    ends = np.cumsum(pieces)[:-1]
+    found = []
+    for recognizer in (ours, torchs):
+        stream = recognizer.model.stream()
+        parts = np.split(samples, ends)
+        found.append(np.concatenate([stream.step(part, place == len(parts) - 1) for place, part in enumerate(parts)]))
+    assert found[0].shape == found[1].shape
+    assert np.allclose(found[0], found[1], atol=1e-4)
+
+
+def test_a_stream_without_sound_is_empty() -> None:
+    stream = Recognizer.load("digits-streaming", "cpu", engine="onnx").model.stream()
+    assert len(stream.step(np.zeros(0, np.float32), True)) == 0
+
+
+def test_slots_give_what_torchs_give_in_any_batch() -> None:
+    generator = np.random.default_rng(0)
+    ours, torchs = (
+        Recognizer.load("digits-streaming", "cpu", engine=engine).model.slots(3) for engine in ("onnx", "torch")
+    )
+    frames, ages = 4 * ours.stride, np.zeros(3, np.int64)
+    for _ in range(12):
+        batch = np.sort(generator.permutation(3)[: generator.integers(1, 4)])
+        ages[batch] = np.where(generator.random(len(batch)) < 0.2, 0, ages[batch])  # a new stream in the old slot
+        samples = (0.1 * generator.standard_normal((len(batch), ours.samples(frames)))).astype(np.float32)
+        lengths = np.full(len(batch), 1 << 40)
+        one, other = (each.advance(batch, ages[batch], lengths, samples) for each in (ours, torchs))
+        first = np.maximum(0, ours.delay - ages[batch] // ours.stride)
+        for row, second, start in zip(one, other, first, strict=True):
+            assert np.allclose(row[start:], second[start:], atol=1e-4)
+        ages[batch] += frames
+
+
+def test_a_model_that_cannot_stream_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="bidirectional"):
+        Recognizer.load("digits", engine="onnx").stream()
+    model, *_ = export("digits", tmp_path)
+    with pytest.raises(ParameterError, match=r"streaming\.onnx: cannot read"):
+        Recognizer.load(model).stream()
+
+
+def test_precision_of_onnx_is_float32() -> None:
+    with pytest.raises(InputError, match="precision float16: the engine onnx computes in float32"):
+        Recognizer.load("digits-streaming", engine="onnx").model.slots(1, "float16")
+
+
+def test_torch_is_not_imported() -> None:
+    """To transcribe by phones with a language model, and live."""
+    code = (
+        "import sys; sys.modules['torch'] = None; from ds2.cli import main; "
+        f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', 'onnx']); "
+        "from ds2.recognition.recognizer import Recognizer; stream = Recognizer.load('digits-streaming').stream(); "
+        f"from ds2.data.sound import read_sound; stream.accept(read_sound({str(RECORDINGS[1])!r})[0], 16000); "
+        "print(stream.final().text); import ds2.serve.worker"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr, len(result.stdout.splitlines())) == (0, "", 2)
