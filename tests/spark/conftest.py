@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 250  # seconds for a process to appear
+PATIENCE = 900  # seconds for a process to appear
 DIGITS = ROOT / "recipes" / "digits" / "audio"
 
 
@@ -31,8 +31,12 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Cluster":
-        self._start("master", "Master", "--port", str(self.port))
-        self.start_workers("worker0", "worker1")  # they wait for the master
+        try:
+            self._start("master", "Master", "--port", str(self.port))
+            self.start_workers("worker0", "worker1")  # they wait for the master
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
