@@ -2,7 +2,7 @@
 # make test          sets up .venv and runs the tests
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
-# make fuzz          attacks ds2 with hostile files for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
+# make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make package       builds the wheel and the sdist, and tests each of them in an empty environment
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
@@ -16,7 +16,7 @@ MINUTES ?= 10
 .PHONY: demo test test-spark lint fuzz package lock train-digits
 
 demo: $(VENV)/.core
-	$(BIN)/python $(DIGITS)/demo.py
+	$(BIN)/python recipes/demo.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

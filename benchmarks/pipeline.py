@@ -76,7 +76,7 @@ def main() -> None:
     write(recordings, folder / "raw")
     truth = {recording.name: recording for recording in recordings}
 
-    config = CurationConfig(workers=arguments.workers)
+    config = CurationConfig(model="digits", workers=arguments.workers)
     make_corpus(folder / "raw", folder / "corpus", config)
     checked = folder / "checked.jsonl"
     rows = [json.loads(line) for line in (folder / "corpus" / "to_check.jsonl").read_text().splitlines()]

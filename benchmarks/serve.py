@@ -123,10 +123,13 @@ def server(system: str) -> Iterator[str]:
     command = [sys.executable, __file__, "--serve", system]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert process.stderr is not None
-    line = process.stderr.readline()
-    found = re.search(r"//([0-9.:]+)", line)
-    if found is None:
-        raise SystemExit(line + process.stderr.read())
+    log = []
+    for line in process.stderr:
+        log.append(line)
+        if found := re.search(r"//([0-9.:]+)", line):
+            break
+    else:
+        raise SystemExit("".join(log))
     drain = ThreadPoolExecutor(1)
     drain.submit(process.stderr.read)
     try:

@@ -4,12 +4,13 @@
 
 Honest clients send recordings in real time, and every transcript must equal that of the bundle offline. Attackers
 vanish, flood, send garbage, single bytes or nothing, upload an hour of silence and leave, send half a header, hold
-places with empty messages, or pretend to be another host. Once a minute a model process is killed while it serves, and
-killed again while it loads. Attackers connect from other loopback addresses than honest clients, because the server
-limits the places of each address.
+places with empty messages, send pings without reading, or pretend to be another host. Once a minute a model process is
+killed while it serves, and killed again while it loads. Attackers connect from other loopback addresses than honest
+clients, because the server limits the places of each address.
 
 Prints a table. The exit code is 1 if an honest stream was lost or refused without a killed process, if a client waited
-for ever, if a transcript differs, if an attack worked, or if a stream stays open. The default manifest is the test set
+for ever, if a transcript differs, if an attack worked, if a stream stays open, or if the server's memory grows by more
+than a fifth. The default manifest is the test set
 of the digits recipe.
 """
 
@@ -43,9 +44,11 @@ from ds2.serve.load_test import Recording, read_recordings
 RECORDINGS = 60  # of the manifest
 TIMEOUT_SECONDS = 60.0  # until a client counts as waiting for ever
 AFTER_KILL_SECONDS = 30.0  # in which honest streams may fail because of a killed process
+MEMORY_GROWTH = 1.2  # of the server, from early on to the end
+PING = b"\x89\xfd" + bytes(4) + bytes(125)  # a masked frame
 ATTACKS = (
     "vanishing", "garbage", "crumbs", "flooding", "silent", "slow", "bomb", "half_header", "empty_talk", "no_body",
-    "rebinding",
+    "rebinding", "pings",
 )  # fmt: skip
 SETTINGS = {
     "workers": 2,
@@ -173,6 +176,15 @@ class Soak:
             with contextlib.suppress(httpx.ReadTimeout):
                 await client.post(f"{self.http}/v1/audio/transcriptions", files={"file": self.bomb_file})
 
+    async def pings(self, address: str) -> None:
+        """Sends pings as fast as the server takes them, and reads no pong."""
+        async with self.connect(address) as socket:
+            socket.transport.pause_reading()
+            for _ in range(200):
+                socket.transport.write(1000 * PING)
+                await asyncio.sleep(0.01)
+            socket.transport.abort()
+
     async def half_header(self, address: str) -> None:
         """Sends a request that never ends, over several connections."""
         head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
@@ -258,6 +270,8 @@ async def run(server: int, soak: Soak, honest: int, attackers: int) -> int:
     early, last, most = memory[len(memory) // 5], memory[-1], max(memory)
     print(f"| memory of the server, MB | {early:.0f} early, {last:.0f} at the end, {most:.0f} at most |")
     print(f"| streams left open | {left:.0f} |")
+    if last > MEMORY_GROWTH * early:
+        soak.counts["MEMORY GREW: MB"] = round(last - early)
     for name, number in sorted(soak.counts.items()):
         print(f"| {name} | {number} |")
     return 1 if left or any(name.split(":")[0].isupper() for name in soak.counts) else 0
@@ -303,7 +317,8 @@ def main() -> None:
     command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        url = json.loads(server.stderr.readline())["url"].replace("http", "ws")
+        ready = next(line for line in server.stderr if '"event": "ready"' in line)
+        url = json.loads(ready)["url"].replace("http", "ws")
         threading.Thread(target=server.stderr.read, daemon=True).start()
         try:
             soak = Soak(url, recordings, expected, time.monotonic() + 60 * arguments.minutes)

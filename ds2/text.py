@@ -53,10 +53,11 @@ class Tokenizer:
 
         An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it.
         """
-        texts = list(texts)
-        found = {character for text in texts for character in text}
-        if units == "bigrams":
-            found |= {unit for text in texts for unit in _bigrams(text)}
+        found: set[str] = set()
+        for text in texts:  # which may be those of millions of utterances
+            found.update(text)
+            if units == "bigrams":
+                found.update(_bigrams(text))
         return cls([BLANK_TOKEN, *sorted(found, key=lambda unit: (len(unit), unit))])
 
     def __len__(self) -> int:

@@ -140,7 +140,9 @@ def too_large(tree: ast.AST) -> list[str]:
 
 
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(re.search("jit|overload|kernel", ast.unparse(decorator)) for decorator in function.decorator_list)
+    return any(
+        re.search("jit|overload|kernel|inlined", ast.unparse(decorator)) for decorator in function.decorator_list
+    )
 
 
 def test_every_room_is_on_the_plan() -> None:

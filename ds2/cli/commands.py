@@ -18,6 +18,7 @@ from ds2.cli import (
     export,
     installation,
     language_model,
+    listening,
     noise,
     recognition,
     serving,
@@ -37,6 +38,7 @@ LM: dict[str, Command] = {
     "info": language_model.info_command,
 }
 DATA: dict[str, Command] = {
+    "compile": data.compile_command,
     "validate": data.validate_command,
     "stats": data.stats_command,
     "split": data.split_command,
@@ -58,6 +60,7 @@ GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
     "Transcribe and evaluate": {
         "transcribe": recognition.transcribe_command,
+        "listen": listening.listen_command,
         "align": recognition.align_command,
         "eval": recognition.evaluate_command,
         "calibrate": calibration.calibrate_command,

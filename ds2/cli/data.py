@@ -80,6 +80,30 @@ def _print_findings(findings: "Sequence[Finding]") -> None:
         print(f"... and {len(findings) - SHOWN} more")
 
 
+def compile_command(manifest: Positional[Path], output: Output) -> int:
+    """Check a manifest once and write it in a form that opens at once, for millions of utterances.
+
+    Example: ds2 data compile train.jsonl -o train.arrow
+
+    Args:
+        manifest: JSON Lines, or a table in Parquet, with audio_filepath, duration, text.
+        output: The compiled manifest to write, NAME.arrow; every command that takes a manifest takes it.
+    """
+    from ds2.data.compiled import SUFFIX, compile_manifest
+    from ds2.utils.files import check_writable
+    from ds2.utils.progress import Progress
+
+    need("pyarrow")
+    if output.suffix != SUFFIX:
+        raise ParameterError("output", f"{output}: a compiled manifest is named NAME{SUFFIX}")
+    check_writable(output)
+    refuse_overwriting([manifest], [output])
+    with Progress("compiling", 0, "utterances") as progress:
+        count = compile_manifest(manifest, output, progress.step)
+    print(f"{output}: {count} utterances")
+    return 0
+
+
 def stats_command(manifest: Positional[Path], picture: Path | None = None) -> int:
     """Show hours, speakers, durations and characters.
 

@@ -14,11 +14,12 @@ PACKAGED = {  # what a bundle itself does not say
     "english": "knows 100,000 words of read English; WER 28.6 % on audio books, 55.3 % on Common Voice",
 }
 CHARACTERS_SHOWN = 60
+WORDS_SHOWN = 20  # of a closed vocabulary
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json).
+    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json, .arrow).
 
     Raises:
         InputError: the file is neither, or damaged.
@@ -26,9 +27,9 @@ def describe(path: Path) -> str:
     path = locate(path)
     if path.suffix == ".safetensors":
         return describe_bundle(path)
-    if path.suffix in (".jsonl", ".json"):
+    if path.suffix in (".jsonl", ".json", ".arrow"):
         return describe_manifest(path)
-    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl)")
+    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl, .arrow)")
 
 
 def list_models() -> list[str]:
@@ -105,15 +106,27 @@ def describe_bundle(path: Path) -> str:
         *([PACKAGED[path.stem]] if path.parent == MODELS else []),
         f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
         *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
-        *_describe_language_model(bundle),
+        *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
+    card = path.with_suffix(".md")
+    if path.parent == MODELS and card.exists():
+        lines += ["", *card.read_text(encoding="utf-8").splitlines()]
     return "\n".join(map(printable, lines))
 
 
-def _describe_language_model(bundle: Bundle) -> list[str]:
-    about = bundle.metadata.get("language_model")
-    return [f"language model: {about['order']}-gram, {len(about['words']):,} words"] if about else []
+def _describe_words(bundle: Bundle) -> list[str]:
+    """Lines on the words that it knows, and on what it can say about them."""
+    about, lines = bundle.metadata, []
+    if vocabulary := about.get("vocabulary"):
+        lines.append(f"knows {len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}")
+    if lm := about.get("language_model"):
+        lines.append(f"language model: {lm['order']}-gram, {len(lm['words']):,} words")
+    if least := about.get("confidence", {}).get("least"):
+        lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
+    if f1 := about.get("punctuation", {}).get("f1"):
+        lines.append("punctuation, F1: " + ", ".join(f"{name} {value:.2f}" for name, value in f1.items()))
+    return lines
 
 
 def describe_manifest(path: Path) -> str:

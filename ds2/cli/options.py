@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -51,6 +51,21 @@ class MessageOptions:
 
 
 @dataclass(frozen=True)
+class TranscriptOptions:
+    """What is transcribed and written.
+
+    Attributes:
+        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
+        skip_existing: Skip recordings whose transcripts are in the output folder already.
+        channels: mix averages them; separate transcribes each by itself, for calls with a speaker on each.
+    """
+
+    format: str = "txt"
+    skip_existing: bool = False
+    channels: Literal["mix", "separate"] = "mix"
+
+
+@dataclass(frozen=True)
 class LengthOptions:
     """The lengths of the utterances that long recordings are cut into.
 
@@ -96,7 +111,8 @@ class CountingOptions:
 
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
-DEFAULT_COUNTING = CountingOptions()
+DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS = CountingOptions(), TranscriptOptions()
+Transcripts = Annotated[TranscriptOptions, tyro.conf.arg(name="")]
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
 Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]

@@ -11,13 +11,26 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_MESSAGES, Decoder, Device, Engine, Messages, Model, OptionalOutput, Output, Skip
+from ds2.cli.options import (
+    DEFAULT_MESSAGES,
+    DEFAULT_TRANSCRIPTS,
+    Decoder,
+    Device,
+    Engine,
+    Messages,
+    Model,
+    OptionalOutput,
+    Output,
+    Skip,
+    Transcripts,
+)
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.transcript import Transcript
     from ds2.recognition.windows import Segment
@@ -28,9 +41,8 @@ if TYPE_CHECKING:
 def transcribe_command(
     files: Positional[tuple[str, ...]],
     model: Model = DEFAULT_MODEL,
-    format: str = "txt",
     output: OptionalOutput = None,
-    skip_existing: bool = False,
+    transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -41,10 +53,9 @@ def transcribe_command(
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
-        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests (.jsonl); - reads standard input.
-        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
+        files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
-        skip_existing: Skip recordings whose transcripts are in the output folder already.
+        transcripts: What is transcribed and written.
         decoder: How to search.
     """
     from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
@@ -52,20 +63,22 @@ def transcribe_command(
     from ds2.recognition.recognizer import Recognizer
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
-    formats = choose_formats(format)
+    formats, separate = choose_formats(transcripts.format), transcripts.channels == "separate"
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     segments = find_recordings(files)
-    _check_outputs(formats, output, len(segments), skip_existing)
+    _check_outputs(formats, output, len(segments), transcripts.skip_existing)
+    if separate and segments[0].path == STDIN:
+        raise ParameterError("channels", "separate: standard input is mixed; name a file")
     recognizer = Recognizer.load(model, device, decoder, engine)
     folder = None if output is None else OutputFolder(output, formats, segments)
-    if skip_existing and folder is not None:
+    if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
-    with _progress(segments, messages.quiet) as on_audio:
+    with _progress(segments, messages.quiet, separate) as on_audio:
         if segments and segments[0].path == STDIN:
             results = _standard_input(recognizer, segments[0], folder)
         else:
-            results = transcribe_all(recognizer, segments, folder, on_audio)
+            results = transcribe_all(recognizer, segments, folder, on_audio, separate)
         done, failed = _show(results, formats if folder is None else (), len(segments) > 1, messages.verbose)
     _report_unread(files, messages.quiet)
     if failed and len(segments) > 1:
@@ -90,15 +103,19 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
 
 
 @contextlib.contextmanager
-def _progress(segments: "Sequence[Segment]", quiet: bool) -> Iterator[Callable[[float], object]]:
+def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Iterator[Callable[[float], object]]:
     """A bar in seconds of audio, on a terminal."""
+    from itertools import chain
+
     from ds2.recognition.batch import total_seconds
+    from ds2.recognition.channels import split_channels
     from ds2.utils.progress import Progress
 
     if quiet or not sys.stderr.isatty():
         yield lambda seconds: None
         return
-    with Progress("transcribing", round(total_seconds(segments)), "s of audio") as progress:
+    total = total_seconds(list(chain.from_iterable(map(split_channels, segments))) if separate else segments)
+    with Progress("transcribing", round(total), "s of audio") as progress:
         yield lambda seconds: progress.step(seconds)
 
 
@@ -220,7 +237,6 @@ def evaluate_command(
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.calibration import area_under_roc, calibration_error
     from ds2.recognition.evaluate import beyond_alphabet, evaluate
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import atomic_write, check_writable
@@ -235,14 +251,7 @@ def evaluate_command(
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
-        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
-        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
-    error = calibration_error(result.confidences, result.right)
-    area = area_under_roc(result.confidences, result.right)
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
-    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
-    print(f"real-time factor {result.real_time_factor:.3f}")
+    _print_evaluation(result)
     if listing is not None:
         with atomic_write(listing) as partial:
             partial.write_text(result.listing, encoding="utf-8")
@@ -253,6 +262,19 @@ def evaluate_command(
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
+
+
+def _print_evaluation(result: "Evaluation") -> None:
+    from ds2.recognition.calibration import area_under_roc, calibration_error
+
+    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
+        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    error = calibration_error(result.confidences, result.right)
+    area = area_under_roc(result.confidences, result.right)
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
+    print(f"real-time factor {result.real_time_factor:.3f}")
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

@@ -42,6 +42,7 @@ def transcribe_command(
     """
     need("pyspark", "pyarrow")
     from ds2.spark.bulk import open_session, read_recordings, transcribe_table
+    from ds2.spark.models import decoder_settings
     from ds2.spark.transcriber import SpeechTranscriber
 
     if wrong := next((each for each in conf if "=" not in each), None):
@@ -53,20 +54,14 @@ def transcribe_command(
         errorCol="error",
         model=model,
         device=device,
-        lm=decoder.lm,
-        lmWeight=decoder.lm_weight,
-        wordBonus=decoder.word_bonus,
-        beam=decoder.beam,
-        hot=decoder.hot,
-        rescore=decoder.rescore,
+        **decoder_settings(decoder),
     )
     spark = open_session(master, dict(each.split("=", 1) for each in conf))
     try:
         found = transcribe_table(read_recordings(spark, source), transcriber, output, format)
     finally:
         spark.stop()
-    for error in found.errors:
-        print(f"ds2: {error}", file=sys.stderr)
+    print(*(f"ds2: {error}" for error in found.errors), sep="\n", end="\n" * bool(found.errors), file=sys.stderr)
     done = found.recordings - found.failed
     print(f"{output}: {done} transcribed, {found.failed} failed, {found.seconds / 3600:.2f} h of audio")
     return 0 if not found.failed else SOME_FAILED if done else BAD_INPUT

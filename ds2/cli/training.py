@@ -14,11 +14,12 @@ from ds2.utils.extras import need
 def train_command(
     config: Positional[Path],
     output: Output,
+    fine_tune: str | None = None,
     set_: Settings = (),
     fraction: float | None = None,
     device: Device = "auto",
 ) -> int:
-    """Train a model from a recipe's TOML file.
+    """Train a model from a recipe's TOML file, or fine-tune one on a manifest.
 
     Run the same command again to resume.
 
@@ -27,12 +28,14 @@ def train_command(
     On several processors or machines: torchrun --nproc-per-node 8 --no-python ds2 train ... with the same arguments.
 
     Args:
-        config: The recipe's train.toml.
+        config: The recipe's train.toml; with --fine-tune a manifest of recordings and their texts (.jsonl).
         output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
+        fine_tune: Trained model, by path or name, that learns the manifest: writes fine-tuned.safetensors.
         fraction: Fraction of the training set's hours to train on, to study how much more data would help.
     """
     from ds2.train.config import TrainConfig
     from ds2.train.distributed.ranks import join_ranks
+    from ds2.train.fine_tune import fine_tuning, save_fine_tuned
     from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
     from ds2.utils.config import load_config
@@ -42,13 +45,19 @@ def train_command(
     if fraction is not None:
         set_ = (*set_, f"data.fraction={fraction}")
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
+        if fine_tune is not None:
+            settings = fine_tuning(fine_tune, config, output, set_)
+        else:
+            settings = load_config(TrainConfig, config, set_)
         try:
-            best = Trainer(load_config(TrainConfig, config, set_), output, own_device, ranks).run()
+            best = Trainer(settings, output, own_device, ranks).run()
         except TrainingStopped as stopped:
             if ranks.first:
                 print(f"ds2: {stopped}", file=sys.stderr)
             return 128 + stopped.number  # as shells count it
         if ranks.first:
+            if fine_tune is not None:
+                best = save_fine_tuned(fine_tune, config, output)
             print(best)
     return 0
 

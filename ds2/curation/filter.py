@@ -117,8 +117,7 @@ def filter_segments(
         raise InputError(f"{len(examples)} {what}: at least {FEWEST_CHECKED} are needed to learn from")
     counts = [word_counts(truths[utterance.extra["id"]], utterance.text) for utterance in examples]
     errors, lengths = torch.tensor(counts, dtype=torch.float64).T
-    bad_above = bad_threshold(errors, lengths, config.good_wer)
-    rates = errors / lengths.clamp(min=1)
+    bad_above, rates = bad_threshold(errors, lengths, config.good_wer), errors / lengths.clamp(min=1)
     bad = rates > bad_above
     judged_by = CHECKED if checked is not None else HYPOTHESES if float(rates.median()) <= WEAK else ALIGNMENT
     if judged_by == ALIGNMENT:  # every segment is an example

@@ -9,10 +9,14 @@ from ds2.data.sound import InMemory, read_sound, read_sound_bytes, resample_soun
 
 
 def read_audio(
-    path: str | Path | InMemory, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
+    path: str | Path | InMemory,
+    sample_rate: int | None = None,
+    offset: float = 0.0,
+    duration: float | None = None,
+    channel: int | None = None,
 ) -> tuple[Tensor, int]:
     """`read_sound` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
-    samples, rate = read_sound(path, sample_rate, offset, duration)
+    samples, rate = read_sound(path, sample_rate, offset, duration, channel)
     return torch.from_numpy(samples), rate
 
 

@@ -86,8 +86,8 @@ def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
     Raises:
         InputError: the audio cannot be read.
     """
-    path, offset, duration = utterance.segment
-    return read_audio(path, sample_rate, offset, duration)[0]
+    path, offset, duration, channel = utterance.segment
+    return read_audio(path, sample_rate, offset, duration, channel)[0]
 
 
 def collate(items: Sequence[Example | InputError]) -> Batch:

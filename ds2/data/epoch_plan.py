@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.utils.jit import njit
+
 
 @dataclass(frozen=True)
 class SamplingConfig:
@@ -51,24 +53,34 @@ def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, se
     return np.concatenate(parts)
 
 
-def cut(order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float) -> list[list[int]]:
+def cut(order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float) -> list[np.ndarray]:
     """Neighbours of `order` as minibatches of at most `batch_size` utterances and `batch_seconds` of padded audio.
 
-    An utterance longer than `batch_seconds` is a minibatch by itself.
+    An utterance longer than `batch_seconds` is a minibatch by itself. The minibatches are views of `order`.
     """
-    if not batch_seconds:
-        return [order[at : at + batch_size].tolist() for at in range(0, len(order), batch_size)]
-    batches: list[list[int]] = []
-    longest = 0.0
-    for index, duration in zip(order.tolist(), durations[order].tolist(), strict=True):
-        widened = max(longest, duration)
-        if batches and len(batches[-1]) < batch_size and (len(batches[-1]) + 1) * widened <= batch_seconds:
-            batches[-1].append(index)
+    if not len(order):
+        return []
+    starts = np.arange(0, len(order), batch_size)
+    if batch_seconds:
+        starts = _starts(durations[order], batch_size, batch_seconds)
+    return [order[start:end] for start, end in itertools.pairwise([*starts.tolist(), len(order)])]
+
+
+@njit()
+def _starts(durations: np.ndarray, batch_size: int, batch_seconds: float) -> np.ndarray:
+    """The first place of each minibatch."""
+    starts = np.empty(len(durations), np.int64)
+    count, longest = 0, 0.0
+    for place in range(len(durations)):
+        size = place - starts[count - 1]  # of the minibatch so far
+        widened = max(longest, durations[place])
+        if count and size < batch_size and (size + 1) * widened <= batch_seconds:
             longest = widened
         else:
-            batches.append([index])
-            longest = duration
-    return batches
+            starts[count] = place
+            count += 1
+            longest = durations[place]
+    return starts[:count]
 
 
 def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -77,7 +89,8 @@ def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.ran
     place = np.empty_like(order)
     place[order] = np.arange(len(order)) // open_shards
     window = place[shards[drawn]]
-    return [drawn[window == number] for number in range(int(place.max()) + 1) if (window == number).any()]
+    grouped = np.argsort(window, kind="stable")
+    return np.split(drawn[grouped], np.flatnonzero(np.diff(window[grouped])) + 1)
 
 
 def _shares(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig) -> np.ndarray:

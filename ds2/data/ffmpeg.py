@@ -34,7 +34,10 @@ class FFmpegSound:
         sample_rate: Hz.
         frames: samples of each channel; measured from the packets where the header does not say.
         slack: samples by which the decoded sound may be shorter: containers round times.
+        channel: the one to read; None: the average of all.
     """
+
+    channel: int | None = None
 
     def __init__(self, source: bytes | IO[bytes], name: str | Path):
         """`source` is a path in bytes or an open file.
@@ -63,7 +66,7 @@ class FFmpegSound:
         self.file.close()
 
     def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        """(n,) float32 blocks, channels averaged: from sample `start` on up to `size` samples, fewer at the end."""
+        """(n,) float32 blocks of the channel: from sample `start` on up to `size` samples, fewer at the end."""
         import av
 
         with _readable(self.name), _opened(self.file, self.demuxer) as (container, stream):
@@ -74,7 +77,8 @@ class FFmpegSound:
                 for part in converter.resample(frame):
                     if here is None:
                         here = self._position(part, stream, start)
-                    block = part.to_ndarray().mean(axis=0, dtype=np.float32)
+                    channels = part.to_ndarray()
+                    block = channels.mean(axis=0, dtype=np.float32) if self.channel is None else channels[self.channel]
                     first, last = max(0, start - here), min(len(block), start + size - here)
                     here += len(block)
                     if first < last:

@@ -27,9 +27,11 @@ class LibsndfileSound:
         sample_rate: Hz.
         frames: samples of each channel, as the header says.
         slack: samples by which the decoded sound may be shorter.
+        channel: the one to read; None: the average of all.
     """
 
     slack = 0
+    channel: int | None = None
 
     def __init__(self, source: bytes | IO[bytes], name: str | Path):
         """`source` is a path in bytes or an open file.
@@ -45,7 +47,7 @@ class LibsndfileSound:
         self.file.close()
 
     def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        """(n,) float32 blocks, channels averaged: from sample `start` on up to `size` samples, fewer at the end.
+        """(n,) float32 blocks of the channel: from sample `start` on up to `size` samples, fewer at the end.
 
         Raises:
             InputError: the file is damaged before `start`. DecodingError: it is damaged after it.
@@ -56,7 +58,8 @@ class LibsndfileSound:
         try:
             while len(block := self.file.read(min(most, left), dtype="float32", always_2d=True)):
                 left -= len(block)
-                yield block[:, 0] if self.channels == 1 else _mean(block)
+                one = 0 if self.channels == 1 else self.channel
+                yield _mean(block) if one is None else block[:, one]
         except RuntimeError as error:
             raise DecodingError(self.file.tell(), str(error)) from error
 

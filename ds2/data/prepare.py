@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.download import Archive, fetch_all, unpack_once
-from ds2.data.manifest import MOST_SECONDS, Utterance, read_manifest, write_manifest
+from ds2.data.json_lines import MOST_SECONDS
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.sound import SUFFIXES, probe
 from ds2.text import normalize
 from ds2.utils.errors import InputError

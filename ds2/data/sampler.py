@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.data.epoch_plan import SamplingConfig, cut, draw, windows
-from ds2.data.manifest import Utterance
+from ds2.data.selection import Selection, durations
+from ds2.data.utterance import Utterance
 
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low
 FIRST_SHARE = 0.25  # of the utterances, the shortest, that a curriculum begins with
@@ -15,18 +16,18 @@ FIRST_SHARE = 0.25  # of the utterances, the shortest, that a curriculum begins 
 Key = tuple[int, int]  # (epoch, index of the utterance): all that an example's augmentation depends on
 
 
-def part_of(utterances: Sequence[Utterance], fraction: float) -> list[Utterance]:
+def part_of(utterances: Sequence[Utterance], fraction: float) -> Sequence[Utterance]:
     """Draws utterances at random that make up a fraction of the hours; larger fractions contain the smaller ones.
 
     Returns:
         at least one utterance; they keep their order.
     """
     if fraction >= 1.0:
-        return list(utterances)
+        return utterances
     order = np.random.default_rng(0).permutation(len(utterances))
-    seconds = np.cumsum([utterances[index].duration for index in order])
+    seconds = np.cumsum(durations(utterances)[order])
     count = max(1, int((seconds <= fraction * seconds[-1]).sum()))
-    return [utterances[index] for index in sorted(order[:count].tolist())]
+    return Selection(utterances, np.sort(order[:count]))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Sources(NamedTuple):
     """The sources of utterances: the number of utterances of each corpus, in order; the shard of each, from 0."""
 
     sizes: Sequence[int] = ()
-    shards: Sequence[int] = ()
+    shards: Sequence[int] | np.ndarray = ()
 
 
 class SortaGradSampler:
@@ -90,7 +91,7 @@ class SortaGradSampler:
 
     def __init__(
         self,
-        durations: Sequence[float],
+        durations: Sequence[float] | np.ndarray,
         batch_size: int,
         seed: int,
         curriculum: Curriculum | None = None,
@@ -125,8 +126,8 @@ class SortaGradSampler:
             return len(self.batches(epoch))
         return -(-self.utterances(epoch) // self.batch_size)
 
-    def batches(self, epoch: int) -> list[list[int]]:
-        """All minibatches of an epoch as indices of utterances."""
+    def batches(self, epoch: int) -> list[np.ndarray]:
+        """All minibatches of an epoch as indices of utterances; views of one order."""
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.curriculum.sortagrad
         jitter = 0.0 if by_increasing_duration else rng.uniform(-JITTER, JITTER, len(self.durations))
@@ -138,7 +139,7 @@ class SortaGradSampler:
         parts = [drawn]
         if self.sampling.open_shards and len(self.shards):
             parts = windows(drawn, self.shards, self.sampling.open_shards, rng)
-        batches: list[list[int]] = []
+        batches: list[np.ndarray] = []
         for part in parts:
             own = self._cut(part)
             rng.shuffle(own)
@@ -155,7 +156,7 @@ class SortaGradSampler:
         share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.curriculum.epochs
         return max(1, round(share * drawn))
 
-    def _cut(self, order: np.ndarray) -> list[list[int]]:
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
@@ -164,5 +165,5 @@ class SortaGradSampler:
 
     def __iter__(self) -> Iterator[list[Key]]:
         for batch in self.batches(self.epoch)[self.start :]:
-            for piece in self.share.of(batch, self.durations):
+            for piece in self.share.of(batch.tolist(), self.durations):
                 yield [(self.epoch, index) for index in piece]

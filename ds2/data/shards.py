@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+import numpy as np
+
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import KINDS, Utterance, write_manifest
 from ds2.data.prepare import Row
+from ds2.data.selection import folders
 from ds2.data.sound import SUFFIXES
 from ds2.data.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 from ds2.utils.errors import InputError
@@ -123,13 +126,12 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     write_shards(utterances, target, ShardConfig(coding="keep", shuffle=False))
 
 
-def shard_numbers(utterances: Sequence[Utterance]) -> list[int]:
-    """The shard of each utterance, from 0; all plain files count as one more shard."""
+def shard_numbers(utterances: Sequence[Utterance]) -> np.ndarray:
+    """(N,) the shard of each utterance, from 0; all plain files count as one more shard."""
     numbers: dict[Path | None, int] = {}
-    archives = {
-        folder: archive_of(folder / "x") for folder in {utterance.audio_path.parent for utterance in utterances}
-    }
-    return [numbers.setdefault(archives[utterance.audio_path.parent], len(numbers)) for utterance in utterances]
+    of_utterance, found = folders(utterances)
+    of_folder = [numbers.setdefault(archive_of(folder / "x"), len(numbers)) for folder in found]
+    return np.array(of_folder, np.int64)[of_utterance]
 
 
 def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> None:

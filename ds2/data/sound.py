@@ -32,18 +32,7 @@ MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a li
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (
-    ".wav",
-    ".flac",
-    ".mp3",
-    ".ogg",
-    ".oga",
-    ".opus",
-    ".aiff",
-    ".aif",
-    ".au",
-    ".caf",
-    ".w64",
-    ".sph",
+    *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
     *FFMPEG_SUFFIXES,
 )
 Sound = LibsndfileSound | FFmpegSound
@@ -80,12 +69,17 @@ def probe(path: str | Path | InMemory) -> AudioInfo:
 
 
 def read_sound(
-    path: str | Path | InMemory, sample_rate: int | None = None, offset: float = 0.0, duration: float | None = None
+    path: str | Path | InMemory,
+    sample_rate: int | None = None,
+    offset: float = 0.0,
+    duration: float | None = None,
+    channel: int | None = None,
 ) -> tuple[np.ndarray, int]:
     """Decodes a file, or `duration` seconds of it from `offset` on without decoding the rest.
 
     Any format of libsndfile (WAV, FLAC, MP3, OGG Vorbis, Opus, ...) and the sound of MP4, M4A, WebM, Matroska and AAC;
-    any sample rate, any sample width; channels are averaged; resampled when `sample_rate` (Hz) is given and differs.
+    any sample rate, any sample width; channels are averaged, or `channel` (from 0 on) is read; resampled when
+    `sample_rate` (Hz) is given and differs.
 
     Returns:
         (N,) float32 samples, full scale 1.0, and their rate in Hz.
@@ -97,6 +91,7 @@ def read_sound(
     """
     name = str(path)
     with contextlib.closing(_open(_checked(path), name)) as sound:
+        sound.channel = channel
         start, size = _part(sound, name, offset, duration)
         rate = sound.sample_rate if sample_rate is None else sample_rate
         return _gathered(_resampled(_decoded(sound, name, start, size), sound.sample_rate, rate), name), rate

@@ -4,7 +4,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from ds2.data.manifest import Utterance
+import numpy as np
+
+from ds2.data.selection import Selection, durations
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
 By = Literal["speaker", "text", "utterance"]
@@ -68,17 +71,17 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     return list(merged.values())
 
 
-def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> list[Utterance]:
+def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> Selection:
     """Random utterances of about that many hours, in their order; all of them where there are not so many."""
     if not hours > 0:
         raise ParameterError("hours", f"must be above 0, got {hours}")
-    kept, seconds = set(), 0.0
+    lengths, kept, seconds = durations(utterances), [], 0.0
     for index in random.Random(seed).sample(range(len(utterances)), len(utterances)):
         if seconds >= hours * 3600:
             break
-        kept.add(index)
-        seconds += utterances[index].duration
-    return [utterance for index, utterance in enumerate(utterances) if index in kept]
+        kept.append(index)
+        seconds += float(lengths[index])
+    return Selection(utterances, np.sort(np.array(kept, np.int64)))
 
 
 def _groups(utterances: Sequence[Utterance], by: By) -> dict[str, list[Utterance]]:

@@ -75,8 +75,8 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
         findings.append(Finding(kind, utterance.place, message))
 
     try:
-        path, offset, duration = utterance.segment
-        samples, rate = read_audio(path, None, offset, duration)
+        path, offset, duration, channel = utterance.segment
+        samples, rate = read_audio(path, None, offset, duration, channel)
     except InputError as error:
         found("unreadable", str(error))
         return Examined(number, utterance, findings)

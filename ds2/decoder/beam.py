@@ -32,6 +32,7 @@ from ds2.utils.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    Array = Tensor | np.ndarray
 PARALLEL_FRAMES = 1000  # about 2 ms of work, enough to pay for starting threads
 TIDY = 50_000  # nodes or runs of a stream above which unreachable ones are dropped
 MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
@@ -137,7 +138,7 @@ class BeamDecoder:
         decoder.alphabet = alphabet
         return decoder
 
-    def decode(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray | None" = None) -> str | list[str]:
+    def decode(self, log_probs: "Array", lengths: "Array | None" = None) -> str | list[str]:
         """(T, V) log-probabilities -> the text; (B, T, V), with (B,) frames if they differ -> B texts.
 
         Raises:
@@ -148,9 +149,7 @@ class BeamDecoder:
         texts = [hypotheses[0].text for hypotheses in found]
         return texts if log_probs.ndim == 3 else texts[0]
 
-    def nbest(
-        self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray | None" = None
-    ) -> list[list[TextHypothesis]]:
+    def nbest(self, log_probs: "Array", lengths: "Array | None" = None) -> list[list[TextHypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> the `config.nbest` best hypotheses of each utterance, with the
         frames of their words. Raises the errors of `decode`."""
         if self.alphabet is None:
@@ -170,7 +169,7 @@ class BeamDecoder:
         """The search before the first frame."""
         return BeamStream(prefixes.begin(self._lm_start))
 
-    def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]") -> None:
+    def step(self, streams: list[BeamStream], log_probs: "Sequence[Array]") -> None:
         """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
 
         Raises:
@@ -205,7 +204,7 @@ class BeamDecoder:
         """The number of queries to the language model."""
         return int(stream.beam.counters["lookups"][0])
 
-    def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
+    def __call__(self, log_probs: "Array", lengths: "Array") -> list[list[Hypothesis]]:
         """(B, T, V) log-probabilities, (B,) frames -> for each utterance its n-best hypotheses, best first.
 
         Raises:
@@ -219,7 +218,7 @@ class BeamDecoder:
         self._advance_all(streams, utterances)
         return [self.finish(stream) for stream in streams]
 
-    def _frames(self, rows: "Tensor | np.ndarray", index: int) -> np.ndarray:
+    def _frames(self, rows: "Array", index: int) -> np.ndarray:
         """(T, V) log-probabilities in float32 or float64."""
         settings = self._tables.settings[0]
         most = len(self._tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST

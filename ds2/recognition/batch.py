@@ -4,10 +4,13 @@ import glob
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
 from ds2.data.sound import SUFFIXES, probe
+from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
@@ -48,7 +51,7 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
 
 
 def find_recordings(arguments: Sequence[str]) -> list[Segment]:
-    """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests (.jsonl).
+    """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests.
 
     Raises:
         InputError: nothing is found, a manifest is wrong, or "-" (standard input) is among other files.
@@ -57,7 +60,7 @@ def find_recordings(arguments: Sequence[str]) -> list[Segment]:
         raise InputError("-: standard input is one recording; name no other files beside it")
     found: list[Segment] = []
     for argument in arguments:
-        if argument.endswith(".jsonl"):
+        if argument.endswith((".jsonl", SUFFIX)):
             found += (utterance.segment for utterance in read_manifest(argument))
         else:
             found += map(Segment, find_audio([argument]))
@@ -104,8 +107,8 @@ class OutputFolder:
     def write(self, segment: Segment, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
         for name, path in self._paths(segment).items():
-            with atomic_write(path) as partial:
-                partial.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
+            with atomic_write(path) as file:
+                file.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes a line for each failure to failed.txt; without failures removes that of an earlier run."""
@@ -122,15 +125,18 @@ def transcribe_all(
     segments: Sequence[Segment],
     output: OutputFolder | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
+    separate: bool = False,
 ) -> Iterator[tuple[Segment, Transcript | InputError]]:
     """Transcribes the recordings, in their order; a bad one yields its error and the rest go on.
 
     Args:
         output: gets the transcripts and the list of failures.
         on_audio: called with the seconds of audio that each batch adds.
+        separate: transcribes each channel by itself.
     """
     failed = []
-    for segment, result in recognizer.transcribe_files(segments, on_audio):
+    transcribe = partial(transcribe_channels, recognizer) if separate else recognizer.transcribe_files
+    for segment, result in transcribe(segments, on_audio):
         if isinstance(result, InputError):
             failed.append(printable(str(result)))
         elif output is not None:

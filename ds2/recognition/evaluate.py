@@ -52,7 +52,7 @@ def right_words(reference: str, transcript: Transcript) -> list[bool]:
 
 
 def evaluate(
-    recognizer: Recognizer, utterances: list[Utterance], on_done: Callable[[], None] = lambda: None
+    recognizer: Recognizer, utterances: Sequence[Utterance], on_done: Callable[[], None] = lambda: None
 ) -> Evaluation:
     """Transcribes every utterance and compares; calls `on_done` after each.
 

@@ -21,49 +21,76 @@ CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
 
 
 def to_txt(transcript: "Transcript", name: str) -> str:
-    """The text alone, a line for each segment; an empty line where nothing was said."""
-    return "\n".join(segment.text for segment in transcript.segments) + "\n"
+    """The text alone, a line for each segment, "1: ..." where channels are separate; empty where nothing was said."""
+    return "\n".join(_labelled(channel, segment.text) for channel, segment in transcript.turns) + "\n"
 
 
 def to_json(transcript: "Transcript", name: str) -> str:
     """One object on one line.
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
-    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them.
+    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them. Where channels
+    are separate, segments and words have their channel.
     """
     keys = ("start", "end", "text", "display")
-    segments = [{key: getattr(segment, key) for key in keys} for segment in transcript.segments]
+    segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
     values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
     values["display"] = transcript.display
+    del values["channels"]
     if not any(word.display for word in transcript.words):
         for each in (values, *segments, *values["words"]):
             del each["display"]
+    if transcript.channels:
+        for segment, (channel, _) in zip(segments, transcript.turns, strict=True):
+            segment["channel"] = channel
+        channels = [channel for channel, turn in transcript.turns for _ in turn.words]
+        for word, channel in zip(values["words"], channels, strict=True):
+            word["channel"] = channel
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def to_srt(transcript: "Transcript", name: str) -> str:
     """SubRip subtitles."""
     cues = enumerate(_cues(transcript), 1)
-    return "".join(f"{number}\n{_span(cue, ',')}\n{cue.display}\n\n" for number, cue in cues)
+    return "".join(
+        f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.display)}\n\n" for number, (channel, cue) in cues
+    )
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
-    """WebVTT subtitles; & and < are markup there."""
-    cues = ((_span(cue, "."), cue.display.replace("&", "&amp;").replace("<", "&lt;")) for cue in _cues(transcript))
-    return "WEBVTT\n\n" + "".join(f"{span}\n{text}\n\n" for span, text in cues)
+    """WebVTT subtitles, with the channel as the voice; & and < are markup there."""
+    cues = []
+    for channel, cue in _cues(transcript):
+        text = cue.display.replace("&", "&amp;").replace("<", "&lt;")
+        cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
+    return "WEBVTT\n\n" + "".join(cues)
 
 
 def to_ctm(transcript: "Transcript", name: str) -> str:
     """NIST CTM: file, channel, start, duration, word, confidence; spaces in the file's name become underscores."""
     file = "_".join(printable(name).split())
     return "".join(
-        f"{file} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.4f}\n"
-        for word in transcript.words
+        f"{file} {channel} {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.4f}\n"
+        for channel, part in enumerate(transcript.channels or (transcript,), 1)
+        for word in part.words
     )
 
 
 def to_textgrid(transcript: "Transcript", name: str) -> str:
-    """Praat's TextGrid: one tier of words, the silence between them as empty intervals."""
+    """Praat's TextGrid: a tier of words for each channel, the silence between them as empty intervals."""
+    parts = transcript.channels or (transcript,)
+    names = [f"channel {number}" for number in range(1, len(parts) + 1)] if transcript.channels else ["words"]
+    end = max([transcript.duration, *(word.end for word in transcript.words)])
+    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {end}"]
+    lines += ["tiers? <exists>", f"size = {len(parts)}", "item []:"]
+    for number, (part, tier) in enumerate(zip(parts, names, strict=True), 1):
+        lines += [f"    item [{number}]:", '        class = "IntervalTier"', f'        name = "{tier}"']
+        lines += ["        xmin = 0", f"        xmax = {end}", *_intervals(part, end)]
+    return "\n".join(lines) + "\n"
+
+
+def _intervals(transcript: "Transcript", end: float) -> list[str]:
+    """The lines of a tier's intervals, which fill it from 0 to `end`."""
     intervals, at = [], 0.0
     for word in transcript.words:
         start = max(at, word.start)
@@ -71,18 +98,14 @@ def to_textgrid(transcript: "Transcript", name: str) -> str:
             intervals.append((at, start, ""))
         at = max(start, word.end)
         intervals.append((start, at, word.text))
-    if at < transcript.duration or not intervals:
-        intervals.append((at, transcript.duration, ""))
-    end = max(at, transcript.duration)
-    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {end}"]
-    lines += ["tiers? <exists>", "size = 1", "item []:", "    item [1]:", '        class = "IntervalTier"']
-    lines += ['        name = "words"', "        xmin = 0", f"        xmax = {end}"]
-    lines += [f"        intervals: size = {len(intervals)}"]
+    if at < end or not intervals:
+        intervals.append((at, end, ""))
+    lines = [f"        intervals: size = {len(intervals)}"]
     for number, (start, stop, text) in enumerate(intervals, 1):
         quoted = text.replace('"', '""')
         lines += [f"        intervals [{number}]:", f"            xmin = {start}", f"            xmax = {stop}"]
         lines += [f'            text = "{quoted}"']
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 FORMATS: dict[str, Callable[["Transcript", str], str]] = {
@@ -111,7 +134,18 @@ def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[st
     return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
 
 
-def _cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
+def _labelled(channel: int, text: str) -> str:
+    return f"{channel}: {text}" if channel else text
+
+
+def _cues(transcript: "Transcript") -> list[tuple[int, TranscriptSegment]]:
+    """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
+    parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
+    cues = [(channel, cue) for channel, part in parts for cue in _readable_cues(part)]
+    return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
+
+
+def _readable_cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
     """Subtitle cues that stay long enough to be read: a word alone would flash by."""
     cues = list(group_words(transcript, _ends_cue))
     for cue, following in itertools.zip_longest(cues, cues[1:]):

@@ -37,17 +37,35 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle."""
+    """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
+
+    `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
+    ordered by time.
+    """
 
     text: str
     words: tuple[Word, ...]
     duration: float
     model: str = ""
+    channels: "tuple[Transcript, ...]" = ()
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
         """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
+        if self.channels:
+            return tuple(segment for _, segment in self.turns)
         return tuple(group_words(self, ends_segment))
+
+    @property
+    def turns(self) -> tuple[tuple[int, TranscriptSegment], ...]:
+        """The segments of all channels in order of time, each with the number of its channel, from 1 on.
+
+        Of a recording whose channels were not separated these are its segments, with the number 0.
+        """
+        if not self.channels:
+            return tuple((0, segment) for segment in self.segments)
+        turns = [(number, segment) for number, channel in enumerate(self.channels, 1) for segment in channel.segments]
+        return tuple(sorted(turns, key=lambda turn: (turn[1].start, turn[0])))
 
     @property
     def display(self) -> str:
@@ -58,7 +76,8 @@ class Transcript:
     def punctuated(self) -> "Transcript":
         """The transcript with the display form of its words as its text."""
         words = tuple(dataclasses.replace(word, text=word.shown, display="") for word in self.words)
-        return dataclasses.replace(self, text=self.display, words=words)
+        channels = tuple(channel.punctuated for channel in self.channels)
+        return dataclasses.replace(self, text=self.display, words=words, channels=channels)
 
     def to_txt(self) -> str:
         """The text, a line for each segment."""
@@ -81,11 +100,19 @@ class Transcript:
         return self._formatted("ctm", file)
 
     def to_textgrid(self) -> str:
-        """Praat's TextGrid, one tier of words."""
+        """Praat's TextGrid, a tier of words for each channel."""
         return self._formatted("TextGrid")
 
     def _formatted(self, name: str, file: str = "") -> str:
         return FORMATS[name](self, file)
+
+
+def merge_channels(channels: Sequence[Transcript]) -> Transcript:
+    """One transcript of the transcripts of all channels, the first channel first."""
+    segments = Transcript("", (), 0.0, channels=tuple(channels)).segments
+    text, words = " ".join(segment.text for segment in segments), [word for each in segments for word in each.words]
+    duration = max(channel.duration for channel in channels)
+    return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels))
 
 
 def make_transcript(

@@ -20,10 +20,10 @@ from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
-NOISE_SECONDS, NOISE_SEEDS = 20.0, range(3)  # of each kind of synthesised sound, and how many of each
+NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
 THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(61))  # that are tried
 MOST_LOST = 0.002  # of all words: by so much their error rate may rise
-RARE = 0.5  # false words a minute that are as good as none
+RARE = 0.2  # false words a minute that are as good as none
 
 
 @dataclass(frozen=True)

@@ -60,16 +60,16 @@ class Cutter:
     def windows(self, job: Job[Any]) -> Iterator[Window]:
         """Reads a recording piece by piece; an error ends the windows and is kept in the job."""
         source = job.source
-        path, offset, duration = (source, 0.0, None) if isinstance(source, InMemory) else source
+        path, offset, duration, channel = (source, 0.0, None, None) if isinstance(source, InMemory) else source
         try:
             rest = probe(path).duration - offset
             job.duration = rest if duration is None else min(rest, duration)
             if job.duration <= LONG_SECONDS:
-                samples, _ = read_sound(path, self.sample_rate, offset, duration)
+                samples, _ = read_sound(path, self.sample_rate, offset, duration, channel)
                 yield Window(samples)
                 return
             for start, seconds, first, last in self.cuts(job.duration):
-                samples, _ = read_sound(path, self.sample_rate, offset + start, seconds)
+                samples, _ = read_sound(path, self.sample_rate, offset + start, seconds, channel)
                 yield Window(samples, first, last)
         except InputError as error:
             job.error = error

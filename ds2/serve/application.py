@@ -17,18 +17,22 @@ from starlette.websockets import WebSocket
 
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
-from ds2.serve.messages import WorkerConfig
 from ds2.serve.middleware import Guard, SecurityHeaders
+from ds2.serve.models import Models
 from ds2.serve.openai import Transcriptions, refusal_of
 from ds2.serve.openai_messages import problem
-from ds2.serve.pool import Pool
-from ds2.serve.process import Timeouts
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import LATER, POLICY, VoskSession
+from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
 
 log = logging.getLogger("ds2.serve")
-PAGE = {"": "index.html", "page.js": "page.js", "page.css": "page.css", "worklet.js": "worklet.js"}
-MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+FILES = ("docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "worklet.js")
+PAGE = {"": "index.html", "docs": "docs.html", **{name: name for name in FILES}}
+MEDIA_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+}
 REFUSALS = {LATER: "busy", POLICY: "limits"}  # close codes that the metrics count among the refusals
 
 
@@ -36,38 +40,29 @@ class Application:
     """The state that the routes share."""
 
     def __init__(self, config: ServeConfig, model: Path):
-        self.config, self.model = config, model
+        """`model` is the default; `config.models` are served beside it.
+
+        Raises:
+            InputError: two models have the same name.
+        """
+        self.config, self.models = config, Models([model, *config.models])
         self.metrics = Metrics()
         self.gate = Gate(config, self.metrics)
         self.sessions: set[VoskSession] = set()
-        self.pool: Pool | None = None
-        self.transcriptions: Transcriptions | None = None
+        self.waiting = Waiting(config.limits.waiting_bytes, config.limits.streams)
+        self.transcriptions = Transcriptions(self.models, config.limits)
 
     async def start(self) -> None:
         """Starts the model processes and waits until they are ready.
 
         Raises:
-            InputError: the model cannot be loaded, or cannot stream.
+            InputError: a model cannot be loaded, or cannot stream.
         """
-        config = self.config
-        devices = config.device.split(",") * config.workers
-        slots = -(-config.limits.streams // len(devices))
-        workers = [
-            WorkerConfig(
-                self.model, device, config.decoder, config.precision, config.engine, slots, config.live, config.dispatch
-            )
-            for device in devices
-        ]
-        limits = config.limits
-        timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)
-        self.pool = Pool(workers, self.metrics, limits.max_queue_seconds, timeouts)
-        rate = await self.pool.started()
-        self.transcriptions = Transcriptions(self.pool, limits, rate)
+        await self.models.start(self.config, self.metrics)
 
     def stop(self) -> None:
         """Ends the model processes."""
-        if self.pool is not None:
-            self.pool.stop()
+        self.models.stop()
 
     async def drain(self) -> None:
         """Refuses new clients, gives every live stream its final result, and waits until all have left."""
@@ -84,8 +79,8 @@ class Application:
             WebSocketRoute("/", self.live),
             *(Route(f"/{name}", self.page) for name in PAGE),
             Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
-            Route("/v1/models", self.models),
-            Route("/v1/models/{name}", self.models),
+            Route("/v1/models", self.list_models),
+            Route("/v1/models/{name}", self.list_models),
             Route("/healthz", self.healthy),
             Route("/readyz", self.ready),
             Route("/metrics", self.measure),
@@ -102,7 +97,7 @@ class Application:
 
     async def ready(self, request: Request) -> Response:
         """Whether the server takes new streams."""
-        if self.gate.draining or self.pool is None or not self.pool.is_ready:
+        if self.gate.draining or not self.models.is_ready:
             return PlainTextResponse("draining\n" if self.gate.draining else "the model is not ready\n", 503)
         return PlainTextResponse("ready\n")
 
@@ -110,16 +105,16 @@ class Application:
         self.gate.check_key(request)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def models(self, request: Request) -> Response:
-        """The model of this server, in a list or by its name."""
+    async def list_models(self, request: Request) -> Response:
+        """The models of this server, in a list or by name."""
         self.gate.check_key(request)
-        model = {"id": self.model.stem, "object": "model", "created": 0, "owned_by": "ds2"}
-        name = request.path_params.get("name")
+        listing, name = self.models.listing(), request.path_params.get("name")
         if name is None:
-            return JSONResponse({"object": "list", "data": [model]})
-        if name != self.model.stem:
-            raise HTTPException(404, f"the model here is {self.model.stem}")
-        return JSONResponse(model)
+            return JSONResponse({"object": "list", "data": listing})
+        found = [model for model in listing if model["id"] == name]
+        if not found:
+            raise HTTPException(404, f"the models here are {', '.join(self.models.paths)}")
+        return JSONResponse(found[0])
 
     async def transcribe(self, request: Request) -> ASGIApp:
         """An upload keeps its place until its answer is sent: events are sent while the model still works."""
@@ -127,7 +122,6 @@ class Application:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             began = time.monotonic()
             with self.gate.place(request, "upload"):
-                assert self.transcriptions is not None
                 try:
                     status = await self.transcriptions.answer(request, send)
                 except (HTTPException, ClientDisconnect) as error:
@@ -144,10 +138,9 @@ class Application:
             await websocket.send_denial_response(self.refused(websocket, refusal))
 
     async def _session(self, websocket: WebSocket) -> None:
-        assert self.pool is not None
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept("ds2" if "ds2" in offered else None)
-        session, began = VoskSession(websocket, self.pool, self.config.limits), time.monotonic()
+        session, began = VoskSession(websocket, self.models, self.config.limits, self.waiting), time.monotonic()
         self.sessions.add(session)
         if self.gate.draining:  # the shutdown began during the handshake
             session.drain()

@@ -28,6 +28,7 @@ class Limits:
     streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address
     backlog_seconds: float = formerly("backlog", 30.0)  # sound of one stream that may wait for the model
     idle_seconds: float = formerly("idle", 60.0)  # a stream without sound for so long ends
+    waiting_bytes: int = 256 << 20  # of all streams; beyond it those end that hold more than an equal share
     stream_seconds: float = formerly("duration", 4 * 3600.0)  # sound of a live stream
     message_bytes: int = formerly("message", 1 << 20)  # of a WebSocket message
     upload_bytes: int = formerly("upload", 25 << 20)  # of an uploaded file
@@ -48,6 +49,7 @@ class ServeConfig:
     """The configuration of the whole server."""
 
     model: Path | None = None  # bundle; None: the streaming digits model of the package
+    models: tuple[Path, ...] = ()  # further bundles that clients may choose by name, the file's without its suffix
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
     port: int = 2700  # the port of Vosk's server
     device: str = "auto"  # auto, cpu, cuda; a comma between several
@@ -101,8 +103,11 @@ def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: 
 
 
 def _located(config: ServeConfig, folder: Path) -> ServeConfig:
-    """The configuration with the path of its model, if `model` is the name of a model of the package."""
-    model = config.model
-    if model is None or model.parent != folder or model.suffix or model.exists():
-        return config
-    return replace(config, model=locate(model.name))
+    """The configuration with the paths of models that are named as in the package."""
+
+    def found(model: Path) -> Path:
+        packaged = model.parent == folder and not model.suffix and not model.exists()
+        return locate(model.name) if packaged else model
+
+    model = None if config.model is None else found(config.model)
+    return replace(config, model=model, models=tuple(map(found, config.models)))

@@ -1,7 +1,8 @@
 """Connections of uvicorn that no client can keep open for nothing.
 
 A connection must bring the header of a request within a deadline, and is closed when an answer is sent before the
-request's body has come. When file descriptors run out, the older half of the connections that only wait is closed.
+request's body has come. What a client does not read does not fill the memory. When file descriptors run out, the older
+half of the connections that only wait is closed.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 log = logging.getLogger("ds2.serve")
 WANTED_DESCRIPTORS = 8192  # if the system allows so many
@@ -22,6 +24,7 @@ SPARE_DESCRIPTORS = 16  # for files and pipes
 BACKLOGS_PER_LIMIT = 8  # the system accepts a backlog of connections at once, before any of them is seen here
 LINGER_SECONDS = 1.0  # in which a client can read an answer before the connection is closed
 LOG_SECONDS = 10.0  # between two log lines about descriptors
+FRAGMENTS = 1000  # of a WebSocket message
 
 
 class Settings(uvicorn.Config):
@@ -94,7 +97,23 @@ class HttpConnection(H11Protocol):
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """A WebSocket that logs no errors about what clients do."""
+    """A WebSocket whose client can neither fill the memory nor cause errors in the log."""
+
+    def handle_ping(self) -> None:
+        """Sends no pongs to a client that does not read them, or they would wait in memory without end."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def handle_cont(self, event: Frame) -> None:
+        """A message of empty fragments would never reach the limit of its size."""
+        if len(self.frames) < FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.frames = []
+            self.conn.send_close(1009, f"a message may have {FRAGMENTS} fragments")
+            self.handle_parser_exception()
 
     async def send(self, message: Any) -> None:
         await super().send(message)

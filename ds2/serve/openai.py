@@ -18,10 +18,11 @@ from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
+from ds2.serve.models import Models
 from ds2.serve.openai_messages import Asked, error_event, iter_events, parse, respond
-from ds2.serve.pool import Busy, Pool
+from ds2.serve.pool import Busy
 from ds2.serve.uploads import DECODED_BYTES, iter_upload
-from ds2.utils.errors import InputError, TooLong
+from ds2.utils.errors import InputError, ParameterError, TooLong
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
 OTHER_BYTES = 100_000  # of a request: fields besides the file, multipart headers
@@ -33,13 +34,13 @@ class ModelFailed(Exception):
 
 
 class Transcriptions:
-    """Answers uploads with the models of a pool.
+    """Answers uploads with the model that each names.
 
     A file stays on disk; it is decoded, resampled and recognised in blocks, only while its client waits.
     """
 
-    def __init__(self, pool: Pool, limits: Limits, sample_rate: int):
-        self.pool, self.limits, self.sample_rate = pool, limits, sample_rate
+    def __init__(self, models: Models, limits: Limits):
+        self.models, self.limits = models, limits
         self.decoding = 0  # uploads
 
     async def answer(self, request: Request, send: Send) -> int:
@@ -77,11 +78,16 @@ class Transcriptions:
 
     async def _respond(self, request: Request, asked: Asked, send: Send) -> int:
         longest, began = self.limits.upload_audio_seconds, time.monotonic()
-        pieces = iter_upload(asked.file.file, asked.file.filename or "", self.sample_rate, longest)
+        try:
+            name = self.models.find(asked.model)
+        except ParameterError as error:
+            raise Refused(404, "request", str(error), field="model") from error
+        rate = self.models.rates[name]
+        pieces = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
         handle = None
         try:
             first = await _in_thread(next, pieces, b"")  # a bad file takes no stream of the model
-            handle = self.pool.open(StreamConfig(self.sample_rate, "float32"))
+            handle = self.models.pools[name].open(StreamConfig(rate, "float32"))
             finals = self._transcribe(handle, itertools.chain([first], pieces), began)
             if asked.stream:
                 response: Response = StreamingResponse(_events(finals, handle), media_type="text/event-stream")

@@ -26,6 +26,7 @@ class Asked:
     granularities: frozenset[str]
     stream: bool
     language: str
+    model: str
 
 
 def parse(form: FormData) -> Asked:
@@ -45,7 +46,8 @@ def parse(form: FormData) -> Asked:
     if granularities - GRANULARITIES:
         raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
-    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20])
+    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20],
+                 str(form.get("model", "")))  # fmt: skip
 
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:

@@ -21,7 +21,6 @@ class Pool:
         self.processes = [
             ModelProcess(f"model {number}", config, metrics, timeouts) for number, config in enumerate(configs)
         ]
-        metrics.queue.set_function(lambda: sum(process.queue for process in self.processes))
 
     async def started(self) -> int:
         """Waits until every process has loaded its model; returns the model's sample rate (Hz).
@@ -34,6 +33,11 @@ class Pool:
     @property
     def is_ready(self) -> bool:
         return any(process.is_ready and not self._is_late(process) for process in self.processes)
+
+    @property
+    def queue(self) -> int:
+        """Chunks that wait for the model processes."""
+        return sum(process.queue for process in self.processes)
 
     @property
     def streams(self) -> int:

@@ -54,7 +54,8 @@ def run(config: ServeConfig) -> int:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
     model = config.model or locate("digits-streaming")
-    read_metadata(model)
+    for path in (model, *config.models):
+        read_metadata(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Application(config, model)))
     return 0
@@ -79,7 +80,7 @@ async def _serve(application: Application) -> None:
             return
         server = Server(settings)
         server.application = application
-        log.info("ready", extra={"facts": {"url": _url(listening, config), "model": application.model.name}})
+        log.info("ready", extra={"facts": {"url": _url(listening, config), "models": list(application.models.paths)}})
         warn_if_exposed(config)
         await server.serve([listening])
     finally:
@@ -147,9 +148,20 @@ def _load(settings: Settings) -> None:
 def _listen(config: ServeConfig, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        return socket.create_server((config.host, config.port), family=family, backlog=backlog)
+        listening = socket.create_server((config.host, config.port), family=family, backlog=backlog)
+        _drop_who_does_not_read(listening, config.limits.idle_seconds)
+        return listening
     except (OSError, OverflowError) as error:
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
+
+
+def _drop_who_does_not_read(listening: socket.socket, seconds: float) -> None:
+    """Has the system end connections whose clients take nothing of an answer for so long.
+
+    A closed connection would wait until its last byte is taken. Accepted connections inherit the option.
+    """
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * min(seconds, 86_400)))
 
 
 def _url(listening: socket.socket, config: ServeConfig) -> str:

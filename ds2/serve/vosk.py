@@ -11,7 +11,7 @@ Every message but `config` gets exactly one reply. It is sent without waiting fo
 ahead that it must be slowed down. Two keys of `config` are not Vosk's: `encoding` (pcm16, float32, mulaw) and `push`,
 with which results are sent when they come, not as replies, and partial results say how many characters are `stable`. A
 later `config` changes the keys that it names; after the first sound only `words` and `max_alternatives` can change.
-`phrase_list` and `model` are ignored: the server's `decoder.hot` lists hot words.
+`model` names one of the server's models, by default its first. `phrase_list` is ignored: `decoder.hot` lists hot words.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -27,7 +28,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import SAMPLE_BYTES
-from ds2.serve.pool import Busy, Pool
+from ds2.serve.models import Models
+from ds2.serve.pool import Busy
 from ds2.serve.vosk_messages import Wishes, close_reason, parse_command
 
 HOLD_SECONDS = 1.0  # sound that may wait before a client that sends faster than real time waits for its replies
@@ -35,6 +37,19 @@ MESSAGES = 20_000  # that may wait; without this bound messages of one byte woul
 NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
 # In the inbox: the client has left; the server shuts down; the stream or the pusher has failed.
 EOF, DRAIN, FAILED = object(), object(), object()
+
+
+@dataclass
+class Waiting:
+    """What waits in the inboxes of all sessions."""
+
+    most: int  # bytes
+    sessions: int  # as many as can be open
+    bytes: int = 0
+
+    def too_much(self, held: int) -> bool:
+        """Whether a session that holds so many bytes must end, because it takes the room of others."""
+        return self.bytes > self.most and held > self.most / self.sessions
 
 
 class Over(Exception):
@@ -48,8 +63,8 @@ class Over(Exception):
 class VoskSession:
     """One connection from its first message to its close."""
 
-    def __init__(self, websocket: WebSocket, pool: Pool, limits: Limits):
-        self.websocket, self.pool, self.limits = websocket, pool, limits
+    def __init__(self, websocket: WebSocket, models: Models, limits: Limits, waiting: Waiting):
+        self.websocket, self.models, self.limits, self.waiting = websocket, models, limits, waiting
         self.wishes = Wishes()
         self.handle: Handle | None = None
         self.inbox: deque[Any] = deque()
@@ -73,6 +88,7 @@ class VoskSession:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.waiting.bytes -= self.held
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await self._close(over)
         return over
@@ -101,7 +117,7 @@ class VoskSession:
                 return
             data = message.get("bytes")
             self._put(data if data is not None else message.get("text", ""))
-            self.flooded = self.held > self._room or len(self.inbox) > MESSAGES
+            self.flooded = self.held > self._room or len(self.inbox) > MESSAGES or self.waiting.too_much(self.held)
         if self.handle is not None:
             self.handle.changed.set()  # wakes whoever waits for the model
 
@@ -122,7 +138,7 @@ class VoskSession:
 
     def _put(self, message: Any) -> None:
         self.inbox.append(message)
-        self.held += _size(message)
+        self._hold(_size(message))
         self.arrived.set()
 
     async def _next(self) -> Any:
@@ -137,8 +153,12 @@ class VoskSession:
         if not self.inbox or (isinstance(self.inbox[0], str) and time.monotonic() > until):
             await self._end(POLICY, f"no sound came for {self.limits.idle_seconds:g} s")
         message = self.inbox.popleft()
-        self.held -= _size(message)
+        self._hold(-_size(message))
         return message
+
+    def _hold(self, change: int) -> None:
+        self.held += change
+        self.waiting.bytes += change
 
     async def _obey(self, message: Any) -> None:
         if message is EOF:
@@ -172,6 +192,7 @@ class VoskSession:
         command = parse_command(text)
         if isinstance(command.get("config"), dict):
             self.wishes = self.wishes.updated(command["config"], self.handle is not None)
+            self.models.find(self.wishes.model)  # raises ParameterError, a ValueError, for an unknown name
         elif "reset" in command:
             await self._final(last=False)
         elif "eof" in command:
@@ -181,7 +202,7 @@ class VoskSession:
 
     def _stream(self) -> Handle:
         if self.handle is None:
-            self.handle = self.pool.open(self.wishes.stream)
+            self.handle = self.models.pools[self.models.find(self.wishes.model)].open(self.wishes.stream)
             self.handle.on_failure = lambda: self._put(FAILED)
             if self.wishes.push:
                 self.pusher = asyncio.create_task(self._push(self.handle))

@@ -19,13 +19,14 @@ class Wishes:
     """The settings from the client's `config` messages.
 
     `push`: results are sent when they come, not as replies. `alternatives`: how many texts a result has; 0: one text
-    with its words.
+    with its words. `model`: the name of one of the server's models; empty: the default.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
     words: bool = True
     alternatives: int = 0
     push: bool = False
+    model: str = ""
 
     def updated(self, values: dict[str, Any], has_begun: bool) -> "Wishes":
         """Returns a copy with the values of another `config`; a stream that `has_begun` keeps its format.
@@ -42,7 +43,10 @@ class Wishes:
         encoding = values.get("encoding", self.stream.encoding)
         if encoding not in list(SAMPLE_BYTES):  # a list, because the client's value may be unhashable
             raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {_quoted(encoding)}")
-        return Wishes(StreamConfig(rate, encoding, stable=push), words, alternatives, push)
+        model = values.get("model", self.model)
+        if not isinstance(model, str):
+            raise ValueError(f"model must be a name, got {_quoted(model)}")
+        return Wishes(StreamConfig(rate, encoding, stable=push), words, alternatives, push, model)
 
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
         """The result of some utterances."""

@@ -35,7 +35,7 @@ class WerEvaluator(Evaluator, Stage):
 
     predictionCol = Setting("column of transcripts: string, or the struct of SpeechTranscriber", text, "transcript")
     labelCol = Setting("column of correct texts, string", text, "text")
-    metricName = Setting("wer or cer", text, "wer")
+    metricName = Setting("what to count in: wer (words) or cer (characters)", text, "wer")
     normalize = Setting("normalise both texts first, as in training", flag, True)
 
     def isLargerBetter(self) -> bool:

@@ -66,6 +66,12 @@ class HasDecoder(Stage):
         return settings
 
 
+def decoder_settings(options: DecoderOptions) -> Settings:
+    """The settings of HasDecoder that stand for these options."""
+    weights = {"lmWeight": options.lm_weight, "wordBonus": options.word_bonus}
+    return {"lm": options.lm, "beam": options.beam, "hot": options.hot, "rescore": options.rescore, **weights}
+
+
 def decoder_options(settings: Settings) -> DecoderOptions:
     """The options of the settings of HasDecoder; files stand as `Stage.shipped_settings` names them."""
     lm, rescore = (next(map(Path, settings[name]), None) for name in ("lm", "rescore"))

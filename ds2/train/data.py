@@ -1,17 +1,23 @@
 """Training data: the manifests, their alphabet, batches in order, and the statistics of the features."""
 
 import contextlib
+import logging
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader
 
 from ds2.bundle import Bundle
 from ds2.data.augment import Augmenter
+from ds2.data.compiled import SUFFIX, compile_manifest
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
+from ds2.data.selection import Joined, durations, values
 from ds2.data.shards import shard_numbers
 from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
@@ -19,7 +25,10 @@ from ds2.train.config import TrainConfig
 from ds2.train.distributed.ranks import Ranks
 from ds2.utils.errors import InputError
 
+LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
 STATISTICS_UTTERANCES = 200  # that the mean and deviation of the features are computed from
+
+logger = logging.getLogger(__name__)
 
 Loader = DataLoader[Batch]
 
@@ -35,13 +44,13 @@ class TrainingData:
         """
         self.config = config
         self.ranks = ranks
-        whole = [read_manifest(path) for path in config.data.train]
+        whole = [opened(path, ranks) for path in config.data.train]
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
-        self.train = [utterance for manifest in manifests for utterance in manifest]
+        self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
             self.tokenizer = Tokenizer.from_texts(
-                (utterance.text for manifest in whole for utterance in manifest),  # a fraction has the same alphabet
+                values(Joined(whole), "text"),  # a fraction has the same alphabet
                 config.data.units,
             )
         else:
@@ -49,9 +58,8 @@ class TrainingData:
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         share = Share(ranks.number, ranks.size, config.accumulate)
-        durations = [utterance.duration for utterance in self.train]
         self.sampler = SortaGradSampler(
-            durations,
+            durations(self.train),
             config.batch_size,
             config.seed,
             Curriculum(config.sortagrad, config.curriculum_epochs),
@@ -62,7 +70,7 @@ class TrainingData:
 
     @property
     def hours(self) -> float:
-        return sum(utterance.duration for utterance in self.train) / 3600
+        return float(sum(self.sampler.durations.tolist())) / 3600
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""
@@ -74,12 +82,11 @@ class TrainingData:
         augmenter = Augmenter(self.config.augment, rate, self.config.seed)
         return self._loader(SpeechDataset(self.train, self.tokenizer, rate, augmenter), self.sampler, keep=True)
 
-    def plain_loader(self, utterances: list[Utterance]) -> Loader:
+    def plain_loader(self, utterances: Sequence[Utterance]) -> Loader:
         """Batches of any utterances without augmentation, the shortest first."""
-        durations = [utterance.duration for utterance in utterances]
         size = -(-self.config.batch_size // (self.ranks.size * self.config.accumulate))
         dataset = SpeechDataset(utterances, self.tokenizer, self.config.model.frontend.sample_rate)
-        return self._loader(dataset, SortaGradSampler(durations, size, self.config.seed), keep=False)
+        return self._loader(dataset, SortaGradSampler(durations(utterances), size, self.config.seed), keep=False)
 
     def dev_loader(self) -> Loader:
         """This rank's part of the dev set."""
@@ -122,6 +129,23 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
+
+
+def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:
+    """The utterances of a manifest; the first rank compiles a large one beside it, once for all runs and ranks.
+
+    Raises:
+        InputError: as `read_manifest`.
+    """
+    target = path.with_name(f".{path.name}{SUFFIX}")
+    large = path.suffix != SUFFIX and path.is_file() and path.stat().st_size >= LARGE_BYTES
+    if not large or not os.access(path.parent, os.W_OK) or find_spec("pyarrow") is None:
+        return read_manifest(path)
+    if ranks.first and not (target.exists() and target.stat().st_mtime_ns > path.stat().st_mtime_ns):
+        logger.info("compiling %s", path)
+        compile_manifest(path, target)
+    ranks.barrier()
+    return read_manifest(target)
 
 
 def _ignore_signals(worker: int) -> None:

@@ -80,7 +80,8 @@ def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
         loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", label=dev)
         wer_axes.plot(epochs, wers, colour, marker="o", label=dev)
     loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
-    wer_axes.set(xlabel="epoch", ylabel="dev WER, %", yscale="log")
+    wrong = any(epoch["wer"] for history in runs.values() for epoch in history)
+    wer_axes.set(xlabel="epoch", ylabel="dev WER, %", yscale="log" if wrong else "linear")
     for axes in (loss_axes, wer_axes):
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")

@@ -137,7 +137,7 @@ def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
 
 
 @torch.no_grad()
-def _decode(bundle: Bundle, utterances: list[Utterance]) -> Iterator[tuple[Utterance, str]]:
+def _decode(bundle: Bundle, utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, str]]:
     config = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
     tokenizer = Tokenizer(bundle.metadata["tokens"])
     model = AcousticModel(config, len(tokenizer)).eval()

@@ -1,23 +1,63 @@
 """TensorBoard logs of a run; nothing is written where TensorBoard is not installed."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ds2.model.acoustic import AcousticModel
 from ds2.train.metrics import Epoch
 from ds2.train.observe import PERCENTILES, Observation
+from ds2.train.run_state import RunState
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+UPDATES = 10  # between two points of the loss within an epoch
+KINDS = ("weights", "gradients", "activations", "means", "variances")
+
+
+class LossLog:
+    """The mean loss of every UPDATES updates, while an epoch is trained: `with LossLog(folder, state) as log`."""
+
+    def __init__(self, folder: Path | None, state: RunState):
+        """`folder` of the log; None writes nothing. `state` at the start."""
+        self.writer = _writer(folder, purge_step=state.step + 1) if folder is not None else None
+        self._remember(state)
+
+    def add(self, state: RunState) -> None:
+        """Adds a point where enough updates were done since the last one."""
+        count = state.utterances - self.utterances
+        if self.writer is None or state.step - self.step < UPDATES or not count:
+            return
+        self.writer.add_scalar("loss within the epoch", (state.loss_sum - self.loss_sum) / count, state.step)
+        self._remember(state)
+
+    def _remember(self, state: RunState) -> None:
+        self.step, self.loss_sum, self.utterances = state.step, state.loss_sum, state.utterances
+
+    def __enter__(self) -> "LossLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.writer is not None:
+            self.writer.close()
 
 
 def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
-    """Adds percentiles as scalars and weights as histograms to the log in `folder`."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
+    """Adds percentiles as scalars and weights as histograms to the log in `folder`.
+
+    The tab of custom scalars has one chart of all percentiles for each layer.
+    """
+    if (writer := _writer(folder)) is None:
         return
-    with SummaryWriter(str(folder)) as writer:
-        for kind in ("weights", "gradients", "activations", "means", "variances"):
+    with writer:
+        charts: dict[str, dict[str, Any]] = {}
+        for kind in KINDS:
             for name, values in getattr(found, kind).items():
-                for percent, value in zip(PERCENTILES, values, strict=True):
-                    writer.add_scalar(f"{kind}/{name}/p{percent}", value, found.epoch)
+                tags = [f"{kind}/{name}/p{percent}" for percent in PERCENTILES]
+                charts.setdefault(kind, {})[name] = ["Multiline", tags]
+                for tag, value in zip(tags, values, strict=True):
+                    writer.add_scalar(tag, value, found.epoch)
+        writer.add_custom_scalars(charts)
         for name, weight in model.named_parameters():
             if weight.isfinite().all():
                 writer.add_histogram(name, weight.detach().cpu(), found.epoch)
@@ -25,11 +65,17 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
 
 def write_scalars(folder: Path, epoch: Epoch) -> None:
     """Adds one epoch's figures to the log in `folder`."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
+    if (writer := _writer(folder, purge_step=epoch["step"])) is None:
         return
-    with SummaryWriter(str(folder), purge_step=epoch["step"]) as writer:
+    with writer:
         for name, value in epoch.items():
             if isinstance(value, float):
                 writer.add_scalar(name, value, epoch["step"])
+
+
+def _writer(folder: Path, purge_step: int | None = None) -> "SummaryWriter | None":
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=purge_step)

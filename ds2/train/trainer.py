@@ -41,7 +41,7 @@ from ds2.train.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
 from ds2.train.run_state import RunState
 from ds2.train.signals import Signals, TrainingStopped
-from ds2.train.tensorboard import write_histograms
+from ds2.train.tensorboard import LossLog, write_histograms
 from ds2.train.transfer import fit_weights, freeze, same_frontend
 from ds2.train.update import Updater
 from ds2.train.validation import validate
@@ -137,13 +137,15 @@ class Trainer:
         self.data.sampler.begin(state.epoch, state.batch)
         title = f"epoch {state.epoch + 1}/{self.config.epochs}"
         total, done = self.data.sampler.utterances(state.epoch), state.batch * self.config.batch_size
-        with self._progress(title, total, done) as progress:
+        log = LossLog(self.folder / "tensorboard" if self.ranks.first else None, state)
+        with self._progress(title, total, done) as progress, log:
             began = time.monotonic()
             for minibatch in minibatches(loader, self.config.accumulate):
                 self._train_minibatch(minibatch)
                 self.end_of_minibatch()
                 state.seconds += time.monotonic() - began
                 began = time.monotonic()
+                log.add(state)
                 if progress is not None:
                     loss = state.loss_sum / max(1, state.utterances)
                     progress.step(min(self.config.batch_size, total - done), f"loss {loss:.3f}")

@@ -13,6 +13,7 @@ EXTRAS = {
     "prometheus_client": "serve",
     "pyarrow": "data",
     "pyspark": "spark",
+    "sounddevice": "listen",
     "starlette": "serve",
     "tomli_w": "train",
     "torch": "torch",

@@ -13,6 +13,7 @@ runs=recipes/digits/runs
 printf '%s\n' 1 2 | xargs -P 2 -I {} \
     ds2 train recipes/digits/train.toml --output "$runs/seed{}" --set seed={} --set data.workers=0
 ds2 average "$runs"/seed{1,2}/best.safetensors --output "$runs/digits.safetensors"
+ds2 calibrate "$data/dev.jsonl" --model "$runs/digits.safetensors"
 for split in test strangers; do
     echo "$split:"
     ds2 eval "$data/$split.jsonl" --model "$runs/digits.safetensors" --listing "$runs/$split.txt"

@@ -2,9 +2,12 @@
 
     python recipes/english/punctuation.py train --books books.txt.xz --everyday everyday.txt.xz punctuation.safetensors
     python recipes/english/punctuation.py add punctuation.safetensors BUNDLE
+    python recipes/english/punctuation.py score BUNDLE dev-common-voice.jsonl --prose MANIFEST
 
 books.tsv and everyday.tsv lie beside the texts. The books of every eighth author are held out; their F1 is printed.
-Semicolons, colons and dashes count as commas, exclamation marks as full stops. Quotation marks are left out.
+`score` measures F1 on recognised text: the transcripts of all utterances, one after another, without their ends;
+MANIFEST has the same texts with punctuation. Semicolons, colons and dashes count as commas, exclamation marks as full
+stops. Quotation marks are left out.
 """
 
 import argparse
@@ -23,8 +26,12 @@ from lm_texts import SOURCES, Block
 from torch import Tensor
 
 from ds2.bundle import Bundle
+from ds2.data.manifest import read_manifest
 from ds2.data.prepare import run
+from ds2.metrics import align
 from ds2.recognition.punctuation import MARKS, Punctuator, Tagger, TaggerConfig
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.transcript import Transcript
 from ds2.text import normalize
 
 WORDS = 16_000  # in the list: the most frequent
@@ -34,6 +41,7 @@ CROP, BATCH = 256, 32  # words, crops of an update
 LEARNING_RATE = 3e-3
 TITLES = {"mr.": "mister", "mrs.": "missus", "ms.": "miss", "dr.": "doctor", "st.": "saint"}
 DASHES = re.compile(r"\s*(?:--+|—|–)\s*")
+NAMES = ("", "comma", "full_stop", "question")  # of the marks
 SHOWN_EVERY = 100  # updates
 
 
@@ -60,6 +68,11 @@ def main() -> None:
     added.add_argument("punctuation", type=Path)
     added.add_argument("bundle", type=Path)
     added.set_defaults(run=add)
+    scored = commands.add_parser("score")
+    scored.add_argument("bundle", type=Path)
+    scored.add_argument("manifest", type=Path)
+    scored.add_argument("--prose", type=Path, required=True)
+    scored.set_defaults(run=score)
     arguments = parser.parse_args()
     arguments.run(arguments)
 
@@ -88,6 +101,33 @@ def train(arguments: argparse.Namespace) -> None:
     about = {"f1": figures, "trained_words": len(text.words)}
     empty = Bundle({}, {"config": {}, "tokens": []})
     punctuator.added_to(empty, about).save(arguments.output)
+
+
+def score(arguments: argparse.Namespace) -> None:
+    """Recognises the utterances whose prose is known, and compares the marks with those of the prose."""
+    prose = {normalize(each.text, "en"): each.text for each in read_manifest(arguments.prose)}
+    utterances = [each for each in read_manifest(arguments.manifest) if each.text in prose]
+    results = Recognizer.load(arguments.bundle).transcribe_files(each.segment for each in utterances)
+    words = [word.text for _, transcript in results if isinstance(transcript, Transcript) for word in transcript.words]
+    punctuator = Punctuator.from_bundle(Bundle.load(arguments.bundle))
+    figures = compare(punctuator, words, read(prose[each.text] for each in utterances))
+    print(f"{len(utterances)} utterances: " + ", ".join(f"{name} {value:.3f}" for name, value in figures.items()))
+
+
+def compare(punctuator: Punctuator, words: list[str], truth: Text) -> dict[str, float]:
+    """F1 of the marks after recognised words: one is right if the reference has it after the word aligned with it."""
+    places, heard, true = itertools.count(), itertools.count(), []
+    marks = torch.zeros(len(words), dtype=torch.int8)
+    for edit in align(truth.words, words):
+        place = next(places) if edit.reference is not None else None
+        number = next(heard) if edit.hypothesis is not None else None
+        if place is not None and number is not None:
+            marks[number] = truth.marks[place]
+        elif place is not None:
+            true.append(truth.marks[place])
+    found = torch.tensor([mark for mark, _ in punctuator.tags(words)] + [0] * len(true))
+    marks = torch.cat([marks, torch.tensor(true, dtype=torch.int8)])  # those after words that were not recognised
+    return {NAMES[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
 
 
 def blocks(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -151,7 +191,7 @@ def learn(punctuator: Punctuator, text: Text, updates: int) -> None:
         loss.backward()
         optimizer.step()
         schedule.step()
-        total += float(loss)
+        total += loss.item()
         if update % SHOWN_EVERY == 0:
             print(f"update {update}: loss {total / SHOWN_EVERY:.4f}", flush=True)
             total = 0.0
@@ -178,8 +218,7 @@ def measure(punctuator: Punctuator, text: Text) -> dict[str, float]:
     words, marks, capitals = numbered(punctuator, text)
     scores, odds = zip(*(punctuator.tagger(part[None]) for part in words.split(10_000)), strict=True)
     found, raised = torch.cat(scores, 1)[0].argmax(1), torch.cat(odds, 1)[0] > 0
-    names = ("", "comma", "full_stop", "question")
-    figures = {names[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
+    figures = {NAMES[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
     return figures | {"capital": f1(raised, capitals == 1)}
 
 

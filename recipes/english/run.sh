@@ -30,13 +30,15 @@ train() { # LEG [START]: trains by LEG.toml, from a bundle if one is named
     fi
 }
 
-finish() { # LEG BUNDLE OPTION...: adds language model, pronunciations and tuned weights to the model; measures it
+finish() { # LEG BUNDLE OPTION...: adds language model, pronunciations, tuned weights and what complete.sh adds; measures
     python recipes/speechocean762/halve.py "$runs/$1/best.safetensors" "$runs/$1.half.safetensors"
     ds2 tune-decoder "$data/dev.jsonl" --model "$runs/$1.half.safetensors" --lm "$runs/lm/small.lm" \
         --lexicon "$runs/lm_lexicon.txt" --output "$2" "${@:3}"
+    "$recipe/complete.sh" "$texts" "$data" "$2"
     for dev in "$data"/dev-*.jsonl; do
         echo "$dev:"
-        ds2 eval "$dev" --model "$2" --listing "$runs/$1.$(basename "$dev" .jsonl).txt"
+        name=$1.$(basename "$dev" .jsonl)
+        ds2 eval "$dev" --model "$2" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
     done
 }
 

@@ -112,10 +112,13 @@ def test_patterns_and_manifests(run: Callable[..., Outcome], tiny_bundle: Path, 
 def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -> None:
     path = write_noise(tmp_path / "a.wav")
     (tmp_path / "b.wma").touch()
-    for arguments, count in (((), 2), (("--quiet",), 0), ((), 2)):
-        _, _, errors = run("transcribe", tmp_path, "--hot", "spectrogram", *arguments)
+    hot = ("--model", "digits", "--hot", "spectrogram")
+    for arguments, count in (((), 3), (("--quiet",), 0), ((), 3)):
+        _, _, errors = run("transcribe", tmp_path, *hot, *arguments)
         assert errors.count("\n") == count
-    assert "hot: spectrogram: hardly any effect" in run("transcribe", path, "--hot", "spectrogram")[1:][1]
+    errors = run("transcribe", path, *hot)[2]
+    assert "hot: spectrogram: hardly any effect" in errors
+    assert "digits knows these words and no other: eight, five, four" in errors
     assert "gone.wav" in run("transcribe", tmp_path / "gone.wav", "--quiet")[2]
 
 

@@ -7,4 +7,4 @@ from ds2.recognition.recognizer import Recognizer
 
 @pytest.fixture(scope="session")
 def recognizer() -> Recognizer:
-    return Recognizer.load(device="cpu")
+    return Recognizer.load("digits", "cpu")

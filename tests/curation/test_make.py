@@ -67,7 +67,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_broken_inputs_are_reported_by_name_and_the_others_go_on(raw: Path, tmp_path: Path) -> None:
-    corpus = make_corpus(raw, tmp_path / "corpus", CurationConfig())
+    corpus = make_corpus(raw, tmp_path / "corpus", CurationConfig(model="digits"))
     errors = {record.name: record.error for record in corpus.records}
     expected = {
         "empty_text.wav": "the transcript holds no words",
@@ -94,14 +94,14 @@ def test_broken_inputs_are_reported_by_name_and_the_others_go_on(raw: Path, tmp_
 def test_a_recording_whose_name_is_not_utf8_is_reported(tmp_path: Path) -> None:
     write_pair(tmp_path / "raw" / "a.wav", 1)
     (tmp_path / "raw" / os.fsdecode(b"\xff.wav")).write_bytes((tmp_path / "raw" / "a.wav").read_bytes())
-    corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig())
+    corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model="digits"))
     assert [bool(record.error) for record in corpus.records] == [False, True]
     assert (tmp_path / "corpus" / "failed.txt").read_text().endswith("udcff.wav: its name is not UTF-8; rename it\n")
 
 
 def test_segments_are_files_with_their_text(tmp_path: Path) -> None:
     reading = write_pair(tmp_path / "raw" / "a.wav", 5, lines=6)
-    make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig())
+    make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model="digits"))
     kept = read_manifest(tmp_path / "corpus" / "kept.jsonl")
     assert len(kept) > 1
     for utterance in kept:
@@ -115,21 +115,21 @@ def test_a_second_run_makes_nothing_again_and_a_changed_text_only_its_recording(
     for number in range(3):
         write_pair(tmp_path / "raw" / f"{number}.wav", number)
     output = tmp_path / "corpus"
-    make_corpus(tmp_path / "raw", output, CurationConfig())
+    make_corpus(tmp_path / "raw", output, CurationConfig(model="digits"))
     before = tree(output)
-    make_corpus(tmp_path / "raw", output, CurationConfig())
+    make_corpus(tmp_path / "raw", output, CurationConfig(model="digits"))
     after = tree(output)
     made = [name for name in before if name.startswith(("recordings", "audio", "report/spectrograms"))]
     assert len(made) > 6
     assert all(before[name] == after[name] for name in made)
     text = tmp_path / "raw" / "1.txt"
     text.write_text(text.read_text() + "\n")
-    make_corpus(tmp_path / "raw", output, CurationConfig())
+    make_corpus(tmp_path / "raw", output, CurationConfig(model="digits"))
     changed = {name for name, stamp in tree(output).items() if name in made and stamp != before[name]}
     assert {Path(name).parts[1].removesuffix(".json") for name in changed if "report" not in name} == {"1.wav"}
 
 
-COMMAND = [sys.executable, "-m", "ds2", "make-corpus"]
+COMMAND = [sys.executable, "-m", "ds2", "make-corpus", "--model", "digits"]
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     assert {name: (done / name).stat().st_mtime_ns for name in finished} == finished
     assert not list(output.rglob("*.partial"))
-    make_corpus(tmp_path / "raw", tmp_path / "whole", CurationConfig())
+    make_corpus(tmp_path / "raw", tmp_path / "whole", CurationConfig(model="digits"))
     assert (output / "kept.jsonl").read_text() == (tmp_path / "whole" / "kept.jsonl").read_text()
 
 
@@ -183,7 +183,7 @@ def test_checked_segments_find_the_faulty_transcripts(tmp_path: Path) -> None:
         lines = truth[name].text.splitlines()
         lines[::5] = lines[3::5]
         (tmp_path / "raw" / f"{number}.txt").write_text("\n".join(lines))
-    config = CurationConfig(segment=SegmentConfig(mean=4.0))
+    config = CurationConfig(model="digits", segment=SegmentConfig(mean=4.0))
     make_corpus(tmp_path / "raw", tmp_path / "corpus", config)
     checked = tmp_path / "checked.jsonl"
     rows = [json.loads(line) for line in (tmp_path / "corpus" / "to_check.jsonl").read_text().splitlines()]
@@ -211,7 +211,7 @@ def test_many_tiny_recordings_get_a_bounded_number_of_pages(tmp_path: Path, monk
     for number in range(50):
         shutil.copy(tmp_path / "one.wav", tmp_path / "raw" / f"{number:03}.wav")
         (tmp_path / "raw" / f"{number:03}.txt").write_text(source.text)
-    corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig())
+    corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model="digits"))
     assert len(corpus.kept) == 50
     assert len(list((tmp_path / "corpus" / "report").glob("recording-*.html"))) == 5
 
@@ -231,10 +231,10 @@ def test_segment_then_filter_at_the_shell(tmp_path: Path, capsys: pytest.Capture
     write_pair(tmp_path / "a.wav", 8, lines=30)
     manifest, output = tmp_path / "segments.jsonl", tmp_path / "filtered"
     arguments = ["segment", str(tmp_path / "a.wav"), str(tmp_path / "a.txt"), "--output", str(manifest), "--mean", "3"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--model", "digits"]) == 0
     assert "s on average" in capsys.readouterr().out
     count = len(read_manifest(manifest))
-    assert main(["filter", str(manifest), "--output", str(output), "--keep", "0.5"]) == 0
+    assert main(["filter", str(manifest), "--output", str(output), "--keep", "0.5", "--model", "digits"]) == 0
     kept = read_manifest(output / "kept.jsonl")
     rejected = [json.loads(line) for line in (output / "rejected.jsonl").read_text().splitlines()]
     assert len(kept) == round(count * 0.5)

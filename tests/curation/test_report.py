@@ -29,7 +29,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines[::6] = lines[3::6]
         (folder / "raw" / name).with_suffix(".txt").write_text("\n".join(lines))
     shutil.copy(folder / "raw" / "a.wav", folder / "raw" / "no_text.wav")
-    config = CurationConfig(segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
+    config = CurationConfig(model="digits", segment=SegmentConfig(mean=3.0), filter=FilterConfig(keep=0.7))
     make_corpus(folder / "raw", folder / "out", config)
     return folder / "out" / "report"
 

@@ -67,10 +67,10 @@ def test_merge_takes_each_once_and_refuses_two_texts_for_one_recording() -> None
 
 
 def test_sample_has_the_hours_and_the_order() -> None:
-    drawn = sample(corpus(), 0.05, seed=2)
+    drawn = list(sample(corpus(), 0.05, seed=2))
     assert 180 <= sum(utterance.duration for utterance in drawn) <= 183
     assert drawn == [utterance for utterance in corpus() if utterance in drawn]
-    assert sample(corpus(), 100.0) == corpus()
-    assert drawn != sample(corpus(), 0.05, seed=3)
+    assert list(sample(corpus(), 100.0)) == corpus()
+    assert drawn != list(sample(corpus(), 0.05, seed=3))
     with pytest.raises(InputError, match="above 0"):
         sample(corpus(), 0.0)

@@ -1,4 +1,4 @@
-"""Attacks ds2 with hostile files and prints a table; the exit code is 1 where something went wrong.
+"""Attacks ds2 with hostile files and clients, and prints a table; the exit code is 1 where something went wrong.
 
     PYTHONPATH=tests python -m fuzz --minutes 60
     PYTHONPATH=tests python -m fuzz --kinds audio bundle --first 1234 --inputs 500

@@ -15,3 +15,4 @@ KINDS = {
     "http": network.HTTP,
     "socket": network.SOCKET,
 }
+NETWORK = ("http", "socket")  # those that attack a running server

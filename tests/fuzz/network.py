@@ -181,7 +181,7 @@ def enter_http(path: Path) -> None:
 
 
 def enter_socket(path: Path) -> None:
-    answer = attack(UPGRADE, *path.read_bytes().split(SPLIT))
+    answer = attack(*path.read_bytes().split(SPLIT), opening=UPGRADE)
     if b'"error"' in answer:
         raise InputError("refused")
 

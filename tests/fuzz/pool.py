@@ -24,7 +24,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 WRONG = ("traceback", "hang", "crash", "memory")
 TICK = 0.1  # seconds between two looks at a busy process
-START_SECONDS = 300.0  # kernels may have to be compiled
+START_SECONDS = 900.0  # kernels may have to be compiled
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 

@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import functools
 import json
+import os
 import re
 import signal
 import socket
@@ -16,15 +17,18 @@ from pathlib import Path
 
 from fuzz.sounds import AUDIO
 
-SECONDS = 30.0  # in which the server must do anything
+SECONDS = 50.0  # in which the server must do anything
 QUIET_SECONDS = 0.1  # without an answer after which nothing more is expected
 MEMORY = 1 << 30  # bytes of the server and its model process
+START_SECONDS = 600.0  # for its kernels to be compiled, and for the first upload, which imports torch
 SETTINGS = {
+    "limits.load_timeout_seconds": START_SECONDS,
     "limits.idle_seconds": 2,
     "limits.request_timeout_seconds": 2,
     "limits.upload_timeout_seconds": 4,
     "limits.upload_bytes": 1 << 20,
     "limits.streams_per_minute": 1_000_000,
+    "limits.max_queue_seconds": 60,  # an honest client comes right behind a hostile one
 }
 PR_SET_PDEATHSIG = 1
 UPLOAD = (AUDIO / "so762_000010035.opus").read_bytes()
@@ -41,28 +45,40 @@ class Target:
         command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
         command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
+        self.read = 0  # bytes of the log
         self.process = subprocess.Popen(command, stderr=self.log, preexec_fn=_die_with_parent)
         atexit.register(self.process.kill)
         self.port = self._port()
-        self.text = self.transcribe()
+        self.text = self.transcribe(START_SECONDS)
 
     def _port(self) -> int:
-        until = time.monotonic() + 10 * SECONDS
+        log, until = [], time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.process.poll() is None:
-            if lines := self.lines():
-                return int(json.loads(lines[0])["url"].rpartition(":")[2])
+            for line in self.new_lines():
+                log.append(line)
+                if '"event": "ready"' in line:
+                    return int(json.loads(line)["url"].rpartition(":")[2])
             time.sleep(0.1)
-        raise Broken("it did not start")
+        raise Broken("\n".join(["it did not start", *log, *self.new_lines()]))
 
-    def lines(self) -> list[str]:
-        """Its whole log."""
-        self.log.seek(0)
-        return self.log.read().decode().splitlines()
+    def new_lines(self) -> list[str]:
+        """What it has logged since the last call."""
+        size = os.fstat(self.log.fileno()).st_size
+        data = os.pread(self.log.fileno(), size - self.read, self.read)
+        whole = data[: data.rfind(b"\n") + 1]
+        self.read += len(whole)
+        return whole.decode().splitlines()
 
-    def exchange(self, *messages: bytes) -> bytes:
-        """Sends messages over a new connection, each after an answer to the one before; all that comes back."""
+    def exchange(self, *messages: bytes, opening: bytes = b"") -> bytes:
+        """Sends messages over a new connection, each after an answer to the one before; all that comes back.
+
+        The answer to `opening` is waited for.
+        """
         answer = b""
         with socket.create_connection(("127.0.0.1", self.port), SECONDS) as client:
+            client.sendall(opening)
+            while opening and not answer.endswith(b"\r\n\r\n"):
+                answer += client.recv(1)
             for message in messages:
                 try:
                     client.sendall(message)
@@ -75,20 +91,20 @@ class Target:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=SECONDS) as answer:
             return answer.read().decode()
 
-    def transcribe(self) -> str:
-        """What an honest client gets."""
+    def transcribe(self, seconds: float = SECONDS) -> str:
+        """What an honest client gets, in so many seconds."""
         body = (
             b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.opus"\r\n\r\n' + UPLOAD + b"\r\n--x--\r\n"
         )
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/audio/transcriptions", body, headers)
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
             return json.load(answer)["text"]
 
     def check(self) -> None:
         """Raises Broken unless the server is alive, its log in order, all places free, and honest clients served."""
         if self.process.poll() is not None:
-            raise Broken(f"it ended with {self.process.returncode}: {self.lines()[-5:]}")
+            raise Broken(f"it ended with {self.process.returncode}: {self.new_lines()[-5:]}")
         until = time.monotonic() + SECONDS
         while (streams := re.search(r"^ds2_streams_open (\S+)", self.get("/metrics"), re.M)[1]) != "0.0":  # type: ignore[index]
             if time.monotonic() > until:
@@ -96,7 +112,7 @@ class Target:
             time.sleep(0.02)
         if (text := self.transcribe()) != self.text:
             raise Broken(f"an honest client gets {text!r} instead of {self.text!r}")
-        if bad := [line for line in self.lines() if _is_bad(line)]:
+        if bad := [line for line in self.new_lines() if _is_bad(line)]:
             raise Broken("\n".join(bad))
         if (used := _memory(self.process.pid)) > MEMORY:
             raise Broken(f"{used >> 20} MiB of memory")
@@ -141,17 +157,18 @@ def target() -> Target:
     return Target()
 
 
-def attack(*messages: bytes) -> bytes:
+def attack(*messages: bytes, opening: bytes = b"") -> bytes:
     """Sends the messages to the server; its answer.
 
     Raises:
         Broken: the server has come to harm; another takes its place.
     """
+    server = target()
     try:
-        answer = target().exchange(*messages)
-        target().check()
+        answer = server.exchange(*messages, opening=opening)
+        server.check()
     except Exception:
-        target().process.kill()
+        server.process.kill()
         target.cache_clear()
         raise
     return answer

@@ -78,10 +78,6 @@ class StageFuzzing:
 class TransformerFuzzing(StageFuzzing):
     """What holds for every transformer on a table with good, missing and damaged rows."""
 
-    @pytest.fixture
-    def table(self) -> "DataFrame":
-        raise NotImplementedError
-
     def test_it_adds_columns_and_changes_no_other(self, stage: "Transformer", table: "DataFrame") -> None:
         before = rows(table)
         result = stage.transform(table)

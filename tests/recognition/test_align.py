@@ -23,7 +23,7 @@ Span = tuple[float, float]
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer.load(device="cpu")
+    return Recognizer.load("digits", "cpu")
 
 
 def compose(path: Path, seed: int, count: int = 6) -> tuple[list[str], list[Span]]:

@@ -1,11 +1,12 @@
 """Transcripts as files, by hand."""
 
 import json
+import re
 
 import pytest
 
 from ds2.recognition.formats import FORMATS, _clock, choose_formats
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript, Word, merge_channels
 from ds2.utils.errors import ParameterError
 
 WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))
@@ -131,3 +132,33 @@ def test_formats_are_chosen_by_name_in_any_case() -> None:
     for wrong in ("", "doc", "txt,,srt", "all,txt"):
         with pytest.raises(ParameterError, match="format: unknown format"):
             choose_formats(wrong)
+
+
+LEFT = Transcript("hello yes", (Word("hello", 0.5, 0.9, 0.9), Word("yes", 5.0, 5.4, 0.8)), 7.0, "digits")
+RIGHT = Transcript("good day", (Word("good", 2.0, 2.4, 0.7), Word("day", 2.5, 2.8, 0.6)), 7.5, "digits")
+CALL = merge_channels([LEFT, RIGHT])
+
+
+def test_turns_of_separate_channels_are_in_order_of_time() -> None:
+    assert CALL.to_txt() == "1: hello\n2: good day\n1: yes\n"
+    assert (CALL.text, CALL.duration, CALL.model) == ("hello good day yes", 7.5, "digits")
+    values = json.loads(CALL.to_json("call.wav"))
+    assert [(turn["channel"], turn["text"]) for turn in values["segments"]] == [
+        (1, "hello"),
+        (2, "good day"),
+        (1, "yes"),
+    ]
+    assert [(word["channel"], word["text"]) for word in values["words"]] == [
+        (1, "hello"), (2, "good"), (2, "day"), (1, "yes"),
+    ]  # fmt: skip
+    assert "channels" not in values
+    assert "\n2: good day\n" in CALL.to_srt()
+    assert "\n<v channel 2>good day\n" in CALL.to_vtt()
+    assert [line.split()[1] for line in CALL.to_ctm().splitlines()] == ["1", "1", "2", "2"]
+
+
+def test_every_channel_has_a_tier_of_the_same_length() -> None:
+    grid = CALL.to_textgrid()
+    assert re.findall(r'name = "(.*)"', grid) == ["channel 1", "channel 2"]
+    assert set(re.findall(r" {8}xmax = (.*)", grid)) >= {"7.5"}
+    assert re.findall(r'text = "(.+)"', grid) == ["hello", "yes", "good", "day"]

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.data.audio import InMemory, read_audio
+from ds2.data.audio import read_audio
+from ds2.data.sound import InMemory
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.recognizer import Recognizer
@@ -119,7 +120,7 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
         start = 2 * 8000 * number + 4000
         long[start : start + len(samples)] += samples[: len(long) - start]
     soundfile.write(tmp_path / "long.wav", long, 8000)
-    recognizer = Recognizer.load(device="cpu")
+    recognizer = Recognizer.load("digits", "cpu")
     samples, _ = read_audio(tmp_path / "long.wav")
     whole = recognizer.decode(recognizer.log_probs([Window(samples.numpy())])[0], 70.0).words
     heard = recognizer.transcribe(tmp_path / "long.wav").words

@@ -28,10 +28,13 @@ class RunningServer:
         variables = {**os.environ, **(environment or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        if '"event": "ready"' not in line:
-            self.process.terminate()  # or the rest of its log would never end
-            pytest.fail(line + self.process.stderr.read())
+        log = []  # until it is ready: warnings, for example
+        for line in self.process.stderr:
+            log.append(line)
+            if '"event": "ready"' in line:
+                break
+        else:
+            pytest.fail("".join(log))
         self.url: str = json.loads(line)["url"]
         self.live = self.url.replace("http", "ws", 1)
         self.port = int(self.url.rpartition(":")[2])

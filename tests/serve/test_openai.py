@@ -39,7 +39,10 @@ def test_json(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
 
 def test_verbose_json_with_words(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     answer = client.audio.transcriptions.create(
-        model="x", file=wav(said[1]), response_format="verbose_json", timestamp_granularities=["word", "segment"]
+        model="digits-streaming",
+        file=wav(said[1]),
+        response_format="verbose_json",
+        timestamp_granularities=["word", "segment"],
     )
     assert answer.text == said[0]
     assert answer.words is not None
@@ -52,7 +55,9 @@ def test_verbose_json_with_words(client: openai.OpenAI, said: tuple[str, np.ndar
 
 def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     def get(form: str) -> str:
-        return str(client.audio.transcriptions.create(model="x", file=wav(said[1]), response_format=form))  # type: ignore
+        return str(
+            client.audio.transcriptions.create(model="digits-streaming", file=wav(said[1]), response_format=form)
+        )  # type: ignore
 
     assert get("text").strip() == said[0]
     assert get("srt").startswith("1\n00:00:00,")
@@ -62,7 +67,7 @@ def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -
 def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:
     """A delta for each utterance, and the whole at the end."""
     whole = np.concatenate([np.concatenate([samples, np.zeros(9000, np.int16)]) for samples in spoken.values()])
-    events = list(client.audio.transcriptions.create(model="x", file=wav(whole), stream=True))
+    events = list(client.audio.transcriptions.create(model="digits-streaming", file=wav(whole), stream=True))
     deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
     assert len(deltas) == len(spoken)
     assert events[-1].type == "transcript.text.done"
@@ -74,7 +79,7 @@ def test_files_that_libsndfile_reads(
     client: openai.OpenAI, said: tuple[str, np.ndarray], container: str, subtype: str | None
 ) -> None:
     file = wav(said[1], "said.bin", format=container, subtype=subtype)
-    assert client.audio.transcriptions.create(model="x", file=file).text == said[0]
+    assert client.audio.transcriptions.create(model="digits-streaming", file=file).text == said[0]
 
 
 @pytest.mark.parametrize(("container", "codec"), [("webm", "libopus"), ("mp4", "aac"), ("adts", "aac")])
@@ -94,7 +99,7 @@ def test_what_browsers_and_telephones_record(
         for part in [*resampler.resample(frame), *resampler.resample(None)]:
             output.mux(stream.encode(part))
         output.mux(stream.encode(None))
-    assert client.audio.transcriptions.create(model="x", file=("said", file.getvalue())).text == said[0]
+    assert client.audio.transcriptions.create(model="digits-streaming", file=("said", file.getvalue())).text == said[0]
 
 
 def test_models(client: openai.OpenAI) -> None:
@@ -107,6 +112,11 @@ def test_a_model_by_its_name(client: openai.OpenAI) -> None:
         client.models.retrieve("whisper-1")
 
 
+def test_a_model_that_is_not_served_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    with pytest.raises(openai.NotFoundError, match="'parrot' is not served here; choose from digits-streaming"):
+        client.audio.transcriptions.create(model="parrot", file=wav(said[1]))
+
+
 def test_paths_and_methods_that_there_are_not(client: openai.OpenAI) -> None:
     for path, status in (("/nothing", 404), ("/audio/transcriptions", 405)):
         with pytest.raises(openai.APIStatusError) as refused:
@@ -117,7 +127,9 @@ def test_paths_and_methods_that_there_are_not(client: openai.OpenAI) -> None:
 
 def test_samples_far_beyond_full_scale(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="full scale"):
-        client.audio.transcriptions.create(model="x", file=wav(np.full(8000, 1e30, np.float32), subtype="FLOAT"))
+        client.audio.transcriptions.create(
+            model="digits-streaming", file=wav(np.full(8000, 1e30, np.float32), subtype="FLOAT")
+        )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +145,7 @@ def test_samples_far_beyond_full_scale(client: openai.OpenAI) -> None:
 )
 def test_what_is_no_sound_is_refused(client: openai.OpenAI, data: bytes, words: str) -> None:
     with pytest.raises(openai.BadRequestError, match=words) as refused:
-        client.audio.transcriptions.create(model="x", file=("../../etc/passwd\r\nx-evil: 1", data))
+        client.audio.transcriptions.create(model="digits-streaming", file=("../../etc/passwd\r\nx-evil: 1", data))
     assert "/etc" not in refused.value.response.text
     assert "x-evil" not in refused.value.response.headers
 
@@ -144,21 +156,21 @@ def test_a_rate_that_no_sound_has_is_refused(client: openai.OpenAI, said: tuple[
     name, data = wav(said[1][:1000])
     data = data[:24] + rate.to_bytes(4, "little") + (2 * rate % 2**32).to_bytes(4, "little") + data[32:]
     with pytest.raises(openai.BadRequestError, match="Hz; sound has 1000 to 768000 Hz"):
-        client.audio.transcriptions.create(model="x", file=(name, data))
+        client.audio.transcriptions.create(model="digits-streaming", file=(name, data))
 
 
 def test_a_cut_off_recording_is_refused(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     name, data = wav(said[1])
     with pytest.raises(openai.BadRequestError, match="cut off"):
-        client.audio.transcriptions.create(model="x", file=(name, data[: len(data) // 2]))
+        client.audio.transcriptions.create(model="digits-streaming", file=(name, data[: len(data) // 2]))
 
 
 def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     with pytest.raises(openai.BadRequestError, match="response_format") as refused:
-        client.audio.transcriptions.create(model="x", file=wav(said[1]), response_format="docx")  # type: ignore
+        client.audio.transcriptions.create(model="digits-streaming", file=wav(said[1]), response_format="docx")  # type: ignore
     assert refused.value.param == "response_format"
     with pytest.raises(openai.BadRequestError) as refused:
-        client.audio.transcriptions.create(model="x", file=("said", b"no sound"))
+        client.audio.transcriptions.create(model="digits-streaming", file=("said", b"no sound"))
     assert refused.value.param == "file"
     assert refused.value.type == "invalid_request_error"
 
@@ -174,7 +186,7 @@ def test_decompression_bombs_are_refused_before_they_are_decoded(
             sound.write(np.zeros((8000 * 60, 2), np.int16))
     assert path.stat().st_size < 4 << 20
     with pytest.raises(openai.APIStatusError, match="longer") as refused:
-        client.audio.transcriptions.create(model="x", file=path)
+        client.audio.transcriptions.create(model="digits-streaming", file=path)
     assert refused.value.status_code == 413
     assert memory(server.process.pid) < before + 100_000_000
 

@@ -116,6 +116,24 @@ def test_soft_writing_can_be_read() -> None:
         assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
+async def files_hold(tab: Tab, text: str) -> None:
+    """What the page would save: the text, and times within the recording."""
+    await tab.run(
+        "window.saved = {}; URL.createObjectURL = (blob) => (window.blob = blob, 'data:,');"
+        "HTMLAnchorElement.prototype.click = function () { saved[this.download] = blob.text() }"
+    )
+    await tab.run("document.querySelectorAll('.save').forEach((button) => button.click())")
+    names = ("transcript.txt", "transcript.srt", "transcript.json")
+    txt, srt, values = [await tab.run(f"saved['{name}']") for name in names]
+    assert txt.split() == text.split()
+    assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:\d\d,\d{3}\n", srt)
+    assert [word["text"] for word in json.loads(values)["words"]] == text.split()
+    assert await tab.run("document.getElementById('knows').textContent") == (
+        "digits-streaming knows 10 words: eight five four nine one seven six three two zero"
+    )
+    assert not await tab.run("document.getElementById('figures').open")
+
+
 def test_what_is_said_into_the_microphone_stands_on_the_page(
     server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
@@ -139,6 +157,7 @@ def test_what_is_said_into_the_microphone_stands_on_the_page(
             await tab.picture(pictures("page_final", tmp_path))
             assert heard.split() == text.split()
             assert re.fullmatch(r"\d+ ms", latency)
+            await files_hold(tab, text)
             assert tab.complaints == []
 
     asyncio.run(visit())

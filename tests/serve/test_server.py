@@ -242,8 +242,10 @@ def test_an_upload_whose_client_goes_away_gives_its_place_back(
 
 
 def test_a_fault_of_ours_is_told_in_openais_form() -> None:
-    """An application that was never started has nothing to answer with."""
-    app = make_app(Application(ServeConfig(), Path("model.safetensors")))
+    """The application lacks what answers uploads."""
+    application = Application(ServeConfig(), Path("model.safetensors"))
+    del application.transcriptions
+    app = make_app(application)
 
     async def visit() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,9 @@ from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import Over, VoskSession
+from ds2.serve.vosk import Over, VoskSession, Waiting
 
 
 class Client:
@@ -47,12 +49,15 @@ class Client:
 class Stage:
     """A session, its client, and a stream of which we say what comes."""
 
-    def __init__(self, limits: Limits | None = None):
+    def __init__(self, limits: Limits | None = None, waiting: Waiting | None = None):
         process = SimpleNamespace(send=lambda command: None, release=lambda number: None, metrics=Metrics())
         self.handle = Handle(process, 0, StreamConfig())  # type: ignore[arg-type]
         self.client = Client()
         pool = SimpleNamespace(open=lambda config: self.handle)
-        self.session = VoskSession(self.client, pool, limits or Limits())  # type: ignore[arg-type]
+        models, limits = Models([Path("digits.safetensors")]), limits or Limits()
+        models.pools["digits"] = pool  # type: ignore[assignment]
+        waiting = waiting or Waiting(limits.waiting_bytes, limits.streams)
+        self.session = VoskSession(self.client, models, limits, waiting)  # type: ignore[arg-type]
         self.running = asyncio.create_task(self.session.run())
 
     async def hears(self, *messages: bytes | dict[str, Any]) -> None:
@@ -120,6 +125,26 @@ def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
         stage.client.reads.set()
         assert (await stage.over()).code == 1000
         assert [message.get("text") for message in stage.client.got] == [None, "one"]
+
+    asyncio.run(scene())
+
+
+def test_who_takes_the_room_of_others_ends() -> None:
+    """The model stands still: all sound beyond the first second waits."""
+
+    async def scene() -> None:
+        waiting = Waiting(most=100_000, sessions=10)
+        greedy, modest = Stage(waiting=waiting), Stage(waiting=waiting)
+        await modest.hears(bytes(20_000), bytes(5000))
+        await greedy.hears(bytes(20_000), bytes(60_000))
+        assert waiting.bytes == 65_000
+        await greedy.hears(bytes(60_000))
+        await modest.hears(bytes(2000))
+        assert "sound wait" in (await greedy.over()).reason
+        assert waiting.bytes == 7000
+        await modest.comes(Failed("enough"))
+        assert (await modest.over()).code == 1011
+        assert waiting.bytes == 0
 
     asyncio.run(scene())
 

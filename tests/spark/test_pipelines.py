@@ -105,7 +105,9 @@ def test_a_corpus_of_a_long_recording(spark: "SparkSession") -> None:
     data = bytearray((DIGITS / "fsdd_theo_test.flac").read_bytes())
     rows = [(0, data, "theo", text), (1, bytearray(b"?"), "bad", text), (2, data, "wrong", "qqq")]
     table = spark.createDataFrame(rows, "id int, content binary, path string, text string")
-    builder = CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", mean=3.0, shortest=0.5)
+    builder = CorpusBuilder(
+        inputCol="content", pathCol="path", outputCol="segment", model="digits", mean=3.0, shortest=0.5
+    )
     found = builder.transform(table).collect()
     errors = {row.id: row.segment_error for row in found if row.segment is None}
     assert errors.keys() == {1, 2}

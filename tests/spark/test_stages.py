@@ -52,7 +52,7 @@ class TestSpeechTranscriber(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import SpeechTranscriber
 
-        return SpeechTranscriber(inputCol="content", pathCol="path", outputCol="heard", beam=4)
+        return SpeechTranscriber(inputCol="content", pathCol="path", outputCol="heard", model="digits", beam=4)
 
 
 class TestEnsembleTranscriber(TransformerFuzzing):
@@ -73,7 +73,7 @@ class TestSpeechFeaturizer(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import SpeechFeaturizer
 
-        return SpeechFeaturizer(inputCol="content", outputCol="features", layer="recurrent.0")
+        return SpeechFeaturizer(inputCol="content", outputCol="features", model="digits", layer="recurrent.0")
 
 
 class TestForcedAligner(TransformerFuzzing):
@@ -83,7 +83,7 @@ class TestForcedAligner(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import ForcedAligner
 
-        return ForcedAligner(inputCol="content", pathCol="path", outputCol="aligned")
+        return ForcedAligner(inputCol="content", pathCol="path", outputCol="aligned", model="digits")
 
 
 class TestCorpusBuilder(TransformerFuzzing):
@@ -93,7 +93,7 @@ class TestCorpusBuilder(TransformerFuzzing):
     def stage(self) -> "Stage":
         from ds2.spark import CorpusBuilder
 
-        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", shortest=0.5)
+        return CorpusBuilder(inputCol="content", pathCol="path", outputCol="segment", model="digits", shortest=0.3)
 
 
 class TestHttpTranscriber(TransformerFuzzing):
@@ -116,7 +116,7 @@ class TestSegmentFilterModel(TransformerFuzzing):
         six = {name: [1.0] * 6 for name in ("mean", "deviation", "weights")}
         return SegmentFilterModel(bias=0.25, threshold=30.0, **six)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def table(self, spark: "SparkSession") -> "DataFrame":
         from pyspark.sql.types import StructType
 
@@ -174,7 +174,7 @@ def server() -> Iterator[str]:
     command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    url = json.loads(process.stderr.readline())["url"]
+    url = json.loads(next(line for line in process.stderr if '"event": "ready"' in line))["url"]
     yield url
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)

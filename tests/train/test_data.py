@@ -35,6 +35,31 @@ def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: 
     assert trainer.data.tokenizer.tokens == whole.data.tokenizer.tokens
 
 
+def test_a_large_manifest_is_compiled_once_and_trains_the_same(
+    spoken_digits: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra data")
+    manifest = spoken_digits(12)
+    config = augmented_config(manifest, data=DataConfig((manifest, manifest), manifest, 0, fraction=0.5))
+    plain = TrainingData(config, Ranks(), None)
+    monkeypatch.setattr("ds2.train.data.LARGE_BYTES", 1)
+    large = TrainingData(config, Ranks(), None)
+    compiled = manifest.with_name(f".{manifest.name}.arrow")
+    assert list(large.train) == list(plain.train)
+    assert large.tokenizer.tokens == plain.tokenizer.tokens
+    assert large.hours == plain.hours
+    for epoch in range(2):
+        assert [batch.tolist() for batch in large.sampler.batches(epoch)] == [
+            batch.tolist() for batch in plain.sampler.batches(epoch)
+        ]
+    made = compiled.stat().st_mtime_ns
+    TrainingData(config, Ranks(), None)
+    assert compiled.stat().st_mtime_ns == made
+    manifest.write_text("".join(manifest.read_text().splitlines(keepends=True)[:-1]))
+    whole = TrainingData(augmented_config(manifest), Ranks(), None)
+    assert len(whole.train) == 11
+
+
 @pytest.mark.parametrize("power", ["utterance", "adaptive"])
 def test_statistics_skip_batches_that_cannot_be_read(
     spoken_digits: Manifests, tmp_path: Path, power: Literal["utterance", "adaptive"]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ds2.train.tensorboard import write_scalars
+from ds2.train.run_state import RunState
+from ds2.train.tensorboard import LossLog, write_scalars
 
 
 def test_the_figures_of_an_epoch_are_scalars_at_its_step(tmp_path: Path) -> None:
@@ -13,3 +14,18 @@ def test_the_figures_of_an_epoch_are_scalars_at_its_step(tmp_path: Path) -> None
     log = accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert log.Tags()["scalars"] == ["loss", "wer"]
     assert [(event.step, event.value) for event in log.Scalars("loss")] == [(12, 2.5)]
+
+
+def test_the_loss_within_an_epoch_is_the_mean_of_every_ten_updates(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    state = RunState(step=100)
+    with LossLog(tmp_path, state) as log:
+        for update in range(25):
+            state.step += 1
+            state.utterances += 4
+            state.loss_sum += 4 * update
+            log.add(state)
+    events = accumulator.EventAccumulator(str(tmp_path)).Reload().Scalars("loss within the epoch")
+    assert [(event.step, event.value) for event in events] == [(110, 4.5), (120, 14.5)]
+    with LossLog(None, state) as log:
+        log.add(state)

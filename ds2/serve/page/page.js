@@ -1,6 +1,9 @@
 // One live stream: sends sound from the microphone or a file, shows words as they come, and figures of the server.
+import { written } from "./transcript.js";
+
 const $ = (id) => document.getElementById(id);
 let stopNow = null; // ends the current stream
+let utterances = []; // final ones: lists of { word, conf, start, end }
 
 $("microphone").onclick = () => listen(microphone);
 $("file").onchange = () => {
@@ -9,6 +12,23 @@ $("file").onchange = () => {
   if (file) listen((context, stop) => recording(context, file, stop));
 };
 $("stop").onclick = () => stopNow?.();
+$("copy").onclick = async () => {
+  if (!navigator.clipboard) return state("browsers copy on https and localhost alone", true);
+  await navigator.clipboard.writeText(written.txt(utterances));
+  state("copied");
+};
+$("times").onchange = () => $("final").classList.toggle("times", $("times").checked);
+$("model").onchange = () => ($("knows").textContent = $("model").selectedOptions[0]?.dataset.knows ?? "");
+for (const button of document.querySelectorAll(".save")) button.onclick = () => save(button.dataset.format);
+document.addEventListener("keydown", ({ key }) => key === "Escape" && stopNow?.());
+
+function save(format) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([written[format](utterances)], { type: "text/plain" }));
+  link.download = `transcript.${format}`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
 
 async function microphone(context) {
   const media = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
@@ -72,7 +92,7 @@ function connect(rate, stop) {
   socket.onmessage = ({ data }) => show(JSON.parse(data), socket);
   return new Promise((resolve, reject) => {
     socket.onopen = () => {
-      socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1 } }));
+      socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1, model: $("model").value } }));
       resolve(socket);
     };
     socket.onclose = ({ code, reason }) => {
@@ -94,8 +114,22 @@ function show(message, socket) {
     $("partial").textContent = message.partial.slice(message.stable);
   } else if ("text" in message) {
     $("stable").textContent = $("partial").textContent = "";
-    for (const word of message.result ?? []) $("final").append(shaded(word), " ");
+    if (message.result) finish(message.result);
   }
+}
+
+function finish(words) {
+  const line = document.createElement("span");
+  line.className = "utterance";
+  line.dataset.time = `${Math.floor(words[0].start / 60)}:${(words[0].start % 60).toFixed(1).padStart(4, "0")}`;
+  for (const word of words) line.append(shaded(word), " ");
+  $("final").append(line);
+  utterances.push(words);
+  savable(true);
+}
+
+function savable(yes) {
+  for (const button of [$("copy"), ...document.querySelectorAll(".save")]) button.disabled = !yes;
 }
 
 function shaded({ word, conf, start, end }) {
@@ -135,6 +169,8 @@ function running(yes) {
 function clear() {
   for (const id of ["final", "stable", "partial"]) $(id).textContent = "";
   for (const id of ["first", "latency"]) $(id).textContent = "–";
+  utterances = [];
+  savable(false);
   state("connecting");
 }
 
@@ -176,10 +212,26 @@ function bars(chart, values, name, label) {
   }));
 }
 
+async function listModels() {
+  const key = $("key").value.trim();
+  const answer = await fetch("v1/models", { headers: key ? { authorization: `Bearer ${key}` } : {} });
+  if (!answer.ok) return;
+  $("model").replaceChildren(...(await answer.json()).data.map(({ id, knows }) => {
+    const option = new Option(id, id);
+    option.dataset.knows = `${id} knows ${knows}`;
+    return option;
+  }));
+  $("model-label").hidden = $("model").options.length < 2;
+  $("model").onchange();
+}
+
 // The server counts and logs each refusal: after one, the page asks again only with another key.
 async function watch() {
   const refused = (await measure().catch(() => {})) === 401;
   if (refused) $("key").addEventListener("change", watch, { once: true });
-  else setTimeout(watch, 1000);
+  else {
+    if (!$("model").options.length) await listModels().catch(() => {});
+    setTimeout(watch, 1000);
+  }
 }
 watch();

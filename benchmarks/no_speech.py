@@ -1,0 +1,74 @@
+"""False words a minute of what is no speech, of each bundled model, without and with its calibration.
+
+    python benchmarks/no_speech.py [RECORDING-OR-FOLDER...] [--models digits,digits-streaming] [--seed 100]
+
+Synthesised silence, noise, tones and music (`ds2/data/no_speech.py`; another seed than `ds2 calibrate` fits), then the
+recordings; a model that can stream is measured live as well, by its final results.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torch import Tensor
+
+from ds2.bundle import MODELS
+from ds2.data.audio import read_audio
+from ds2.data.no_speech import sounds
+from ds2.recognition.batch import find_audio
+from ds2.recognition.recognizer import Recognizer
+
+SECONDS = 20.0  # of each synthesised sound
+PIECE = 0.2  # seconds of sound that a live stream gets at once
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", nargs="*")
+    parser.add_argument("--models", default=",".join(sorted(path.stem for path in MODELS.glob("*.safetensors"))))
+    parser.add_argument("--seed", type=int, default=100)
+    arguments = parser.parse_args()
+    print(f"{'model':18} {'':8} {'sounds':12} {'minutes':>8} {'before':>8} {'after':>8}   words a minute")
+    for model in arguments.models.split(","):
+        recognizer = Recognizer.load(model)
+        rate = recognizer.sample_rate
+        groups = {"synthesised": [samples for _, samples in sounds(SECONDS, rate, arguments.seed)]}
+        if arguments.recordings:
+            groups["recorded"] = [read_audio(path, rate)[0] for path in find_audio(arguments.recordings)]
+        ways = ["offline"] if recognizer.model.config.bidirectional else ["offline", "live"]
+        for way in ways:
+            for name, group in groups.items():
+                minutes = sum(map(len, group)) / rate / 60
+                before, after = (count(recognizer, way, group, judged) / minutes for judged in (False, True))
+                print(f"{model:18} {way:8} {name:12} {minutes:8.1f} {before:8.2f} {after:8.2f}", flush=True)
+
+
+def count(recognizer: Recognizer, way: str, group: list[Tensor], judged: bool) -> int:
+    """Words in the transcripts of all the sounds."""
+    finish = recognizer.finish
+    recognizer.finish = finish if judged else replace(finish, judge=None)
+    transcribed = live if way == "live" else offline
+    words = sum(transcribed(recognizer, samples) for samples in group)
+    recognizer.finish = finish
+    return words
+
+
+def offline(recognizer: Recognizer, samples: Tensor) -> int:
+    return len(recognizer.transcribe(samples, recognizer.sample_rate).words)
+
+
+def live(recognizer: Recognizer, samples: Tensor) -> int:
+    return sum(finals(recognizer, samples))
+
+
+def finals(recognizer: Recognizer, samples: Tensor) -> Iterator[int]:
+    """Words in each final result of a stream."""
+    stream = recognizer.stream()
+    for piece in samples.split(round(PIECE * recognizer.sample_rate)):
+        if stream.accept(piece, recognizer.sample_rate):
+            yield len(stream.final().words)
+    yield len(stream.final().words)
+
+
+if __name__ == "__main__":
+    main()

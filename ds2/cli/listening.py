@@ -1,0 +1,106 @@
+"""ds2 listen: live recognition at the shell, of a microphone or of a file in real time."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ds2.cli.options import Decoder, Model
+from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ds2.recognition.transcript import Transcript
+
+    Pieces = Iterator[tuple["np.ndarray", int]]
+
+PIECE_SECONDS = 0.1  # of sound that are recognised at once
+WIDTH = 79  # characters of a partial result, which stays on one line
+
+
+def listen_command(
+    model: Model = "digits-streaming",
+    file: Path | None = None,
+    device: str | None = None,
+    decoder: Decoder = DEFAULT_OPTIONS,
+) -> int:
+    """Recognise live speech from the microphone.
+
+    The text grows while somebody speaks; a pause ends a line. Ctrl-C ends the command.
+
+    Example: ds2 listen --model digits-streaming
+
+    Args:
+        file: Recording to play in real time in place of the microphone.
+        device: Microphone: its number or a part of its name; by default the system's.
+        decoder: How to search.
+    """
+    from ds2.data.sound import probe
+    from ds2.recognition.recognizer import Recognizer
+
+    if file is None:
+        need("sounddevice")
+    else:
+        probe(file)  # a bad file ends the command before the model is loaded
+    stream = Recognizer.load(model, "cpu", decoder).stream()
+    heard = 0.0
+    try:
+        for samples, rate in _microphone(device) if file is None else _played(file):
+            heard += len(samples) / rate
+            if stream.accept(samples, rate):
+                _print_final(stream.final())
+            elif sys.stdout.isatty():
+                print(f"\r{stream.partial()[-WIDTH:]:{WIDTH}}", end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    if heard:
+        _print_final(stream.final())
+    return 0
+
+
+def _print_final(transcript: "Transcript") -> None:
+    """A line in place of the partial result."""
+    start = "\r" + " " * WIDTH + "\r" if sys.stdout.isatty() else ""
+    if transcript.text:
+        print(f"{start}{transcript.words[0].start:7.1f}  {transcript.text}", flush=True)
+
+
+def _microphone(device: str | None) -> "Pieces":
+    """Pieces of sound as the microphone delivers them, and their rate in Hz.
+
+    Raises:
+        InputError: there is no such microphone.
+    """
+    import queue
+
+    import sounddevice
+
+    found: queue.SimpleQueue[np.ndarray] = queue.SimpleQueue()
+    chosen = int(device) if device is not None and device.isdigit() else device
+    try:
+        rate = int(sounddevice.query_devices(chosen, "input")["default_samplerate"])
+        with sounddevice.InputStream(
+            samplerate=rate, channels=1, dtype="float32", blocksize=round(PIECE_SECONDS * rate), device=chosen,
+            callback=lambda samples, *_: found.put(samples[:, 0].copy()),
+        ):  # fmt: skip
+            print("listening; Ctrl-C ends", file=sys.stderr)
+            while True:
+                yield found.get(), rate
+    except (sounddevice.PortAudioError, ValueError) as error:
+        raise InputError(f"microphone: {error}; python -m sounddevice lists the devices") from error
+
+
+def _played(path: Path) -> "Pieces":
+    """Pieces of a file, each when its last sample would have been said."""
+    from ds2.data.audio import read_audio
+
+    samples, rate = read_audio(path)
+    began, size = time.monotonic(), round(PIECE_SECONDS * rate)
+    for start in range(0, len(samples), size):
+        piece = samples[start : start + size].numpy()
+        time.sleep(max(0.0, began + (start + len(piece)) / rate - time.monotonic()))
+        yield piece, rate

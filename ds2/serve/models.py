@@ -1,0 +1,97 @@
+"""The models of a server, chosen by name; each has its own model processes."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ds2.bundle import read_metadata
+from ds2.serve.config import ServeConfig
+from ds2.serve.messages import WorkerConfig
+from ds2.serve.pool import Pool
+from ds2.serve.process import Timeouts
+from ds2.serve.prometheus import Metrics
+from ds2.utils.errors import InputError, ParameterError
+
+DEFAULT_NAMES = ("", "whisper-1")  # the first model: clients of OpenAI's API must name one
+
+
+class Models:
+    """The pools of model processes by the names of their models; the first model is the default."""
+
+    def __init__(self, paths: Sequence[Path]):
+        """`paths` of the bundles.
+
+        Raises:
+            InputError: two of them have the same name.
+        """
+        self.paths = {path.stem: path for path in paths}
+        if len(self.paths) < len(paths):
+            raise InputError(f"models: {', '.join(path.stem for path in paths)}: names must differ; rename a bundle")
+        self.pools: dict[str, Pool] = {}
+        self.rates: dict[str, int] = {}  # Hz
+
+    async def start(self, config: ServeConfig, metrics: Metrics) -> None:
+        """Starts the model processes of all models and waits until they are ready.
+
+        Raises:
+            InputError: a model cannot be loaded, or cannot stream.
+        """
+        limits, devices = config.limits, config.device.split(",") * config.workers
+        slots = -(-limits.streams // len(devices))
+        timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)
+        for name, path in self.paths.items():
+            workers = [
+                WorkerConfig(
+                    path, device, config.decoder, config.precision, config.engine, slots, config.live, config.dispatch
+                )
+                for device in devices
+            ]
+            self.pools[name] = Pool(workers, metrics, limits.max_queue_seconds, timeouts)
+        metrics.queue.set_function(lambda: sum(pool.queue for pool in self.pools.values()))
+        rates = await asyncio.gather(*(pool.started() for pool in self.pools.values()))
+        self.rates = dict(zip(self.pools, rates, strict=True))
+
+    def stop(self) -> None:
+        """Ends all model processes."""
+        for pool in self.pools.values():
+            pool.stop()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every model takes new streams."""
+        return bool(self.pools) and all(pool.is_ready for pool in self.pools.values())
+
+    def find(self, name: str) -> str:
+        """The model of this name, or the default one.
+
+        Raises:
+            ParameterError: there is no such model here.
+        """
+        if name in DEFAULT_NAMES:
+            return next(iter(self.paths))
+        if name not in self.paths:
+            raise ParameterError("model", f"{name!r:.60} is not served here; choose from {', '.join(self.paths)}")
+        return name
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The models in the form of OpenAI's API, and what each knows."""
+        return [
+            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(path)}
+            for name, path in self.paths.items()
+        ]
+
+
+def knows(path: Path) -> str:
+    """A line on what a model can recognise, from its bundle.
+
+    Raises:
+        InputError: the bundle is damaged.
+    """
+    metadata = read_metadata(path)
+    if vocabulary := metadata.get("vocabulary"):
+        shown = " ".join(vocabulary[:10])
+        return f"{len(vocabulary)} words: {shown}{' ...' if len(vocabulary) > 10 else ''}"
+    if about := metadata.get("language_model"):
+        return f"words of any kind, {len(about.get('words', [])):,} of them by its language model"
+    return "words of any kind, spelt as they sound"

@@ -1,0 +1,121 @@
+"""Fine-tuning: a trained model learns a few minutes or hours of another speaker, domain or alphabet.
+
+OUTPUT/
+  train.jsonl, dev.jsonl     the manifest, normalised and split: dev chooses the epoch
+  lexicon.txt                pronunciations from the bundle, where the model has an output for phones
+  fine-tuned.safetensors     the best epoch with the search, language model and vocabulary of the bundle
+"""
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ds2.bundle import Bundle, locate
+from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.pronunciation import TOKENS
+from ds2.data.split import split
+from ds2.decoder.pronouncing import unpacked
+from ds2.text import Tokenizer, normalize
+from ds2.train.config import TrainConfig
+from ds2.utils.config import from_dict, override
+from ds2.utils.errors import InputError
+from ds2.utils.files import make_folder, write_lines
+
+DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
+BATCH_SIZE = 8  # utterances: a little data still gives many updates
+UPDATES = 400  # about so many, unless the dev set ends the training sooner
+FEWEST_EPOCHS, MOST_EPOCHS, PATIENCE = 5, 30, 4
+RATE, NEW_ALPHABET_RATE = 1e-4, 3e-4  # a new output layer has more to learn
+NEW_ALPHABET_FROZEN_EPOCHS = 2  # in which that layer alone is trained
+
+logger = logging.getLogger(__name__)
+
+
+def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str] = ()) -> TrainConfig:
+    """The configuration of a fine-tuning; writes its manifests, and its lexicon where the model knows phones.
+
+    The convolutions stay as they are: they hear sounds, which little data cannot teach better. Characters that the
+    model lacks make a new alphabet, whose output layer learns alone at first.
+
+    Args:
+        settings: "section.key=value" that override what is chosen here.
+
+    Raises:
+        InputError: a bad manifest, bundle or setting; fewer than two utterances.
+    """
+    path = locate(model).absolute()
+    bundle = Bundle.load(path)
+    utterances = [replace(each, text=normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
+    if len(utterances) < 2:
+        raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")
+    unknown = Tokenizer(bundle.metadata["tokens"]).unknown("".join(each.text for each in utterances))
+    if unknown:
+        logger.warning("a new alphabet: the model lacks %s", " ".join(map(repr, sorted(unknown))))
+    make_folder(output)
+    for name, part in split(utterances, {"dev": DEV}, "utterance").items():
+        write_manifest(output / f"{name}.jsonl", part)
+    values = chosen(bundle, len(utterances), bool(unknown))
+    values["start_from"] = str(path)
+    values["data"] = {"train": [str(output / "train.jsonl")], "dev": str(output / "dev.jsonl")}
+    if bundle.metadata["config"].get("phones"):
+        write_lexicon(output / "lexicon.txt", bundle, utterances)
+        values["data"]["lexicon"] = str(output / "lexicon.txt")
+    for setting in settings:
+        override(values, setting)
+    return from_dict(TrainConfig, values, "fine-tuning")
+
+
+def chosen(bundle: Bundle, utterances: int, new_alphabet: bool) -> dict[str, Any]:
+    """The values of the configuration that follow from the amount of data and the alphabet."""
+    epochs = math.ceil(UPDATES * BATCH_SIZE / utterances)
+    return {
+        "model": bundle.metadata["config"],
+        "epochs": min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs)),
+        "patience": PATIENCE,
+        "batch_size": BATCH_SIZE,
+        "sortagrad": False,
+        "optimizer": {"name": "adamw", "learning_rate": NEW_ALPHABET_RATE if new_alphabet else RATE},
+        "start": {
+            "new_alphabet": new_alphabet,
+            "freeze": ["convolutions", "recurrent"] if new_alphabet else ["convolutions"],
+            "freeze_epochs": NEW_ALPHABET_FROZEN_EPOCHS if new_alphabet else 0,
+        },
+    }
+
+
+def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -> None:
+    """Writes the bundle's pronunciations of the words in the utterances; other words are learnt by letters alone.
+
+    Raises:
+        InputError: the bundle has no pronunciations.
+    """
+    arrays, about = bundle.language_model, bundle.metadata.get("language_model", {})
+    if not {"pronounced", "phones"} <= arrays.keys():
+        raise InputError("the model knows phones, but its bundle holds no pronunciations; name data.lexicon")
+    found = unpacked(about["words"], arrays["pronounced"].numpy(), arrays["phones"].numpy())
+    words = sorted({word for each in utterances for word in each.text.split()} & found.keys())
+    write_lines(path, [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words])
+
+
+def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
+    """Writes fine-tuned.safetensors from best.safetensors in the output folder, and returns its path."""
+    path = output / "fine-tuned.safetensors"
+    with_search_of(Bundle.load(model), Bundle.load(output / "best.safetensors"), manifest).save(path)
+    return path
+
+
+def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:
+    """The fine-tuned model with what the bundle that it started from knows besides the network.
+
+    A model of a new alphabet takes nothing over. A closed vocabulary grows by the words of the manifest.
+    """
+    if tuned.metadata["tokens"] != start.metadata["tokens"]:
+        return tuned
+    metadata = {**start.metadata, **tuned.metadata}
+    if vocabulary := start.metadata.get("vocabulary"):
+        new = {word for each in read_manifest(manifest) for word in normalize(each.text, each.lang or "").split()}
+        metadata["vocabulary"] = sorted(new.union(vocabulary))
+    return Bundle(tuned.weights, metadata, start.language_model)

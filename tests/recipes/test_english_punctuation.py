@@ -1,0 +1,39 @@
+"""The recipe of the punctuation: what it learns from, and that it learns."""
+
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+from ds2.bundle import Bundle
+from ds2.recognition.punctuation import Punctuator
+
+SCRIPT = Path(__file__).parents[2] / "recipes" / "english" / "punctuation.py"
+LINES = ["Well, I saw John.", "Where is he now?", "He went home; Mr. Brown -- his friend -- knew it!", "It was 1850."]
+
+
+def test_it_trains_and_is_added_to_a_bundle(tmp_path: Path, tiny_bundle: Path) -> None:
+    books = [("Ann A___One", 300), ("Bob B___Two", 300), ("Cy C___Three", 60)]
+    rows, first = ["book\tfirst_line\tlines\twords"], 1
+    for name, lines in books:
+        rows.append(f"{name}\t{first}\t{lines}\t0")
+        first += lines
+    for name, table, count in (("books", rows, 660), ("everyday", ["source\tf\tl\tw", "tatoeba\t1\t300\t0"], 300)):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(table) + "\n")
+        with lzma.open(tmp_path / f"{name}.txt.xz", "wt") as file:
+            file.writelines(f"{LINES[number % 4]}\n" for number in range(count))
+    output = tmp_path / "punctuation.safetensors"
+    texts = ["--books", tmp_path / "books.txt.xz", "--everyday", tmp_path / "everyday.txt.xz", "--updates", "40"]
+    printed = run("train", output, *texts)
+    assert "comma 1.000" in printed
+    run("add", output, tiny_bundle)
+    punctuator = Punctuator.from_bundle(Bundle.load(tiny_bundle))
+    assert punctuator is not None
+    said = "well i saw john where is he now he went home mister brown his friend knew it"
+    shown = "Well, I saw John. Where is he now? He went home, Mister Brown, his friend, knew it."
+    assert " ".join(punctuator(said.split())) == shown
+
+
+def run(*arguments: object) -> str:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

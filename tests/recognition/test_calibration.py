@@ -1,0 +1,55 @@
+"""Calibrated confidence: the fit, its figures, and what is no speech."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ds2.recognition.calibration import (
+    WEIGHTS,
+    Calibration,
+    area_under_roc,
+    calibration_error,
+    fit,
+    only_speech,
+    reliability,
+)
+from ds2.recognition.transcript import Transcript, Word
+from ds2.utils.errors import InputError
+
+
+def test_calibration_error_and_area_by_hand() -> None:
+    confidences, right = [0.15, 0.15, 0.85, 0.85], [False, True, True, True]
+    assert reliability(confidences, right) == [(0.15, 0.5, 2), (0.85, 1.0, 2)]
+    assert calibration_error(confidences, right) == pytest.approx((0.35 + 0.15) / 2)
+    assert area_under_roc(confidences, right) == pytest.approx((1 + 1 + 0.5) / 3)
+    assert calibration_error([], []) == 0.0
+    assert math.isnan(area_under_roc([0.5], [True]))
+
+
+def test_the_fit_finds_the_probability_that_made_the_words() -> None:
+    random = np.random.default_rng(0)
+    evidence = np.zeros((4000, WEIGHTS))
+    evidence[:, 3] = random.normal(2.0, 5.0, 4000)
+    truth = 1 / (1 + np.exp(-(0.8 * evidence[:, 3] - 1)))
+    right = random.random(4000) < truth
+    calibration = fit(evidence, right)
+    assert np.abs(calibration(evidence) - truth).max() < 0.05
+    assert calibration.weights[0] == 0.0  # what never changes gets no weight
+    with pytest.raises(InputError, match="right words and wrong ones"):
+        fit(evidence, np.ones(4000, bool))
+
+
+def test_a_damaged_calibration_is_refused() -> None:
+    for weights, bias in (((0.0,), 0.0), ((math.nan,) * WEIGHTS, 0.0), ((0.0,) * WEIGHTS, math.inf)):
+        with pytest.raises(InputError, match="calibrate it again"):
+            Calibration(weights, bias)
+
+
+def test_stretches_of_doubtful_words_are_no_speech() -> None:
+    """The doubtful word in a trusted stretch stays; the stretch after the pause goes."""
+    words = (Word("a", 0.0, 0.4, 0.9), Word("b", 0.5, 0.9, 0.1), Word("c", 2.0, 2.4, 0.2))
+    transcript = Transcript("a b c", words, 3.0)
+    assert only_speech(transcript, 0.3) == Transcript("a b", words[:2], 3.0)
+    assert only_speech(transcript, 0.1) is transcript
+    assert only_speech(transcript, 0.95).text == ""

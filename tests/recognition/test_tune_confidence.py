@@ -1,0 +1,73 @@
+"""ds2 calibrate: a bundle learns what its confidence means, and what is no speech."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.commands import write_noise
+
+from ds2.bundle import Bundle
+from ds2.cli import main
+from ds2.data.no_speech import sounds
+from ds2.recognition.recognizer import Recognizer
+from ds2.utils.errors import InputError
+
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
+
+
+@pytest.mark.parametrize("model", ["digits", "digits-streaming"])
+def test_a_bundled_model_hears_no_words_in_noise(model: str) -> None:
+    """Sounds of another seed than those that its calibration was fitted to: at most one word a minute."""
+    recognizer = Recognizer.load(model, "cpu")
+    if recognizer.finish.judge is None:
+        pytest.skip("the bundle has no calibration yet")
+    words = 0
+    for _, samples in sounds(6.0, recognizer.sample_rate, 7):
+        words += len(recognizer.transcribe(samples, recognizer.sample_rate).words)
+    assert words <= 1
+
+
+def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
+    tmp_path: Path, spoken_digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the digits without a calibration; their words stay, those in noise go."""
+    bundle = Bundle.load("digits-streaming")
+    bare, output = tmp_path / "bare.safetensors", tmp_path / "calibrated.safetensors"
+    bundle.metadata.pop("confidence", None)
+    bundle.save(bare)
+    assert main(["calibrate", str(spoken_digits(30)), "--model", str(bare), "--output", str(output)]) == 0
+    printed = capsys.readouterr().out
+    assert "words a minute of noise" in printed
+    recognizer, before = Recognizer.load(output, "cpu"), Recognizer.load(bare, "cpu")
+    assert recognizer.finish.judge is not None
+    clips = [str(spoken_digits(n).parent / "0.wav") for n in (1, 2)]
+    assert [recognizer.transcribe(clip).text for clip in clips] == [before.transcribe(clip).text for clip in clips]
+    [loud] = [samples for name, samples in sounds(10.0, 8000, 1) if name == "melody"]
+    assert len(before.transcribe(loud, 8000).words) > len(recognizer.transcribe(loud, 8000).words)
+
+
+def test_calibrate_refuses_what_teaches_nothing(tmp_path: Path, tiny_bundle: Path) -> None:
+    write_noise(tmp_path / "a.wav")
+    (tmp_path / "m.jsonl").write_text('{"audio_filepath": "none.wav", "duration": 1.0, "text": "a"}\n')
+    assert main(["calibrate", str(tmp_path / "m.jsonl"), "--model", str(tiny_bundle)]) == 2
+    assert main(["calibrate", str(tmp_path / "m.jsonl"), "--model", "digits"]) == 2
+    assert main(["calibrate", "--model", str(tiny_bundle)]) == 2
+
+
+def test_the_default_model_writes_english_words() -> None:
+    from ds2.data.manifest import read_manifest
+
+    utterances = read_manifest(ENGLISH)
+    recognizer = Recognizer.load(device="cpu")
+    texts = [recognizer.transcribe(utterance.audio_path).text for utterance in utterances[:2]]
+    for utterance, text in zip(utterances, texts, strict=False):
+        assert len(set(utterance.text.split()) & set(text.split())) >= 5
+
+
+def test_damaged_metadata_is_refused(tmp_path: Path, tiny_bundle: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    bundle.metadata["confidence"] = {"weights": [0.0], "bias": 0.0}
+    bundle.save(tmp_path / "damaged.safetensors")
+    with pytest.raises(InputError, match="calibrate it again"):
+        Recognizer.load(tmp_path / "damaged.safetensors", "cpu")
+    assert torch.is_tensor(bundle.weights["output.weight"])

@@ -1,0 +1,62 @@
+"""ds2 train --fine-tune."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from ds2.bundle import Bundle, locate
+from ds2.cli import main
+from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning
+from ds2.utils.errors import InputError
+
+QUICK = ("--set", "epochs=1", "--set", "data.workers=0", "--set", "observe=0", "--device", "cpu")
+
+
+def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest, output = spoken_digits(10), tmp_path / "run"
+    command = ["train", "--fine-tune", "digits-streaming", str(manifest), "--output", str(output), *QUICK]
+    assert main(command) == 0
+    before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
+    assert after.metadata["tokens"] == before.metadata["tokens"]
+    assert after.metadata["vocabulary"] == before.metadata["vocabulary"]
+    changed = {name for name, old in before.weights.items() if not torch.equal(old.float(), after.weights[name])}
+    assert any(name.startswith("recurrent.") for name in changed)
+    assert not any(name.startswith("convolutions.") for name in changed)
+    assert [len((output / name).read_text().splitlines()) for name in ("train.jsonl", "dev.jsonl")] == [9, 1]
+
+
+def test_other_letters_make_a_new_alphabet(
+    spoken_digits: Callable[[int], Path], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    config = fine_tuning(str(tiny_bundle), spoken_digits(10), tmp_path / "run")
+    assert config.start.new_alphabet
+    assert config.start.freeze_epochs < config.epochs == MOST_EPOCHS
+    assert config.model.hidden == Bundle.load(tiny_bundle).metadata["config"]["hidden"]
+
+
+def test_settings_override_what_is_chosen(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    settings = ("optimizer.learning_rate=1e-5", "start.freeze=[]")
+    config = fine_tuning("digits", spoken_digits(10), tmp_path / "run", settings)
+    assert (config.optimizer.learning_rate, config.start.freeze) == (1e-5, ())
+
+
+def test_phones_are_learnt_by_the_pronunciations_of_the_bundle(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    config = fine_tuning("english", spoken_digits(10), tmp_path / "run")
+    assert config.data.lexicon is not None
+    rows = [line.split() for line in config.data.lexicon.read_text().splitlines()]
+    lines = "".join((tmp_path / "run" / name).read_text() for name in ("train.jsonl", "dev.jsonl")).splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    assert {word for word, *_ in rows} == set(texts)
+    assert next(phones for word, *phones in rows if word == "zero")[0] == "Z"
+
+
+def test_one_utterance_is_refused(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 2 utterances"):
+        fine_tuning("digits", spoken_digits(1), tmp_path / "run")
