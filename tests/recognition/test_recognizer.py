@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.data.audio import InMemory, read_audio
+from ds2.data.audio import read_audio
+from ds2.data.sound import InMemory
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.recognizer import Recognizer
