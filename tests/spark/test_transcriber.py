@@ -1,5 +1,6 @@
 """SpeechTranscriber on a cluster: the texts of `ds2 transcribe`, NULLs, damaged recordings, wrong settings."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -143,14 +144,16 @@ def test_an_executor_without_ds2_is_named(tiny_bundle: Path, tmp_path: Path) -> 
     (tmp_path / "ds2").mkdir()  # a package in the executors' path that lacks ds2.spark
     (tmp_path / "ds2" / "__init__.py").touch()
     program = f"""
+import sys
+sys.path.insert(0, {str(Path(ds2.__file__).parents[1])!r})  # of the driver alone
 from pyspark.sql import SparkSession
 from ds2.spark import SpeechTranscriber
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.environment["PYTHONPATH"] = {str(tmp_path)!r}
 table = spark.createDataFrame([(bytearray(b"x"),)], "content binary")
 SpeechTranscriber(inputCol="content", outputCol="heard", model={str(tiny_bundle)!r}).transform(table).collect()
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert result.returncode != 0
     assert "install ds2 with the extra spark there" in result.stderr
     assert sys.executable in result.stderr
