@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-import ds2
 from ds2.bundle import Bundle
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
@@ -101,7 +101,7 @@ def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
         "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),
         "frame_seconds": str(config.frame_seconds),
-        "ds2_version": ds2.__version__,
+        "ds2_version": import_module("ds2").__version__,  # by name: ds2 itself leads to recognition and back here
         "ds2": json.dumps(facts, ensure_ascii=False),
     }
 

@@ -73,10 +73,10 @@ class WorkerConfig:
     device: str
     decoder: DecoderOptions
     precision: Precision
-    engine: EngineName
     slots: int
     live: LiveConfig
     dispatch: DispatchConfig
+    engine: EngineName = "auto"
 
 
 @dataclass(frozen=True)

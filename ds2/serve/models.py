@@ -43,7 +43,7 @@ class Models:
         for name, path in self.paths.items():
             workers = [
                 WorkerConfig(
-                    path, device, config.decoder, config.precision, config.engine, slots, config.live, config.dispatch
+                    path, device, config.decoder, config.precision, slots, config.live, config.dispatch, config.engine
                 )
                 for device in devices
             ]
