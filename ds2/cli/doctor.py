@@ -43,7 +43,7 @@ def _torch() -> Iterator[Finding]:
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: one of its libraries is missing
-        yield Finding("torch", f"cannot be imported: {error}", f"{CHECKOUT} '.[torch]'", "broken")
+        yield Finding("torch", f"cannot be imported: {error}", f"{CHECKOUT} .", "broken")
         return
     capability = torch.backends.cpu.get_cpu_capability()
     yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads, {capability}")
@@ -59,7 +59,7 @@ def _torch() -> Iterator[Finding]:
 def _models() -> Iterator[Finding]:
     paths = sorted(MODELS.glob("*.safetensors"))
     if not paths:
-        yield Finding("models", f"none in {MODELS}", f"{CHECKOUT} '.[torch]'", "broken")
+        yield Finding("models", f"none in {MODELS}", f"{CHECKOUT} .", "broken")
     for path in paths:
         try:
             read_metadata(path)
