@@ -18,7 +18,8 @@ from digits import manifest
 
 from ds2.bundle import locate
 from ds2.metrics import wer
-from ds2.model.slots import UNENDED, SlotModel
+from ds2.model.config import UNENDED
+from ds2.model.slots import SlotModel
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig

@@ -81,7 +81,7 @@ def _print_findings(findings: "Sequence[Finding]") -> None:
 
 
 def compile_command(manifest: Positional[Path], output: Output) -> int:
-    """Check a manifest once and write it in a form that opens at once, for millions of utterances.
+    """Compile a manifest of millions of utterances: it opens at once.
 
     Example: ds2 data compile train.jsonl -o train.arrow
 

@@ -9,6 +9,7 @@ from ds2.utils.config import from_dict, require
 
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
+UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
 CLIP = 20.0  # of the clipped ReLU
 EPSILON = 1e-5  # of batch normalisation

@@ -7,7 +7,8 @@ up with the spare slot.
 import torch
 from torch import Tensor
 
-from ds2.model.slots import UNENDED, SlotModel
+from ds2.model.config import UNENDED
+from ds2.model.slots import SlotModel
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64)  # larger batches run without a graph
 WARM_UPS = 3  # steps before a capture: libraries allocate at their first calls

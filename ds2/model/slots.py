@@ -28,7 +28,6 @@ from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
-UNENDED = 1 << 40  # frames: the length of a stream whose end is not known yet
 
 
 @dataclass

@@ -19,7 +19,6 @@ from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
 ONNX_SUFFIX = ".onnx"
-UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
 
 class Slots(Protocol):

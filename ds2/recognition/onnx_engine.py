@@ -10,8 +10,7 @@ import numpy as np
 import onnxruntime
 
 from ds2.bundle import Bundle, check_metadata
-from ds2.model.config import ModelConfig
-from ds2.recognition.engine import UNENDED
+from ds2.model.config import UNENDED, ModelConfig
 from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import cpu_threads

@@ -16,7 +16,8 @@ import soxr
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.recognition.engine import UNENDED, Slots
+from ds2.model.config import UNENDED
+from ds2.recognition.engine import Slots
 from ds2.recognition.finish import Finisher
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig

@@ -14,7 +14,7 @@ import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.recognition.engine import UNENDED
+from ds2.model.config import UNENDED
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (

@@ -16,11 +16,10 @@ EXTRAS = {
     "sounddevice": "listen",
     "starlette": "serve",
     "tomli_w": "train",
-    "torch": "torch",
-    "torchaudio": "torch",
     "uvicorn": "serve",
     "websockets": "serve",
 }
+REMOVABLE = ("torch", "torchaudio")  # which come with ds2; a slim image of onnxruntime does without them
 
 
 def need(*modules: str) -> None:
@@ -41,6 +40,8 @@ def hint(error: ModuleNotFoundError) -> str:
         ModuleNotFoundError: the error itself, where no extra holds the package.
     """
     package = (error.name or "").partition(".")[0]
+    if package in REMOVABLE:
+        return f"{package} is not installed; pip install {package}"
     if package not in EXTRAS:
         raise error
     return f"{package} is not installed; in ds2's checkout, pip install '.[{EXTRAS[package]}]'"

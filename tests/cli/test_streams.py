@@ -40,10 +40,16 @@ def test_files_are_written_without_any_standard_stream(tiny_bundle: Path, tmp_pa
     assert (tmp_path / "out" / "a.txt").read_text() == expected
 
 
+def as_at_a_terminal() -> None:
+    """A shell starts what it runs in the background with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("module", ["ds2.cli.exits", "tyro", "numpy", "torch", "ds2.recognition.recognizer"])
 def test_ctrl_c_while_modules_are_imported_is_quiet(module: str, tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ds2", "transcribe", str(write_noise(tmp_path / "a.wav"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=as_at_a_terminal) as process:
         assert process.stderr is not None
         for line in process.stderr:  # one of each module that has been imported
             if line.endswith(f" {module}\n"):

@@ -40,4 +40,4 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
     (small_disk / "large.bin").write_bytes(bytes(256 * 1024 - 3 * size // 2))  # room for one checkpoint, not for two
     assert_refused(run("train", toml, "--output", small_disk), "No space left", "previous file, if any, is intact")
     assert load_checkpoint(small_disk / "checkpoint.pt")["state"]["step"] == 1
-    assert sorted(path.name for path in small_disk.iterdir()) == [".lock", "checkpoint.pt", "large.bin"]
+    assert sorted(path.name for path in small_disk.iterdir()) == [".lock", "checkpoint.pt", "large.bin", "tensorboard"]

@@ -15,6 +15,7 @@ from ds2.data.sound import InMemory
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Segment, Window
 from ds2.utils.errors import InputError, ParameterError
@@ -186,7 +187,9 @@ def test_weights_that_do_not_fit_are_refused(tiny_bundle: Path) -> None:
 
 def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Path) -> None:
     bundle, before = Bundle.load(tiny_bundle), torch.get_rng_state()
-    loaded = Recognizer.load(tiny_bundle, "cpu").model
+    engine = Recognizer.load(tiny_bundle, "cpu").model
+    assert isinstance(engine, TorchEngine)
+    loaded = engine.module
     assert torch.equal(torch.get_rng_state(), before)
     filled = AcousticModel(loaded.config, len(bundle.metadata["tokens"]))
     filled.load_state_dict(bundle.weights)

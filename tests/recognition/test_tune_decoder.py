@@ -86,8 +86,7 @@ def test_references_beyond_the_alphabet_are_told(
     assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
     assert main(["eval", *arguments]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if "references hold characters" in line and "'\u00e9'" in line] == lines
-    assert len(lines) == 2
+    assert len([line for line in lines if "references hold characters" in line and "'\u00e9'" in line]) == 2
 
 
 DIGITS = "zero Z IH R OW\none W AH N\ntwo T UW\nfour F AO R\nfour(2) F R\n"
