@@ -84,5 +84,6 @@ def bn_lstm(
     terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, *scales: Tensor
 ) -> tuple[Tensor, tuple[StepMoments, ...]]:
     """Like `BNLSTM.forward` -> (T, B, H) h_1 to h_T and the moments of W x, U h and c."""
-    h, *stats = BNLSTM.apply(terms, lengths, start, weight, *scales)[:4]
+    with torch.autocast("cpu", enabled=False):
+        h, *stats = BNLSTM.apply(terms, lengths, start, weight, *scales)[:4]
     return h[1:], tuple(StepMoments(stat[0], stat[1]) for stat in stats)

@@ -146,4 +146,5 @@ def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight
     terms = linear(x, weight, bias + torch.cat([c_rz, torch.zeros_like(c_n)]))
     if terms.dtype != torch.bfloat16:  # under autocast to it
         terms = terms.to(c.dtype)
-    return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n)[0][1:])
+    with torch.autocast("cpu", enabled=False):  # of other products
+        return torch.as_tensor(GRU.apply(terms, start.to(c.dtype), recurrent_weight, c_n)[0][1:])

@@ -122,7 +122,7 @@ def test_padding_and_company_do_not_change_a_deployed_result(cell: Cell) -> None
 def test_without_batch_norm_training_and_deployment_agree(cell: Cell) -> None:
     layer, x, lengths = RecurrentLayer(cell, 5, 4, False, True), torch.randn(2, 7, 5), torch.tensor([7, 3])
     trained = layer.train()(x, lengths)
-    assert torch.allclose(trained, layer.eval()(x, lengths))
+    assert torch.allclose(trained, layer.eval()(x, lengths), atol=1e-6)
 
 
 def test_every_valid_frame_hears_the_whole_utterance_and_a_forward_layer_the_past() -> None:
@@ -280,3 +280,16 @@ def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames() -> None:
         torch.testing.assert_close(one, two)
     for name, buffer in direction.named_buffers():
         torch.testing.assert_close(buffer, dict(other.named_buffers())[name])
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_under_autocast_a_bn_lstm_rounds_its_input_terms_alone(precision: torch.dtype) -> None:
+    torch.manual_seed(1)
+    direction, x, lengths = BNLSTMDirection(5, 8).train(), torch.randn(6, 9, 5), torch.tensor([9, 9, 9, 8, 7, 3])
+    torch.manual_seed(0)
+    exact = direction(x, lengths, None)
+    torch.manual_seed(0)
+    with torch.autocast("cpu", precision):
+        rounded = direction(x, lengths, None)
+    assert rounded.dtype == torch.float32
+    assert 0.0 < float((rounded - exact).detach().abs().max()) < 0.05

@@ -327,15 +327,15 @@ def test_a_fault_inside_the_step_ends_its_stream_alone(
     for stream, (_, samples) in enumerate(sounds):
         clients.tell(Open(stream, StreamConfig()))
         clients.tell(Sound(stream, samples.tobytes()))
-    step = clients.worker.step
+    advance = setup.model.advance
 
-    def faulty(slots: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+    def faulty(slots: np.ndarray, *rest: np.ndarray) -> np.ndarray:
         ill = slots == clients.worker.slots.get(1, -1)
-        if fault == "exception" and bool(ill.any()):
+        if fault == "exception" and ill.any():
             raise RuntimeError("out of something")
-        return torch.where(ill[:, None, None], torch.nan, step(slots, *rest))
+        return np.where(ill[:, None, None], np.nan, advance(slots, *rest))
 
-    monkeypatch.setattr(clients.worker, "step", faulty)
+    monkeypatch.setattr(setup.model, "advance", faulty)
     for stream in range(3):
         clients.tell(End(stream))
     clients.finish()

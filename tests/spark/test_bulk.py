@@ -38,7 +38,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_becomes_a_table(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
     """The texts are those of the recogniser, the bad file is named, and a second run does not touch the table."""
-    code, output, errors = run(folder, "--output", tmp_path / "out", "--conf", "spark.ui.enabled=false")
+    settings = ("--model", "digits", "--conf", "spark.ui.enabled=false")
+    code, output, errors = run(folder, "--output", tmp_path / "out", *settings)
     assert code == 1
     assert "2 transcribed, 1 failed, 0.00 h of audio" in output
     assert f"{folder}/bad.WAV: " in errors

@@ -50,6 +50,7 @@ def test_features_are_those_of_the_layer(sounds: "DataFrame", tiny_bundle: Path)
         stage.copy().setPooling("median").transform(sounds)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Spark leaves its pool of threads open
 def test_transfer_learning_under_cross_validation(sounds: "DataFrame", tiny_bundle: Path) -> None:
     """The features are computed once, cached, and a pipeline with a logistic regression is chosen on them."""
     from pyspark.ml import Pipeline
@@ -84,7 +85,7 @@ def test_error_rates_by_hand(spark: "SparkSession") -> None:
     for each in (table, nested):
         assert WerEvaluator().evaluate(each) == pytest.approx(3 / 5)
         assert WerEvaluator(metricName="cer").evaluate(each) == pytest.approx((1 + 9) / (13 + 9))
-        assert WerEvaluator(normalize=False).evaluate(each) == pytest.approx(5 / 5)
+        assert WerEvaluator(normalize=False).evaluate(each) == pytest.approx(4 / 5)  # "One" and "two,", too
     assert not WerEvaluator().isLargerBetter()
     for settings, message in (
         ({"metricName": "bleu"}, "metricName: bleu: choose one of wer, cer"),
@@ -146,6 +147,7 @@ def test_a_filter_learns_which_texts_are_wrong(spark: "SparkSession") -> None:
 
 def test_training_on_the_cluster(spark: "SparkSession", spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     """Two ranks, placed by Spark, train a small model, which comes back as a stage."""
+    pytest.importorskip("pandas", reason="Spark's TorchDistributor needs pandas")
     from ds2.spark import TrainOnSpark
 
     manifest = spoken_digits(12)

@@ -126,7 +126,7 @@ class TestSegmentFilterModel(TransformerFuzzing):
         segments = [
             ("a", (bytearray(b"x"), "a.flac"), 0.0, 1.0, "one two", words, "one", cost, 20) for cost in (1.0, 99.0)
         ]
-        kind = StructType().add("id", "int").add("segment", SEGMENT)
+        kind = StructType().add("id", "integer").add("segment", SEGMENT)
         return spark.createDataFrame([(0, segments[0]), (1, None), (2, segments[1])], kind)
 
     def test_odds_are_those_of_the_classifier(self, stage: "Stage", table: "DataFrame") -> None:

@@ -153,7 +153,9 @@ table = spark.createDataFrame([(bytearray(b"x"),)], "content binary")
 SpeechTranscriber(inputCol="content", outputCol="heard", model={str(tiny_bundle)!r}).transform(table).collect()
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable}
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
     assert result.returncode != 0
     assert "install ds2 with the extra spark there" in result.stderr
     assert sys.executable in result.stderr
