@@ -1,8 +1,5 @@
 """SpeechTranscriber on a cluster: the texts of `ds2 transcribe`, NULLs, damaged recordings, wrong settings."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,25 +134,3 @@ def test_wrong_settings_are_refused_before_any_work(table: "DataFrame", tiny_bun
         SpeechTranscriber(beam="wide")
     with pytest.raises(AttributeError, match="colour"):
         SpeechTranscriber(colour="red")
-
-
-def test_an_executor_without_ds2_is_named(tiny_bundle: Path, tmp_path: Path) -> None:
-    """The job ends with a line that says which Python lacks ds2, and what to do."""
-    (tmp_path / "ds2").mkdir()  # a package in the executors' path that lacks ds2.spark
-    (tmp_path / "ds2" / "__init__.py").touch()
-    program = f"""
-import sys
-sys.path.insert(0, {str(Path(ds2.__file__).parents[1])!r})  # of the driver alone
-from pyspark.sql import SparkSession
-from ds2.spark import SpeechTranscriber
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-table = spark.createDataFrame([(bytearray(b"x"),)], "content binary")
-SpeechTranscriber(inputCol="content", outputCol="heard", model={str(tiny_bundle)!r}).transform(table).collect()
-"""
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable}
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
-    )
-    assert result.returncode != 0
-    assert "install ds2 with the extra spark there" in result.stderr
-    assert sys.executable in result.stderr
