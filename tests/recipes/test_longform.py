@@ -64,7 +64,8 @@ def test_joins_are_measured_without_naming_a_model(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["measure.py", str(prepared)])
     recipe_script("longform/measure").main()
-    assert "| all | 0.6 | 8 | 100.0% | " in capsys.readouterr().out
+    [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| all | 0.6 | 8 | ")]
+    assert row.split(" | ")[4] == "100.0%"  # within 0.5 s
 
 
 def test_another_manifest_is_joined_anew(prepared: Path) -> None:
