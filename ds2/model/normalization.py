@@ -18,12 +18,13 @@ STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 20
 
 @torch.no_grad()
 def move(running_mean: Tensor, running_variance: Tensor, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-    """Moves running averages towards a minibatch's; the `count` of its samples makes the variance unbiased.
+    """Moves running averages (.., H) towards a minibatch's; its (..) `count` of samples makes the variance unbiased.
 
     Skips a minibatch without samples, and one with a value that is not finite, which the averages would never lose.
     """
+    count = count.unsqueeze(-1)
     unbiased = variance * count / (count - 1).clamp(min=1)
-    good = (count > 0) & mean.isfinite().all() & unbiased.isfinite().all()
+    good = (count > 0) & (mean.isfinite() & unbiased.isfinite()).all(-1, keepdim=True)
     running_mean.lerp_(torch.where(good, mean, running_mean), MOMENTUM)
     running_variance.lerp_(torch.where(good, unbiased, running_variance), MOMENTUM)
 
@@ -192,9 +193,10 @@ class StepBatchNorm(nn.Module):
 
     def update(self, means: Tensor, variances: Tensor, counts: Tensor) -> None:
         """Moves the running statistics by a minibatch's, (T, H), (T, H), of (T,) utterances at each step."""
-        for step, moments in enumerate(zip(means, variances, counts, strict=True)):
-            place = min(step, STEPS - 1)
-            move(self.means[place], self.variances[place], *moments)
+        own = min(len(means), STEPS)
+        move(self.means[:own], self.variances[:own], means[:own], variances[:own], counts[:own])
+        for step in range(STEPS, len(means)):  # later steps share the last statistics, one after the other
+            move(self.means[-1], self.variances[-1], means[step], variances[step], counts[step])
 
 
 def input_moments(x: Tensor, valid: Tensor, total: Total | None = None) -> Moments:
