@@ -103,12 +103,10 @@ def refuse_streaming(config: ModelConfig) -> None:
     Raises:
         InputError: saying why.
     """
-    if config.bidirectional:
-        raise InputError("a bidirectional model cannot stream: train one with bidirectional = false")
-    if config.frontend.power != "adaptive":
-        raise InputError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
-    if config.random_walk:
-        raise InputError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+    try:
+        config.check_streaming()
+    except ValueError as error:
+        raise InputError(str(error)) from error
     if config.cell == "bn-lstm":
         raise InputError("a bn-lstm cannot be exported for live streams: train with cell = gru, lstm or rnn")
 

@@ -127,6 +127,19 @@ class ModelConfig:
             raise KeyError(name, sorted(PRESETS))
         return from_dict(cls, PRESETS[name], f"preset {name}")
 
+    def check_streaming(self) -> None:
+        """Checks that the beginning of an utterance's output does not depend on its end.
+
+        Raises:
+            ValueError: it does; what to train with instead.
+        """
+        if self.bidirectional:
+            raise ValueError("a bidirectional model cannot stream: train one with bidirectional = false")
+        if self.frontend.power != "adaptive":
+            raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
+        if self.random_walk:
+            raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+
     @property
     def stride(self) -> int:
         """Frames of the front end per output frame."""

@@ -45,12 +45,7 @@ class StreamingModel:
             ValueError: the output for the beginning of an utterance depends on its end.
         """
         config = model.config
-        if config.bidirectional:
-            raise ValueError("a bidirectional model cannot stream: train one with bidirectional = false")
-        if config.frontend.power != "adaptive":
-            raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
-        if config.random_walk:
-            raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+        config.check_streaming()
         self.model = model.eval()
         self.config = config
         self.phones = phones and model.phone_output is not None
