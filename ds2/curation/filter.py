@@ -83,6 +83,11 @@ class FilterReport:
     curve: list[tuple[float, float]]
 
     @property
+    def by_alignment(self) -> bool:
+        """Whether the model was too weak to judge the texts by its own transcripts."""
+        return self.judged_by == ALIGNMENT
+
+    @property
     def summary(self) -> str:
         """One line."""
         kept = f"kept {self.kept:.1%} of the segments"
@@ -90,7 +95,7 @@ class FilterReport:
             wers = f"{self.wer_before:.2%} before, {self.wer_after:.2%} after"
             return f"{kept}; WER of their transcripts {wers}, by {self.examples} {CHECKED}"
         differ = f"{self.wer_before:.0%} of the words differ from the model's transcripts"
-        if self.judged_by == ALIGNMENT:
+        if self.by_alignment:
             return f"{kept} by their alignment scores, because the model is too weak to judge texts: {differ}"
         return f"{kept}; {differ}, {self.wer_after:.0%} in those that are kept; the true WER needs {CHECKED}"
 

@@ -51,7 +51,7 @@ def draw_filter(path: Path, report: "FilterReport") -> None:
     panels: list[Callable[[Any, FilterReport], None]] = [_draw_curve]
     if report.area is not None:
         panels.insert(0, _draw_roc)
-    if report.judged_by != "the alignment":
+    if not report.by_alignment:
         panels.append(_draw_coefficients)
     with _style():
         figure, axes = subplots(1, len(panels), size=(1.0 + 3.4 * len(panels), 3.2), squeeze=False)
