@@ -1,7 +1,7 @@
 """ds2 spark transcribe: bulk work on a cluster of Apache Spark."""
 
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -12,6 +12,9 @@ from ds2.cli.options import Decoder, Device, Model
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.spark.bulk import Summary
 
 Conf = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
@@ -61,7 +64,13 @@ def transcribe_command(
         found = transcribe_table(read_recordings(spark, source), transcriber, output, format)
     finally:
         spark.stop()
-    print(*(f"ds2: {error}" for error in found.errors), sep="\n", end="\n" * bool(found.errors), file=sys.stderr)
+    return _reported(found, output)
+
+
+def _reported(found: "Summary", output: str) -> int:
+    """Prints what became of the recordings; the exit code."""
+    for error in found.errors:
+        print(f"ds2: {error}", file=sys.stderr)
     done = found.recordings - found.failed
     print(f"{output}: {done} transcribed, {found.failed} failed, {found.seconds / 3600:.2f} h of audio")
     return 0 if not found.failed else SOME_FAILED if done else BAD_INPUT

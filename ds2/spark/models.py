@@ -1,5 +1,6 @@
 """Settings of models and decoders, and the models on the executors: each is loaded once by a Python worker."""
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -92,5 +93,4 @@ def loaded(settings: Settings) -> list[Recognizer]:
 @functools.lru_cache(LOADED)
 def _load(name: str, device: str, options: DecoderOptions) -> Recognizer:
     lm, rescore = (None if file is None else shipped(file.name) for file in (options.lm, options.rescore))
-    here = DecoderOptions(lm, options.lm_weight, options.word_bonus, options.beam, options.hot, rescore)
-    return Recognizer.load(shipped(name), device, here)
+    return Recognizer.load(shipped(name), device, dataclasses.replace(options, lm=lm, rescore=rescore))
