@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ds2.recognition.options import DecoderOptions, EngineName
+from ds2.recognition.options import DecoderOptions, EngineName, OfflinePrecision
 
 Model = Annotated[
     str,
@@ -14,12 +14,6 @@ Model = Annotated[
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
         "digits (English digits only) or digits-streaming (the same, for live streams).",
-    ),
-]
-Engine = Annotated[
-    EngineName,
-    tyro.conf.arg(
-        help="torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed."
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
@@ -48,6 +42,21 @@ class MessageOptions:
 
     quiet: bool = False
     verbose: bool = False
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """What computes, and how.
+
+    Attributes:
+        device: auto, cpu or cuda.
+        engine: torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed.
+        precision: Of the recurrent weights; int8 is faster on a CPU, with the engine torch.
+    """
+
+    device: Annotated[str, tyro.conf.arg(metavar="DEVICE")] = "auto"
+    engine: EngineName = "auto"
+    precision: OfflinePrecision = "float32"
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,8 @@ class CountingOptions:
 
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
-DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS = CountingOptions(), TranscriptOptions()
+DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS, DEFAULT_COMPUTE = CountingOptions(), TranscriptOptions(), ComputeOptions()
+Compute = Annotated[ComputeOptions, tyro.conf.arg(name="")]
 Transcripts = Annotated[TranscriptOptions, tyro.conf.arg(name="")]
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]

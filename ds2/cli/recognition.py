@@ -12,11 +12,12 @@ from tyro.conf import Positional
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
+    DEFAULT_COMPUTE,
     DEFAULT_MESSAGES,
     DEFAULT_TRANSCRIPTS,
+    Compute,
     Decoder,
     Device,
-    Engine,
     Messages,
     Model,
     OptionalOutput,
@@ -44,8 +45,7 @@ def transcribe_command(
     output: OptionalOutput = None,
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
-    device: Device = "auto",
-    engine: Engine = "auto",
+    compute: Compute = DEFAULT_COMPUTE,
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
@@ -56,6 +56,7 @@ def transcribe_command(
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         transcripts: What is transcribed and written.
+        compute: What computes.
         decoder: How to search.
     """
     from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
@@ -70,7 +71,7 @@ def transcribe_command(
     _check_outputs(formats, output, len(segments), transcripts.skip_existing)
     if separate and segments[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
-    recognizer = Recognizer.load(model, device, decoder, engine)
+    recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     folder = None if output is None else OutputFolder(output, formats, segments)
     if transcripts.skip_existing and folder is not None:
         segments = folder.missing(segments)
@@ -223,7 +224,7 @@ def evaluate_command(
     model: Model = DEFAULT_MODEL,
     listing: Path | None = None,
     calibration: Path | None = None,
-    device: Device = "auto",
+    compute: Compute = DEFAULT_COMPUTE,
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Measure error rates and the confidence of words on a manifest.
@@ -234,6 +235,7 @@ def evaluate_command(
         manifest: JSON Lines with audio_filepath, duration, text.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         calibration: PNG to write: the share of right words at each confidence (reliability diagram).
+        compute: What computes.
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
@@ -246,7 +248,7 @@ def evaluate_command(
     if calibration is not None:
         need("matplotlib")
     utterances = read_manifest(manifest)
-    recognizer = Recognizer.load(model, device, decoder)
+    recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:

@@ -1,34 +1,36 @@
-"""A dense layer with weights in int8 and activations in float32, for a few streams on a CPU.
+"""A dense layer with weights in int8, for a few streams on a CPU.
 
 A step of a large model is bound by the reading of its weights: int8 has a quarter of float32's bytes, with a scale for
-each output. The kernel reads each weight once for four rows of x, two outputs at a time:
+each output. Activations are rounded to int16, with a scale for each row, in so many levels that no sum overflows:
 
-             x 4 rows                 v, w: the same weight of two outputs, as float32
-    q  m     [v] ---> 4 sums
-       m + 1 [w] ---> 4 sums
+    levels (M, K) int8 * x (N, K) int16 = int32 sums;   y[n, m] = sum * scale[m] * scale[n] + bias[m]
 """
 
 import functools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ds2.model.int8_dot import BLOCK, dots, host_feature
 from ds2.utils.devices import cpu_threads
 from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
 LARGEST = 127
-LEAST_WEIGHTS = 1 << 20  # a smaller matrix stays in a core's cache, where float32 is faster
+MOST_LEVELS = 2**15 - 1
+LEAST_WEIGHTS = 1 << 18  # of a smaller matrix float32 is as fast
+ROWS = 4  # of x that share one reading of a weight
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
 
 
-@dataclass(frozen=True)
-class Int8Weight:
-    """(M, K) levels in int8 and (M,) float32 scales, whose product is the weight."""
+class Int8Weight(NamedTuple):
+    """(M, K) levels in int8, K with zeros up to a multiple of BLOCK, and (M,) float32 scales; the product is a weight."""
 
     levels: np.ndarray
     scale: np.ndarray
@@ -36,47 +38,62 @@ class Int8Weight:
     @classmethod
     def of(cls, weight: Tensor) -> "Int8Weight":
         """Rounds an (M, K) weight; each row's largest becomes 127."""
-        largest = weight.abs().amax(1)
+        largest = weight.detach().abs().amax(1)
         scale = torch.where(largest > 0, largest / LARGEST, 1.0)
-        levels = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-        return cls(levels.contiguous().numpy(), scale.float().numpy())
+        levels = (weight.detach() / scale.unsqueeze(1)).round().to(torch.int8)
+        return cls(torch.nn.functional.pad(levels, (0, -levels.shape[1] % BLOCK)).numpy(), scale.float().numpy())
+
+
+class Activations(NamedTuple):
+    """Rows of x as an `Int8Weight` takes them: (N, K) levels in int16, (N,) float32 scales."""
+
+    levels: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def empty(cls, rows: int, weight: Int8Weight) -> "Activations":
+        return cls(np.zeros((rows, weight.levels.shape[1]), np.int16), np.ones(rows, np.float32))
+
+
+def most_levels(columns: int) -> int:
+    """The largest level of activations for which the sum of so many products is an int32."""
+    return min(MOST_LEVELS, (2**31 - 1) // (LARGEST * columns))
 
 
 @kernel
-def products(x, levels, scale, bias, y, first, last):  # type: ignore[no-untyped-def]
-    """y[:, first:last] of y (N, M) = x (N, K) levels (M, K)^T * scale + bias."""
-    rows, size = x.shape
-    zero = np.float32(0)
-    for m in range(first, last, 2):
-        one, other = levels[m], levels[min(m + 1, last - 1)]
-        for i in range(0, rows, 4):
-            left = rows - i
-            x0, x1 = x[i], x[min(i + 1, rows - 1)]
-            x2, x3 = x[min(i + 2, rows - 1)], x[min(i + 3, rows - 1)]
-            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
-            if left > 2:
-                for j in range(size):
-                    v, w = np.float32(one[j]), np.float32(other[j])
-                    a0 += v * x0[j]
-                    a1 += v * x1[j]
-                    a2 += v * x2[j]
-                    a3 += v * x3[j]
-                    b0 += w * x0[j]
-                    b1 += w * x1[j]
-                    b2 += w * x2[j]
-                    b3 += w * x3[j]
-            else:
-                for j in range(size):
-                    v, w = np.float32(one[j]), np.float32(other[j])
-                    a0 += v * x0[j]
-                    a1 += v * x1[j]
-                    b0 += w * x0[j]
-                    b1 += w * x1[j]
-            for n, a, b in ((0, a0, b0), (1, a1, b1), (2, a2, b2), (3, a3, b3)):
-                if n < left:
-                    y[i + n, m] = a * scale[m] + bias[m]
-                    if m + 1 < last:
-                        y[i + n, m + 1] = b * scale[m + 1] + bias[m + 1]
+def round_rows(x, most, rounded):  # type: ignore[no-untyped-def]
+    """(N, K) float32 -> the first N rows and K columns of Activations; each row's largest becomes `most`."""
+    for n in range(len(x)):
+        row, levels, largest = x[n], rounded.levels[n], np.float32(0)
+        for k in range(len(row)):
+            largest = max(largest, abs(row[k]))
+        rounded.scale[n] = largest / np.float32(most) if largest > 0 else np.float32(1)
+        share = np.float32(1) / rounded.scale[n]
+        for k in range(len(row)):
+            levels[k] = np.int16(row[k] * share + (np.float32(0.5) if row[k] >= 0 else np.float32(-0.5)))
+
+
+@kernel
+def products(x, weight, bias, y, first, last):  # type: ignore[no-untyped-def]
+    """y[:, first:last] of y (N, M) = x (N, K) Activations * an Int8Weight (M, K)^T + bias."""
+    rows = len(y)
+    for m in range(first, last):
+        for i in range(0, rows - ROWS + 1, ROWS):
+            sums = four_rows(weight.levels, m, x.levels, i)
+            for n in range(ROWS):
+                y[i + n, m] = np.float32(sums[n]) * (weight.scale[m] * x.scale[i + n]) + bias[m]
+        for i in range(rows // ROWS * ROWS, rows):
+            y[i, m] = np.float32(one_row(weight.levels, m, x.levels, i)[0]) * (weight.scale[m] * x.scale[i]) + bias[m]
+
+
+def in_threads(work: Callable[[int, int], object], count: int) -> None:
+    """Divides the numbers from 0 to `count` - 1 among `cpu_threads()` threads: work(first, beyond the last)."""
+    threads = min(cpu_threads(), count)
+    if threads < 2:
+        work(0, count)
+        return
+    bounds = [count * part // threads for part in range(threads + 1)]
+    list(_pool(threads).map(work, bounds[:-1], bounds[1:]))
 
 
 @functools.cache
@@ -86,12 +103,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor) -> Tensor:
     """x W^T + bias: (N, K) float32, (M, K), (M,) -> (N, M) float32, in `cpu_threads()` threads."""
-    outputs, threads = len(weight.levels), cpu_threads()
-    y = np.empty((len(x), outputs), np.float32)
-    arguments = (np.ascontiguousarray(x.numpy()), weight.levels, weight.scale, bias.numpy(), y)
-    bounds = [2 * (outputs * part // (2 * threads)) for part in range(threads)] + [outputs]
-    if threads == 1:
-        products(*arguments, 0, outputs)
-    else:
-        list(_pool(threads).map(lambda part: products(*arguments, bounds[part], bounds[part + 1]), range(threads)))
+    rounded, y = Activations.empty(len(x), weight), np.empty((len(x), len(weight.scale)), np.float32)
+    round_rows(np.ascontiguousarray(x.numpy()), most_levels(x.shape[1]), rounded)
+    own = bias.detach().numpy()
+    in_threads(lambda first, last: products(rounded, weight, own, y, first, last), len(weight.scale))
     return torch.from_numpy(y)

@@ -23,6 +23,7 @@ from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
+from ds2.model.int8_recurrent import Int8Direction
 from ds2.model.normalization import EPSILON, STEPS, ChannelBatchNorm, StepBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.model.streaming import StreamingModel
@@ -206,14 +207,17 @@ class SlotModel:
             channels, bins = config.channels, config.bins(bins)
         return layers
 
-    def _fold_recurrent(self, layer: Direction | BNLSTMDirection) -> SlotRecurrent:
+    def _fold_recurrent(self, layer: Direction | BNLSTMDirection | Int8Direction) -> SlotRecurrent:
         if isinstance(layer, BNLSTMDirection):
             h, c, frames = layer.start(self.slots + 1)
             own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
             zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
             return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
-        weight, bias = layer.norm(layer.input_weight, None)
         state = [part.clone() for part in layer.start(self.slots + 1)]
+        if isinstance(layer, Int8Direction):
+            own, recurrent = layer.weight, layer.recurrent_weight
+            return SlotRecurrent(CELLS[layer.cell], own, layer.bias, recurrent, layer.recurrent_bias, state)
+        weight, bias = layer.norm(layer.input_weight, None)
         weights = self._stored(weight), bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig, Precision
-from ds2.recognition.options import EngineName
+from ds2.recognition.options import EngineName, OfflinePrecision
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -90,17 +90,21 @@ def choose_engine(name: EngineName, path: str | Path) -> Literal["torch", "onnx"
     return name
 
 
-def load_engine(name: Literal["torch", "onnx"], path: str | Path, device: str) -> tuple[Engine, Bundle]:
+def load_engine(
+    name: Literal["torch", "onnx"], path: str | Path, device: str, precision: OfflinePrecision = "float32"
+) -> tuple[Engine, Bundle]:
     """Loads a bundle, or for onnx also an exported model.onnx -> its engine; the bundle without the model's weights.
 
     Raises:
         InputError: missing or damaged file, or weights that do not fit their configuration.
-        ParameterError: the device is not there.
+        ParameterError: the device is not there, or the engine, the device or the model has no such precision.
     """
     if name == "torch":
         from ds2.recognition.torch_engine import load_torch
 
-        return load_torch(path, device)
+        return load_torch(path, device, precision)
+    if precision != "float32":
+        raise ParameterError("precision", f"{precision}: the engine onnx computes in float32")
     if device not in ("auto", "cpu"):
         raise ParameterError("device", f"{device!r}: the engine onnx runs on the cpu")
     from ds2.recognition.onnx_engine import load_onnx

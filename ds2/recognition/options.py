@@ -8,6 +8,7 @@ from typing import Literal
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
+OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent layers
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from ds2.bundle import Bundle
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.cuda_graphs import GraphedStep
+from ds2.model.int8_recurrent import in_int8
 from ds2.model.slots import SlotModel
 from ds2.model.streaming import StreamingModel
+from ds2.recognition.options import OfflinePrecision
 from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 
 class TorchEngine:
@@ -73,10 +75,16 @@ class TorchSlots(SlotModel):
         return found
 
 
-def load_torch(path: str | Path, device: str) -> tuple[TorchEngine, Bundle]:
+def load_torch(path: str | Path, device: str, precision: OfflinePrecision) -> tuple[TorchEngine, Bundle]:
     """See `load_engine`."""
     bundle = Bundle.load(path)
-    return make_engine(bundle, str(path), device), bundle
+    engine = make_engine(bundle, str(path), device)
+    if precision == "int8":
+        try:
+            in_int8(engine.module)
+        except ValueError as error:
+            raise ParameterError("precision", str(error)) from error
+    return engine, bundle
 
 
 def make_engine(bundle: Bundle, name: str, device: str) -> TorchEngine:

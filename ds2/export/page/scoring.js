@@ -1,0 +1,121 @@
+// What the language model, the lexicon and bonuses give to a prefix with one more label: ds2/decoder/scoring.py.
+const UNKNOWN = 0; // number of <unk> in every language model
+const ROOT = 0; // state of the language model without context, and the lexicon's first node
+const OUTSIDE = -1; // node of a word that is not in the lexicon
+const NONE = -1;
+const TYPES = { I32: Int32Array, I16: Int16Array, U16: Uint16Array, F32: Float32Array, F64: Float64Array };
+
+// A safetensors file: the length of a JSON header, the header, the arrays.
+export function readTables(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const tables = JSON.parse(header.__metadata__.search);
+  for (const [name, { dtype, shape, data_offsets }] of Object.entries(header)) {
+    if (name !== "__metadata__") tables[name] = new TYPES[dtype](buffer, 8 + length + data_offsets[0], shape[0]);
+  }
+  return tables;
+}
+
+// The place of `label` in the sorted labels[low .. end - 1]; NONE if it is not there.
+function findArc(labels, low, end, label) {
+  for (let high = end; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (labels[middle] < label) low = middle + 1;
+    else high = middle;
+  }
+  return low < end && labels[low] === label ? low : NONE;
+}
+
+// Methods leave further results in `state` (of the language model) and `node` (of the lexicon).
+export class Scorer {
+  constructor(tables) {
+    Object.assign(this, tables);
+    this.state = this.node = 0;
+  }
+
+  // Log-probability of a word; every word has an arc from the root, at its number.
+  advance(state, word) {
+    let weight = 0;
+    while (state !== ROOT) {
+      const arc = findArc(this.lm_words, this.lm_first[state], this.lm_first[state + 1], word);
+      if (arc !== NONE) return this.reached(weight, arc);
+      weight += this.lm_backoffs[state];
+      state = this.lm_shorter[state];
+    }
+    return this.reached(weight, word);
+  }
+
+  reached(weight, arc) {
+    this.state = this.lm_next[arc];
+    return this.unit * (weight + this.lm_log_probs[arc]);
+  }
+
+  // Gain of entry i with one more label; -Infinity where it is not allowed.
+  extend(entries, i, symbol) {
+    const lexicon = entries.lexicon[i];
+    this.state = entries.lm[i];
+    this.node = lexicon;
+    if (this.kind === "tokens") {
+      return this.numbers[symbol] === NONE ? 0 : this.lm_weight * this.advance(this.state, this.numbers[symbol]) + this.bonus;
+    }
+    if (!this.spells) return 0;
+    if (symbol === this.space) {
+      const gain = this.endWord(entries, i);
+      this.state = entries.lmAfter[i];
+      this.node = ROOT;
+      return gain;
+    }
+    this.node = this.below(lexicon, symbol);
+    if (this.node !== OUTSIDE) return this.ahead[this.node] - this.ahead[lexicon];
+    if (this.closed) return -Infinity;
+    return this.unknown_letter + (lexicon === OUTSIDE ? 0 : this.unknown - this.ahead[lexicon]);
+  }
+
+  // Gain if an entry's word ends here; computed once for each prefix.
+  endWord(entries, i) {
+    if (!Number.isNaN(entries.gainAfter[i])) return entries.gainAfter[i];
+    const node = entries.lexicon[i];
+    const word = node === OUTSIDE ? NONE : this.words[node];
+    let gain = 0;
+    this.state = entries.lm[i];
+    if (word === NONE && this.closed) gain = -Infinity;
+    else if (node !== ROOT || this.closed) {
+      if (this.kind === "words") {
+        gain = this.lm_weight * this.advance(this.state, word === NONE ? UNKNOWN : this.numbers[word]);
+      }
+      gain += this.bonus;
+      if (word !== NONE) gain += this.boosts[word];
+      else if (node !== OUTSIDE) gain += this.unknown;
+      if (node !== OUTSIDE) gain -= this.ahead[node];
+    }
+    entries.gainAfter[i] = gain;
+    entries.lmAfter[i] = this.state;
+    return gain;
+  }
+
+  // Whether a space after an entry falls below `least` for any score of the language model.
+  cannotEnd(entries, i, chance, least) {
+    if (!Number.isNaN(entries.gainAfter[i])) return false;
+    const node = entries.lexicon[i];
+    return chance * Math.exp(this.most_at_end - (node === OUTSIDE ? 0 : this.ahead[node])) < least;
+  }
+
+  // Gain of an entry if the recording ends here.
+  atEnd(entries, i) {
+    let gain = 0;
+    this.state = entries.lm[i];
+    if (entries.lexicon[i] !== ROOT && this.space >= 0 && this.kind !== "tokens") {
+      gain = this.endWord(entries, i);
+      this.state = entries.lmAfter[i];
+    }
+    if (this.kind === "none" || this.sentence_end < 0 || gain === -Infinity) return gain;
+    return gain + this.lm_weight * this.advance(this.state, this.sentence_end);
+  }
+
+  // The node of the lexicon after one more label.
+  below(node, symbol) {
+    if (node === OUTSIDE) return OUTSIDE;
+    const arc = findArc(this.tokens, this.first[node], this.first[node + 1], symbol);
+    return arc === NONE ? OUTSIDE : this.children[arc];
+  }
+}

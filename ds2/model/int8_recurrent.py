@@ -1,0 +1,140 @@
+"""Recurrent layers with recurrent weights in int8, for inference on a CPU: all frames of a batch in one kernel.
+
+    terms W x_t of all frames, one product  -->  h_t = cell(terms_t, U h_{t-1}),  U in int8 (int8_linear.py)
+
+A step for a few utterances is bound by the reading of U, which in int8 stays in a core's cache. All frames share one
+reading of W: it is in bfloat16 where the processor has a matrix unit for that, else in float32.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import CLIP
+from ds2.model.gru_kernels import sigmoid, tanh
+from ds2.model.half_linear import half_linear
+from ds2.model.int8_dot import has_matrix_unit
+from ds2.model.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
+from ds2.model.recurrent import Direction, RecurrentLayer, State
+from ds2.utils.fast_exp import REORDER
+from ds2.utils.jit import njit
+
+RNN, GRU, LSTM = 1, 3, 4  # by the number of their gates
+MOST = np.float32(CLIP)
+ONE, ZERO = np.float32(1), np.float32(0)
+
+inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
+
+
+class Run(NamedTuple):
+    """The frames of B utterances; `states` and `cells` begin with those before the first frame."""
+
+    terms: np.ndarray  # (T, B, G H)
+    states: np.ndarray  # (T + 1, B, H)
+    cells: np.ndarray  # (T + 1, B, H) of an LSTM
+    recurrent: np.ndarray  # (B, G H) U h + c of the present frame
+
+
+@kernel
+def run(frames, gates, weight, bias, activations, most, first, last):  # type: ignore[no-untyped-def]
+    """Fills in the states of the utterances from `first` to `last` - 1, whose Activations are only theirs."""
+    for t in range(len(frames.terms)):
+        round_rows(frames.states[t, first:last], most, activations)
+        recurrent = frames.recurrent[first:last]
+        products(activations, weight, bias, recurrent, 0, recurrent.shape[1])
+        for b in range(first, last):
+            terms, own, after = frames.terms[t, b], frames.recurrent[b], frames.states[t + 1, b]
+            if gates == GRU:
+                _gru(terms, own, frames.states[t, b], after)
+            elif gates == LSTM:
+                _lstm(terms, own, frames.cells[t, b], frames.cells[t + 1, b], after)
+            else:
+                for j in range(len(after)):
+                    after[j] = min(max(terms[j] + own[j], ZERO), MOST)
+
+
+@inlined
+def _gru(terms, recurrent, before, after):  # type: ignore[no-untyped-def]
+    size = len(after)
+    for j in range(2 * size):
+        recurrent[j] = sigmoid(terms[j] + recurrent[j], ONE)
+    r, z, n = recurrent[:size], recurrent[size : 2 * size], recurrent[2 * size :]
+    own = terms[2 * size :]
+    for j in range(size):
+        new = tanh(own[j] + r[j] * n[j], ONE)
+        after[j] = new + z[j] * (before[j] - new)
+
+
+@inlined
+def _lstm(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def]
+    size = len(after)
+    for j in range(4 * size):
+        recurrent[j] += terms[j]
+    i, f, g, o = recurrent[:size], recurrent[size : 2 * size], recurrent[2 * size : 3 * size], recurrent[3 * size :]
+    for j in range(size):
+        cell[j] = sigmoid(f[j], ONE) * before[j] + sigmoid(i[j], ONE) * tanh(g[j], ONE)
+    for j in range(size):
+        after[j] = sigmoid(o[j], ONE) * tanh(cell[j], ONE)
+
+
+class Int8Direction(nn.Module):
+    """A trained `Direction` with its BN folded in and its recurrent weight in int8."""
+
+    def __init__(self, direction: Direction):
+        super().__init__()
+        weight, bias = direction.norm(direction.input_weight, None)
+        self.weight = weight.detach().to(torch.bfloat16 if has_matrix_unit() else torch.float32)
+        self.bias = bias.detach()
+        self.recurrent_weight = Int8Weight.of(direction.recurrent_weight)
+        self.recurrent_bias = direction.recurrent_bias.detach()
+        self.cell, self.hidden = direction.cell, direction.recurrent_weight.shape[1]
+
+    def start(self, streams: int) -> State:
+        zeros = self.bias.new_zeros(streams, self.hidden)
+        return (zeros, zeros) if self.cell == "lstm" else (zeros,)
+
+    def forward(self, x: Tensor, lengths: Tensor, moments: None) -> Tensor:
+        """Like `Direction.forward`."""
+        return self.step(x, lengths, self.start(len(x)))[0]
+
+    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        """Like `Direction.step`."""
+        (batch, time, _), size = x.shape, len(self.bias)
+        rows = x.transpose(0, 1).flatten(0, 1).to(self.weight.dtype)
+        terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch)).numpy()
+        stores = [np.empty((time + 1, batch, self.hidden), np.float32) for _ in state]
+        for store, part in zip(stores, state, strict=True):
+            store[0] = part.numpy()
+        frames = Run(terms, stores[0], stores[-1], np.empty((batch, size), np.float32))
+        weight, bias, most = self.recurrent_weight, self.recurrent_bias.numpy(), most_levels(self.hidden)
+
+        def part_of_batch(first: int, last: int) -> None:
+            rounded = Activations.empty(last - first, weight)
+            run(frames, size // self.hidden, weight, bias, rounded, most, first, last)
+
+        in_threads(part_of_batch, batch)
+        states = [torch.from_numpy(store) for store in stores]
+        last = tuple(store[lengths, torch.arange(batch)] for store in states)
+        return states[0][1:].transpose(0, 1), last
+
+
+def in_int8(model: AcousticModel) -> AcousticModel:
+    """Changes a trained model: its recurrent weights to int8.
+
+    Raises:
+        ValueError: it has none that can be: a BN-LSTM; or it is not on a CPU.
+    """
+    if model.output.weight.device.type != "cpu":
+        raise ValueError("int8 is for the CPU; use float32 on a GPU")
+    if model.config.cell == "bn-lstm":
+        raise ValueError("int8 is for cells with fixed weights; a bn-lstm stays in float32")
+    for layer in model.recurrent:
+        assert isinstance(layer, RecurrentLayer)
+        for name in ("forwards", "backwards"):
+            direction = getattr(layer, name)
+            if direction is not None:
+                setattr(layer, name, Int8Direction(direction))
+    return model
