@@ -21,7 +21,7 @@ FLOORS = {  # room: the rooms it may import besides itself, utils and the shared
     "ctc": set(),
     "decoder": set(),
     "data": set(),
-    "export": {"model"},
+    "export": {"model", "decoder"},
     "recognition": {"export", "model", "ctc", "decoder", "data"},
     "curation": {"recognition", "ctc", "decoder", "data"},
     "train": {"model", "ctc", "decoder", "data"},

@@ -5,8 +5,10 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
-from ds2.cli.options import Output
+from ds2.cli.options import Decoder, Output
 from ds2.export.options import Format, Weights
+from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
 
@@ -15,6 +17,7 @@ def export_command(
     output: Output,
     format: Format = "onnx",
     weights: Weights = "float32",
+    decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
     """Write a model for onnxruntime, sherpa-onnx or the browser.
 
@@ -26,10 +29,20 @@ def export_command(
         format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them;
             web is a page that transcribes in the browser (needs npm).
         weights: How the file stores the weights; int8 makes it about a quarter as large.
+        decoder: How the page searches.
     """
     need("onnx")
+    from ds2.bundle import Bundle
     from ds2.export.package import export
+    from ds2.recognition.decoding import make_beam
+    from ds2.text import Tokenizer
 
-    for path in export(model, output, format, weights):
+    if format != "web" and decoder != DEFAULT_OPTIONS:
+        raise ParameterError("format", f"{format}: other runtimes have searches of their own; use --format web")
+    beam = None
+    if format == "web":
+        bundle = Bundle.load(model, "numpy")
+        beam = make_beam(Tokenizer(bundle.metadata["tokens"]), bundle, decoder)
+    for path in export(model, output, format, weights, beam):
         print(f"{path}: {path.stat().st_size:,} bytes")
     return 0

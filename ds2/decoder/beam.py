@@ -106,11 +106,11 @@ class BeamDecoder:
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
         self.lm = lm
-        self._lm_start = lm.start if lm is not None else 0
-        self._sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        self._tables = _tables(config, lexicon, lm, lm_words)
+        self.lm_start = lm.start if lm is not None else 0
+        self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
+        self.tables = _tables(config, lexicon, lm, lm_words)
         if lm is not None:
-            _check_numbers(self._tables.numbers, len(lm.words), lexicon)
+            _check_numbers(self.tables.numbers, len(lm.words), lexicon)
 
     @classmethod
     def from_tokens(
@@ -167,7 +167,7 @@ class BeamDecoder:
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
-        return BeamStream(prefixes.begin(self._lm_start))
+        return BeamStream(prefixes.begin(self.lm_start))
 
     def step(self, streams: list[BeamStream], log_probs: "Sequence[Array]") -> None:
         """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
@@ -184,7 +184,7 @@ class BeamDecoder:
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses if the utterance ends here, best first; the stream accepts no more frames."""
         stream.ended = True
-        gains = scoring.final_gains(stream.beam, self._tables, self._sentence_end)
+        gains = scoring.final_gains(stream.beam, self.tables, self.sentence_end)
         return self._hypotheses(stream, gains, self.config.nbest) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
@@ -220,8 +220,8 @@ class BeamDecoder:
 
     def _frames(self, rows: "Array", index: int) -> np.ndarray:
         """(T, V) log-probabilities in float32 or float64."""
-        settings = self._tables.settings[0]
-        most = len(self._tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST
+        settings = self.tables.settings[0]
+        most = len(self.tables.numbers) if settings["lm_kind"] == scoring.TOKENS else MOST
         if rows.ndim != 2 or not max(0, settings["space"]) < rows.shape[1] <= most:
             raise ValueError(f"log_probs: expected frames of the decoder's outputs, got the shape {tuple(rows.shape)}")
         frames = float_array(rows)
@@ -240,7 +240,7 @@ class BeamDecoder:
             list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        stream.beam = decode(stream.beam, frames, self._tables) or stream.beam
+        stream.beam = decode(stream.beam, frames, self.tables) or stream.beam
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]

@@ -11,6 +11,7 @@ import onnx
 from ds2.bundle import Bundle
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
+from ds2.export.search import Decoder
 from ds2.export.streaming import refuse_streaming, streaming_graph
 from ds2.export.web import page_files
 from ds2.model.config import ModelConfig
@@ -24,8 +25,12 @@ BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
 MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, IndexError)
 
 
-def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights = "float32") -> list[Path]:
+def export(
+    bundle: str, output: Path, format: Format = "onnx", weights: Weights = "float32", decoder: Decoder | None = None
+) -> list[Path]:
     """Writes a bundle, by its path or its name in the package, for another runtime -> the files in `output`.
+
+    `decoder`: the search of the page; None decodes greedily. Other runtimes have searches of their own.
 
     Raises:
         InputError: missing or damaged bundle, a model that the format cannot hold, or a folder that cannot be written.
@@ -41,7 +46,7 @@ def export(bundle: str, output: Path, format: Format = "onnx", weights: Weights 
     live, tokens = streams(config), Tokenizer(model.metadata["tokens"])
     if format == "web":
         graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
-        contents = page_files(config, list(tokens.tokens), graph, live)
+        contents = page_files(config, tokens, graph, live, decoder)
     else:
         contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
         if format == "onnx" and live:

@@ -13,27 +13,37 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from ds2.export.search import Decoder, search_file
 from ds2.model.config import ModelConfig
+from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 RUNTIME = "onnxruntime-web@1.30.0"  # of npm; its licence is MIT
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # of the package's folder dist
 NPM_SECONDS = 300
+SEARCH_FILE = "search.safetensors"
 
 
-def page_files(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live: bool) -> dict[str, bytes]:
+def page_files(
+    config: ModelConfig, tokenizer: Tokenizer, graph: onnx.ModelProto, live: bool, decoder: Decoder | None
+) -> dict[str, bytes]:
     """Name -> content of all files of the page.
 
     Args:
         graph: of live streams, or (not `live`) of whole utterances.
+        decoder: the search; None decodes greedily.
 
     Raises:
         InputError: npm is not installed, or cannot fetch onnxruntime-web.
     """
     page = resources.files("ds2.export") / "page"
     files = {each.name: each.read_bytes() for each in page.iterdir() if each.is_file()}
-    facts = json.dumps(_facts(config, tokens, graph, live), ensure_ascii=False)
-    return files | {"model.onnx": graph.SerializeToString(), "model.json": facts.encode()} | runtime_files()
+    facts = _facts(config, list(tokenizer.tokens), graph, live)
+    if decoder is not None:
+        facts["search"] = SEARCH_FILE
+        files[SEARCH_FILE] = search_file(decoder, tokenizer)
+    files |= {"model.onnx": graph.SerializeToString(), "model.json": json.dumps(facts, ensure_ascii=False).encode()}
+    return files | runtime_files()
 
 
 def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live: bool) -> dict[str, Any]:

@@ -1,11 +1,13 @@
-// The model in onnxruntime-web: log-probabilities of a stream or of a whole recording, and their greedy text.
+// The model in onnxruntime-web: log-probabilities of a stream or of a whole recording, and their text.
 import * as ort from "./ort.wasm.bundle.min.mjs";
+import { Greedy } from "./greedy.js";
+import { readTables } from "./scoring.js";
+import { BeamSearch } from "./search.js";
 
 const CHUNK_SECONDS = 0.1; // of a live stream
 const CORE_SECONDS = 20; // of a long recording that one pass of a model for whole utterances supplies
 const CONTEXT_SECONDS = 5; // heard on each side of it, so that no word is cut
 const UNENDED = 2n ** 40n; // frames: the length of a stream whose end is not known yet
-const BLANK = 0;
 
 ort.env.wasm.numThreads = 1; // more need headers of the web server that few set
 ort.env.wasm.wasmPaths = { wasm: new URL("ort-wasm-simd-threaded.wasm", import.meta.url).href };
@@ -14,31 +16,32 @@ ort.env.wasm.wasmPaths = { wasm: new URL("ort-wasm-simd-threaded.wasm", import.m
 export async function load() {
   const facts = await (await fetch("model.json")).json();
   const session = await ort.InferenceSession.create("model.onnx", { executionProviders: ["wasm"] });
-  return { facts, begin: () => (facts.streaming ? new LiveStream(session, facts) : new Recording(session, facts)) };
+  const tables = facts.search ? readTables(await (await fetch(facts.search)).arrayBuffer()) : null;
+  const begin = () => {
+    const decoder = new Timed(tables ? new BeamSearch(tables) : new Greedy(facts.tokens));
+    return facts.streaming ? new LiveStream(session, facts, decoder) : new Recording(session, facts, decoder);
+  };
+  return { facts, begin };
 }
 
-// Text of the best path: the most probable token of each frame, repeats merged, blanks dropped.
-class Greedy {
-  text = "";
-  last = BLANK;
+// A decoder that adds up the seconds it takes.
+class Timed {
+  seconds = 0;
 
-  constructor(tokens) {
-    this.tokens = tokens;
+  constructor(decoder) {
+    this.decoder = decoder;
   }
 
-  // The data of (frames, V) log-probabilities, of which the frames first to last - 1 count.
-  step(data, first, last) {
-    const size = this.tokens.length;
-    for (let frame = first; frame < last; frame++) {
-      let best = 0;
-      for (let token = 1; token < size; token++) if (data[frame * size + token] > data[frame * size + best]) best = token;
-      if (best !== this.last && best !== BLANK) this.text += this.tokens[best];
-      this.last = best;
-    }
+  // What a run of the model found: the frames first to last - 1 of it.
+  step(found, first, last) {
+    const begun = performance.now();
+    const [, frames] = found.log_probs.dims;
+    this.decoder.step({ frames, tokens: found.log_probs.data, phones: found.phone_log_probs?.data }, first, last);
+    this.seconds += (performance.now() - begun) / 1000;
   }
 
-  toString() {
-    return this.text.split(/\s+/).filter(Boolean).join(" ");
+  text(last) {
+    return this.decoder.text(last);
   }
 }
 
@@ -48,10 +51,10 @@ class LiveStream {
   position = 0; // front-end frames
   received = 0; // samples
 
-  constructor(session, facts) {
+  constructor(session, facts, decoder) {
     this.session = session;
     this.facts = facts;
-    this.greedy = new Greedy(facts.tokens);
+    this.decoder = decoder;
     this.frames = Math.max(1, Math.round(CHUNK_SECONDS / facts.frame_seconds)) * facts.stride;
     this.states = {};
     for (const [name, { double, shape }] of Object.entries(facts.states)) {
@@ -82,7 +85,7 @@ class LiveStream {
       await this.chunk(this.waiting.slice(0, size), length);
       this.waiting = this.waiting.slice(this.frames * hop);
     }
-    return this.greedy.toString();
+    return this.decoder.text(last);
   }
 
   async chunk(samples, length) {
@@ -97,7 +100,7 @@ class LiveStream {
     for (const name in this.states) this.states[name] = found[`next_${name}`];
     const outputs = length === UNENDED ? Infinity : Math.ceil(Number(length) / stride);
     const rows = found.log_probs.dims[1];
-    this.greedy.step(found.log_probs.data, Math.max(0, -first), Math.min(rows, outputs - first));
+    this.decoder.step(found, Math.max(0, -first), Math.min(rows, outputs - first));
     this.position += this.frames;
   }
 }
@@ -106,9 +109,10 @@ class LiveStream {
 class Recording {
   parts = [];
 
-  constructor(session, facts) {
+  constructor(session, facts, decoder) {
     this.session = session;
     this.facts = facts;
+    this.decoder = decoder;
   }
 
   async push(samples, last) {
@@ -117,8 +121,7 @@ class Recording {
   }
 
   async text(samples) {
-    const { sample_rate, frame_seconds, tokens } = this.facts;
-    const greedy = new Greedy(tokens);
+    const { sample_rate, frame_seconds } = this.facts;
     const frame = Math.round(frame_seconds * sample_rate); // samples
     const core = Math.floor(CORE_SECONDS / frame_seconds);
     const context = Math.floor(CONTEXT_SECONDS / frame_seconds);
@@ -132,10 +135,10 @@ class Recording {
         lengths: new ort.Tensor("int64", BigInt64Array.of(BigInt(window.length)), [1]),
       });
       const rows = found.log_probs.dims[1];
-      greedy.step(found.log_probs.data, first - begin, last === total ? rows : last - begin);
+      this.decoder.step(found, first - begin, last === total ? rows : last - begin);
       first = last;
     }
-    return greedy.toString();
+    return this.decoder.text(true);
   }
 }
 

@@ -74,6 +74,7 @@ async function transcribe(file) {
     await advance(stream, samples.subarray(start, start + size), start + size >= samples.length);
   }
   $("factor").textContent = ((performance.now() - begun) / 1000 / sound.duration).toFixed(3);
+  $("search").textContent = (stream.decoder.seconds / sound.duration).toFixed(3);
 }
 
 async function advance(stream, samples, last) {

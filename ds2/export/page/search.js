@@ -1,5 +1,6 @@
 // Prefix beam search over log-probabilities, as ds2/decoder/search.py defines it, without the times of labels.
 import { Scorer } from "./scoring.js";
+import { Tree } from "./tree.js";
 
 const BLANK = 0;
 const ROOT = -1; // symbol of the empty prefix
@@ -21,25 +22,26 @@ class Entries {
 export class BeamSearch {
   constructor(tables) {
     this.scorer = new Scorer(tables);
-    Object.assign(this, tables.settings, { columns: tables.columns, letters: tables.letters, spellings: tables.spellings });
-    const outputs = tables.columns.length;
-    const most = this.beam_width * (Math.min(this.max_symbols, outputs) + 1); // candidates of a frame
-    this.entries = new Entries(this.beam_width);
-    this.later = new Entries(this.beam_width);
+    const { columns, letters, spellings, space, most, beam_width, score_threshold } = tables;
+    const { cumulative_probability, max_symbols, blank_skip } = tables;
+    Object.assign(this, { columns, letters, spellings, space, most, beam_width, score_threshold });
+    Object.assign(this, { cumulative_probability, max_symbols, blank_skip });
+    const outputs = columns.length;
+    const room = beam_width * (Math.min(max_symbols, outputs) + 1); // candidates of a frame
+    this.entries = new Entries(beam_width);
+    this.later = new Entries(beam_width);
     this.count = 1; // entries
-    for (const name of ["entry", "label", "lm", "lexicon"]) this[`new_${name}`] = new Int32Array(most);
-    for (const name of ["chance", "gains"]) this[`new_${name}`] = new Float64Array(most);
-    for (const name of ["stayBlank", "stayLabel"]) this[name] = new Float64Array(this.beam_width);
-    for (const name of ["eldest", "younger"]) this[name] = new Int32Array(this.beam_width);
-    this.scores = new Float64Array(this.beam_width + most);
-    this.kept = new Int32Array(this.beam_width);
+    for (const name of ["entry", "label", "lm", "lexicon"]) this[`new_${name}`] = new Int32Array(room);
+    for (const name of ["chance", "gains"]) this[`new_${name}`] = new Float64Array(room);
+    for (const name of ["stayBlank", "stayLabel"]) this[name] = new Float64Array(beam_width);
+    for (const name of ["eldest", "younger"]) this[name] = new Int32Array(beam_width);
+    this.scores = new Float64Array(beam_width + room);
+    this.kept = new Int32Array(beam_width);
     this.frame = new Float64Array(outputs);
     this.chances = new Float64Array(outputs); // of the labels to try; 0 of all others, and between frames
     this.active = new Int32Array(outputs).fill(NONE); // entry of the child by each symbol
     this.number = 0; // frames so far
-    this.startTree(2 * TIDY);
-    this.addNode(NONE, ROOT);
-    Object.assign(this.entries, {});
+    this.tree = new Tree();
     this.entries.lm[0] = tables.lm_start;
     this.entries.byBlank[0] = 1;
     this.entries.gainAfter[0] = NaN;
@@ -101,7 +103,8 @@ export class BeamSearch {
 
   // Probabilities of the entries that stay as they are; which are children of which. Returns the best.
   stayAll() {
-    const { entries, stayBlank, stayLabel, eldest, younger, parent, symbol } = this;
+    const { entries, stayBlank, stayLabel, eldest, younger } = this;
+    const { parent, symbol, entry, seen } = this.tree;
     const blank = Math.exp(this.frame[BLANK]);
     let best = 0;
     for (let i = 0; i < this.count; i++) {
@@ -110,13 +113,13 @@ export class BeamSearch {
       stayBlank[i] = (entries.byBlank[i] + entries.byLabel[i]) * blank;
       stayLabel[i] = symbol[node] === ROOT ? 0 : entries.byLabel[i] * this.chances[symbol[node]];
       best = Math.max(best, stayBlank[i] + stayLabel[i]);
-      this.entry[node] = i;
-      this.seen[node] = this.number;
+      entry[node] = i;
+      seen[node] = this.number;
     }
     for (let j = 0; j < this.count; j++) {
       const above = parent[entries.node[j]];
-      if (above === NONE || this.seen[above] !== this.number) continue;
-      const i = this.entry[above];
+      if (above === NONE || seen[above] !== this.number) continue;
+      const i = entry[above];
       younger[j] = eldest[i];
       eldest[i] = j;
     }
@@ -125,7 +128,8 @@ export class BeamSearch {
 
   // Each entry with one more label: added to the entry that it equals, or a candidate. Returns their number.
   extendAll(chosen, least) {
-    const { entries, stayLabel, eldest, younger, active, chances, space, symbol } = this;
+    const { entries, stayLabel, eldest, younger, active, chances, space } = this;
+    const { symbol } = this.tree;
     const free = Math.exp(this.most);
     let added = 0;
     for (let i = 0; i < this.count; i++) {
@@ -197,7 +201,6 @@ export class BeamSearch {
   // The entries of the next frame, scaled by the best.
   keepAll({ left, top }) {
     const { later, entries, count } = this;
-    if (this.nodes + left > this.symbol.length) this.tidy();
     for (let place = 0; place < left; place++) {
       const number = this.kept[place];
       const i = number - count;
@@ -207,7 +210,7 @@ export class BeamSearch {
         later.byLabel[place] = this.stayLabel[number] / top;
         continue;
       }
-      later.node[place] = this.childOf(entries.node[this.new_entry[i]], this.new_label[i]);
+      later.node[place] = this.tree.under(entries.node[this.new_entry[i]], this.new_label[i]);
       later.lm[place] = this.new_lm[i];
       later.lexicon[place] = this.new_lexicon[i];
       later.byBlank[place] = 0;
@@ -218,4 +221,33 @@ export class BeamSearch {
     this.entries = later;
     this.later = entries;
     this.count = left;
+    if (this.tree.count > TIDY) this.tree.tidy(this.entries.node, left);
   }
+
+  // The text so far; after the last frame with the gain of the last word and of the sentence's end.
+  text(last) {
+    const { byBlank, byLabel, node } = this.entries;
+    const chances = Array.from({ length: this.count }, (_, i) => Math.log(byBlank[i] + byLabel[i]));
+    const ended = chances.map((chance, i) => (last ? chance + this.scorer.atEnd(this.entries, i) : chance));
+    const scores = ended.some(Number.isFinite) ? ended : chances; // a broken word is better than nothing
+    let best = 0;
+    scores.forEach((score, i) => (best = score > scores[best] ? i : best));
+    return this.count ? this.spelt(this.tree.path(node[best])) : "";
+  }
+
+  // Labels as text: letters, or phones whose words have spellings.
+  spelt(labels) {
+    if (!this.spellings) return labels.map((label) => this.letters[label]).join("").split(/\s+/).filter(Boolean).join(" ");
+    const words = [];
+    let node = 0;
+    for (const label of [...labels, this.space]) {
+      if (label !== this.space) node = this.scorer.below(node, label);
+      else {
+        const word = node > 0 ? this.scorer.words[node] : NONE;
+        if (word !== NONE) words.push(this.spellings[word]); // not the last one, where it is incomplete
+        node = 0;
+      }
+    }
+    return words.join(" ");
+  }
+}

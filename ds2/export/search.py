@@ -1,0 +1,46 @@
+"""The beam search of a bundle for the page: its settings, lexicon and language model, as one safetensors file."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from ds2.decoder import scoring
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.text import Tokenizer
+
+KINDS = {scoring.NO_LM: "none", scoring.WORDS: "words", scoring.TOKENS: "tokens"}
+Decoder = BeamDecoder | PronouncingDecoder
+LARGEST = 2**31 - 1  # of the numbers that the page can hold
+
+
+def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
+    """What scoring.js and search.js read: arrays by their names there; the settings as JSON in the metadata `search`."""
+    from safetensors.numpy import save
+
+    beam = decoder.beam if isinstance(decoder, PronouncingDecoder) else decoder
+    tables, lm_start, sentence_end = beam.tables, beam.lm_start, beam.sentence_end
+    arrays = {f"lm_{name}": array for name, array in tables.lm._asdict().items() if name != "unit"}
+    arrays |= {**tables.lexicon._asdict(), "ahead": tables.ahead, "boosts": tables.boosts, "numbers": tables.numbers}
+    facts = {name: _plain(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
+    facts |= {"kind": KINDS[facts.pop("lm_kind")], "unit": tables.lm.unit, "sentence_end": sentence_end}
+    facts |= {"lm_start": lm_start, "columns": list(range(len(tokenizer))), "letters": list(tokenizer.tokens)}
+    if isinstance(decoder, PronouncingDecoder):
+        facts |= {"columns": decoder.columns.tolist(), "spellings": list(decoder.words.values())}
+    return save({name: _narrow(array) for name, array in arrays.items()}, {"search": json.dumps(facts)})
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON has it; None for infinity."""
+    return None if math.isinf(value) else value.item()
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """Numbers that JavaScript's arrays have without BigInt."""
+    array = np.ascontiguousarray(array)
+    if array.dtype != np.int64:
+        return array
+    assert array.max(initial=0) <= LARGEST
+    return array.astype(np.int32)

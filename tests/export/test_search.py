@@ -1,0 +1,129 @@
+"""The search of the page, in Node, finds what the compiled decoder finds."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.ngram import NGram
+from ds2.export.search import Decoder, search_file
+from ds2.recognition.decoding import search, search_phones
+from ds2.text import BLANK_TOKEN, Tokenizer
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="no node on this machine")
+
+ARPA = """\\data\\
+ngram 1=7
+ngram 2=4
+ngram 3=1
+
+\\1-grams:
+-1.0\t<unk>
+-99\t<s>\t-0.5
+-1.1\t</s>
+-0.6\tab\t-0.3
+-0.9\tba\t-0.2
+-1.2\tcab\t-0.1
+-0.8\ta\t-0.4
+
+\\2-grams:
+-0.3\t<s> ab\t-0.2
+-0.2\tab ba\t-0.1
+-0.7\tba </s>
+-0.4\ta cab
+
+\\3-grams:
+-0.1\t<s> ab ba
+
+\\end\\
+"""
+TOKENS = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
+PHONES = {"ab": [(2, 3)], "ba": [(3, 2)], "cab": [(2, 3), (4, 2)], "a": [(2,)]}
+RUN = """
+import { readFileSync } from "node:fs";
+import { BeamSearch } from "%(page)s/search.js";
+import { readTables } from "%(page)s/scoring.js";
+
+const texts = [];
+for (const { file, rows, phones, cut } of JSON.parse(readFileSync("%(cases)s"))) {
+  const data = readFileSync(file);
+  const search = new BeamSearch(readTables(data.buffer.slice(data.byteOffset, data.byteOffset + data.length)));
+  const found = { tokens: rows.flat(), phones: phones?.flat(), frames: rows.length };
+  search.step(found, 0, cut);
+  const partial = search.text(false);
+  search.step(found, cut, rows.length);
+  texts.push([partial, search.text(true)]);
+}
+console.log(JSON.stringify(texts));
+"""
+
+
+def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
+    """Searches of all kinds, and how many phones each hears."""
+    narrow = BeamConfig(beam_width=3, cumulative_probability=0.9, max_symbols=2)
+    characters = NGram.from_levels(["<unk>", "<s>", "</s>", "a", "b", "c"], _unigrams(6))
+    lookahead = dataclasses.replace(BeamConfig(), lm_weight=1.3, word_bonus=-0.5, blank_skip=0.9, score_threshold=5.0)
+    return [
+        (BeamDecoder(BeamConfig(beam_width=8)), 0),
+        (search(TOKENS, BeamConfig(beam_width=16, closed=True), None, ["ab", "ba", "abc"]), 0),
+        (search(TOKENS, BeamConfig(), lm), 0),
+        (search(TOKENS, narrow, lm, boosts={"cc": 2.0}), 0),
+        (search(TOKENS, lookahead, lm.quantized()), 0),
+        (search(TOKENS, BeamConfig(), characters), 0),
+        (search_phones(TOKENS, BeamConfig(beam_width=32), lm, PHONES), 5),
+    ]
+
+
+def _unigrams(count: int) -> list:
+    from ds2.decoder.levels import Level
+
+    none = np.zeros(count, np.int64)
+    return [Level(none, np.arange(count), np.log(np.full(count, 1 / count)), np.zeros(count))]
+
+
+def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
+    """Of random frames, half-way as well: without a language model, with one over words, tokens and phones."""
+    (tmp_path / "lm.arpa").write_text(ARPA)
+    generator, cases, expected = np.random.default_rng(0), [], []
+    for number, (decoder, phones) in enumerate(decoders(NGram.load(tmp_path / "lm.arpa"))):
+        file = tmp_path / f"{number}.safetensors"
+        file.write_bytes(search_file(decoder, TOKENS))
+        for _ in range(25):
+            rows = [_frames(generator, size) for size in (len(TOKENS), phones) if size]
+            cut = int(generator.integers(1, len(rows[0])))
+            rows = [row[: len(rows[0])] for row in rows]
+            cases.append({"file": str(file), "rows": rows[0].tolist(), "cut": cut})
+            cases[-1]["phones"] = rows[1].tolist() if phones else None
+            expected.append(_texts(decoder, np.concatenate(rows, axis=1), cut))
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    page = resources.files("ds2.export") / "page"
+    (tmp_path / "run.mjs").write_text(RUN % {"page": page, "cases": tmp_path / "cases.json"})
+    done = subprocess.run([str(NODE), tmp_path / "run.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == expected
+    assert len({text for _, text in expected}) > 60
+
+
+def _frames(generator: np.random.Generator, size: int) -> np.ndarray:
+    """(30, V) log-probabilities, some frames nearly certain."""
+    logits = generator.standard_normal((30, size)) * generator.uniform(0.5, 5, (30, 1))
+    return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
+
+
+def _texts(decoder: Decoder, rows: np.ndarray, cut: int) -> list[str]:
+    stream = decoder.begin()
+    decoder.step([stream], [rows[:cut]])
+    partial = decoder.partial(stream)
+    decoder.step([stream], [rows[cut:]])
+    return [_words(TOKENS.decode(found.tokens)) for found in (partial, decoder.finish(stream)[0])]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
