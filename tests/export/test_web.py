@@ -1,10 +1,11 @@
-"""The exported page in a real browser: its text is that of `ds2 transcribe`, decoded greedily."""
+"""The exported page in a real browser: its text is that of `ds2 transcribe`, by the same search."""
 
 import asyncio
 import functools
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -33,64 +34,80 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module", params=["digits-streaming", "digits"], ids=["live", "whole"])
-def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The name of a model, and the address of its page."""
-    folder = tmp_path_factory.mktemp("page")
-    export(request.param, folder, "web", "int8")
+@contextmanager
+def served(recognizer: Recognizer, folder: Path) -> Iterator[str]:
+    """The address of the page of a model and its search."""
+    export(recognizer.name, folder, "web", "int8", recognizer.beam)
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield request.param, f"http://127.0.0.1:{server.server_port}/"
+    yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
 
 
-def sound(tmp_path: Path) -> Path:
-    samples, _ = read_sound(RECORDING, 8000)
-    return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16))
+@pytest.fixture(
+    scope="module", params=[("digits-streaming", None), ("digits", None), ("digits-streaming", 0)], ids=str
+)
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recognizer, str]]:
+    """A recogniser, by its closed search or greedy, and the address of its page."""
+    model, beam = request.param
+    recognizer = Recognizer.load(model, "cpu", DecoderOptions(beam=beam))
+    with served(recognizer, tmp_path_factory.mktemp("page")) as url:
+        yield recognizer, url
 
 
-def transcribed(model: str, source: Path | np.ndarray) -> str:
-    recognizer = Recognizer.load(model, "cpu", DecoderOptions(beam=0))
-    return recognizer.transcribe(source, None if isinstance(source, Path) else 8000).text
+def sound(tmp_path: Path, rate: int = 8000) -> Path:
+    samples, _ = read_sound(RECORDING, rate)
+    return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16), rate)
+
+
+async def text_of_file(url: str, recording: Path, profile: Path) -> str:
+    async with browse(url, recording, profile) as tab:
+        await tab.until("document.getElementById('state').textContent === 'ready'")
+        root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
+        node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
+        await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
+        await tab.until("document.getElementById('state').textContent === 'done'")
+        assert tab.complaints == []
+        return str(await tab.run("document.getElementById('final').textContent"))
 
 
 @with_browser
 @with_npm
-def test_a_file_has_the_text_of_ds2_transcribe(page: tuple[str, str], tmp_path: Path) -> None:
-    (model, url), recording = page, sound(tmp_path)
-
-    async def visit() -> None:
-        async with browse(url, recording, tmp_path / "profile") as tab:
-            await tab.until("document.getElementById('state').textContent === 'ready'")
-            root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
-            node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
-            await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
-            await tab.until("document.getElementById('state').textContent === 'done'")
-            assert await tab.run("document.getElementById('final').textContent") == transcribed(model, recording)
-            assert tab.complaints == []
-
-    asyncio.run(visit())
+def test_a_file_has_the_text_of_ds2_transcribe(page: tuple[Recognizer, str], tmp_path: Path) -> None:
+    (recognizer, url), recording = page, sound(tmp_path)
+    text = asyncio.run(text_of_file(url, recording, tmp_path / "profile"))
+    assert text == recognizer.transcribe(recording).text != ""
 
 
 @with_browser
 @with_npm
-def test_the_microphone_has_the_text_of_ds2_transcribe(page: tuple[str, str], tmp_path: Path) -> None:
+def test_english_is_searched_by_phones(tmp_path: Path) -> None:
+    """With the bundle's language model of 2.9 million n-grams."""
+    recognizer, recording = Recognizer.load("english", "cpu"), sound(tmp_path, 16000)
+    with served(recognizer, tmp_path / "page") as url:
+        text = asyncio.run(text_of_file(url, recording, tmp_path / "profile"))
+    assert text == recognizer.transcribe(recording).text != ""
+
+
+@with_browser
+@with_npm
+def test_the_microphone_has_the_text_of_ds2_transcribe(page: tuple[Recognizer, str], tmp_path: Path) -> None:
     """The text of the samples that came: a busy browser's microphone drops some. Live, words show before the end."""
-    (model, url), recording = page, sound(tmp_path)
+    (recognizer, url), recording = page, sound(tmp_path)
 
     async def visit() -> None:
         async with browse(url, recording, tmp_path / "profile", once=False) as tab:
             await tab.until("document.getElementById('state').textContent === 'ready'")
             await tab.run("document.getElementById('microphone').click()")
             await tab.until("heard.length > 5 * 8000")
-            if model == "digits-streaming":
+            if not recognizer.model.config.bidirectional:
                 await tab.until("document.getElementById('partial').textContent")
             samples = await tab.run("document.getElementById('stop').click(); heard.slice()")
             await tab.until("document.getElementById('state').textContent === 'done'")
             text = await tab.run("document.getElementById('final').textContent")
             assert text
-            assert text == transcribed(model, np.array(samples, np.float32))
+            assert text == recognizer.transcribe(np.array(samples, np.float32), 8000).text
             assert tab.complaints == []
 
     asyncio.run(visit())

@@ -103,10 +103,10 @@ async def browse(url: str, microphone: Path, profile: Path, once: bool = True) -
         process.stderr.close()
 
 
-def written(path: Path, samples: np.ndarray) -> Path:
+def written(path: Path, samples: np.ndarray, rate: int = 8000) -> Path:
     """A WAV that begins with half a second of silence: a browser's microphone takes a moment."""
-    silence = np.zeros(4000, np.int16)
-    soundfile.write(path, np.concatenate([silence, samples, silence, silence]), 8000)
+    silence = np.zeros(rate // 2, np.int16)
+    soundfile.write(path, np.concatenate([silence, samples, silence, silence]), rate)
     return path
 
 
