@@ -1,110 +1,149 @@
-"""What runs a model, compared on one core: seconds of CPU per second of audio, size, memory, texts, start-up.
+"""What runs a model, compared on one core: speed, size, memory, start-up, word errors.
 
-    python benchmarks/engines.py [--model english] [--recordings 20]
+    python benchmarks/engines.py data/english/dev.jsonl [--model english] [--utterances 200]
 
-Greedy texts of recordings in recipes/digits, one after the other; each engine in a process of its own. CPU seconds, not
-those of the clock, so that other work on the machine disturbs little.
+Greedy texts of utterances that lie evenly in the manifest, one after the other; each engine in a process of its own.
+Seconds are those of the CPU, which other work on the machine changes little; the first text of 5 s of speech is also
+measured by the clock, from the start of the process to its end.
 """
 
 import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
-ENGINES = ("torch float32", "onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
+import numpy as np
+import soundfile
+
+from ds2.bundle import locate
+from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.sound import read_sound
+from ds2.metrics import ErrorCounts, word_errors
+
+ENGINES = ("torch float32", "torch int8", "onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
+RATE = 16000  # Hz
+ROUNDS = 3  # the fastest counts
+STARTS = 3  # the median counts
+Hear = Callable[[np.ndarray], str]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("manifest", type=Path)
     parser.add_argument("--model", default="english")
-    parser.add_argument("--recordings", type=int, default=20)
+    parser.add_argument("--utterances", type=int, default=200)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    recordings = sorted(AUDIO.glob("so762*.opus"))[: arguments.recordings]
-    if arguments.engine:
-        print(json.dumps(measured(arguments.engine, arguments.model, arguments.folder, recordings)))
-        return
-    print("| engine | MB | CPU s per s of audio | of torch's speed | peak MB | start-up CPU s | texts of torch |")
+    if arguments.first:
+        print(sherpa(arguments.file)(soundfile.read(arguments.first, dtype="float32")[0]))
+    elif arguments.engine:
+        print(json.dumps(measured(arguments)))
+    else:
+        table(arguments)
+
+
+def table(arguments: argparse.Namespace) -> None:
+    print("| engine | file, MB | s of CPU per s of sound | of torch's speed | peak MB | first text, s | word errors |")
     print("|---|---|---|---|---|---|---|")
     first = None
     for engine in ENGINES:
         with tempfile.TemporaryDirectory() as folder:
             found = run(engine, arguments, Path(folder))
         first = first or found
-        same = sum(map(str.__eq__, found["texts"], first["texts"]))
         print(f"| {engine} | {found['size']:.1f} | {found['factor']:.4f} | {first['factor'] / found['factor']:.2f} | "
-              f"{found['memory']:.0f} | {found['start']:.2f} | {same} of {len(recordings)} |", flush=True)  # fmt: skip
+              f"{found['memory']:.0f} | {found['start']:.2f} | {found['errors']:.2%} |", flush=True)  # fmt: skip
 
 
-def run(engine: str, arguments: argparse.Namespace, folder: Path) -> dict:
-    """Exports the model where the engine needs it, and measures the engine in a new process."""
+def run(engine: str, arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """Exports the model where the engine needs it, and measures the engine in new processes."""
     name, weights = engine.split()
+    file = locate(arguments.model)
     if name != "torch":
         from ds2.export.package import export
 
-        export(arguments.model, folder, "onnx" if name == "onnx" else "sherpa", weights)
-    options = ["--model", arguments.model, "--recordings", str(arguments.recordings)]
-    command = [sys.executable, __file__, *options, "--engine", engine, "--folder", str(folder)]
+        file, *_ = export(arguments.model, folder, "onnx" if name == "onnx" else "sherpa", weights)
+    own = [sys.executable, __file__, str(arguments.manifest), "--engine", engine, "--file", str(file)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    own += ["--utterances", str(arguments.utterances)]
+    found = json.loads(subprocess.run(own, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout)
+    return {**found, "size": file.stat().st_size / 1e6, "start": start_up(own, engine, arguments, environment)}
 
 
-def measured(engine: str, model: str, folder: Path, recordings: list[Path]) -> dict:
-    """One engine: from its start to the first text, then all recordings."""
-    begun = time.process_time()
-    hear = sherpa(folder) if engine.startswith("sherpa") else ours(engine, model, folder)
-    hear(recordings[0])
-    started = time.process_time() - begun
-    begun = time.process_time()
-    heard = list(map(hear, recordings))
-    spent, seconds = time.process_time() - begun, sum(seconds for _, seconds in heard)
-    from ds2.bundle import locate
+def start_up(own: list[str], engine: str, arguments: argparse.Namespace, environment: dict[str, str]) -> float:
+    """Seconds by the clock from the start of a process to the text of 5 s of speech."""
+    name, precision = engine.split()
+    file = own[own.index("--file") + 1]
+    with tempfile.NamedTemporaryFile(suffix=".wav") as speech:
+        soundfile.write(speech.name, sounds(utterances(arguments))[0][: 5 * RATE], RATE)
+        options = ["--engine", name, "--precision", precision if name == "torch" else "float32", "--beam", "0"]
+        command = [sys.executable, "-m", "ds2", "transcribe", speech.name, "--model", file, *options]
+        if name == "sherpa-onnx":
+            command = [*own, "--first", speech.name]
+        times = []
+        for _ in range(STARTS + 1):
+            began = time.perf_counter()
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment)
+            times.append(time.perf_counter() - began)
+    return statistics.median(times[1:])
 
-    file = locate(model) if engine.startswith("torch") else folder / "model.onnx"
+
+def measured(arguments: argparse.Namespace) -> dict[str, float]:
+    """One engine in this process."""
+    chosen = utterances(arguments)
+    samples = sounds(chosen)
+    hear = sherpa(arguments.file) if arguments.engine.startswith("sherpa") else ours(arguments.engine, arguments.file)
+    hear(samples[0])
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        texts = list(map(hear, samples))
+        times.append(time.process_time() - began)
+    pairs = zip((utterance.text for utterance in chosen), texts, strict=True)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    figures = {"factor": spent / seconds, "start": started, "memory": memory, "size": file.stat().st_size / 1e6}
-    return {**figures, "texts": [text for text, _ in heard]}
+    errors = sum((word_errors(*pair) for pair in pairs), ErrorCounts())
+    return {"factor": min(times) / (sum(map(len, samples)) / RATE), "memory": memory, "errors": errors.rate}
 
 
-def ours(engine: str, model: str, folder: Path):
-    """A function from a recording to its text and its seconds."""
+def utterances(arguments: argparse.Namespace) -> list[Utterance]:
+    every = read_manifest(arguments.manifest)
+    return list(every[:: max(1, len(every) // arguments.utterances)])[: arguments.utterances]
+
+
+def sounds(chosen: list[Utterance]) -> list[np.ndarray]:
+    parts = [utterance.segment for utterance in chosen]
+    return [read_sound(part.path, RATE, part.offset, part.duration)[0] for part in parts]
+
+
+def ours(engine: str, file: Path) -> Hear:
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.recognizer import Recognizer
 
-    name = engine.split()[0]
-    recognizer = Recognizer.load(
-        model if name == "torch" else folder / "model.onnx", "cpu", DecoderOptions(beam=0), name
-    )
-
-    def hear(path: Path) -> tuple[str, float]:
-        transcript = recognizer.transcribe(path)
-        return transcript.text, transcript.duration
-
-    return hear
+    name, precision = engine.split()
+    precision = precision if name == "torch" else "float32"
+    recognizer = Recognizer.load(file, "cpu", DecoderOptions(beam=0), name, precision)
+    return lambda samples: recognizer.transcribe(samples, RATE).text
 
 
-def sherpa(folder: Path):
-    """The same by sherpa-onnx."""
+def sherpa(file: Path) -> Hear:
     import sherpa_onnx
 
-    from ds2.data.sound import read_sound
-
-    files = {"model": str(folder / "model.onnx"), "tokens": str(folder / "tokens.txt")}
+    files = {"model": str(file), "tokens": str(file.with_name("tokens.txt"))}
     recognizer = sherpa_onnx.OfflineRecognizer.from_omnilingual_asr_ctc(**files, num_threads=1)
 
-    def hear(path: Path) -> tuple[str, float]:
-        samples, rate = read_sound(path, 16000)
+    def hear(samples: np.ndarray) -> str:
         stream = recognizer.create_stream()
-        stream.accept_waveform(rate, samples)
+        stream.accept_waveform(RATE, samples)
         recognizer.decode_stream(stream)
-        return stream.result.text.strip(), len(samples) / rate
+        return str(stream.result.text).strip()
 
     return hear
 

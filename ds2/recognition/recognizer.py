@@ -26,7 +26,6 @@ from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.errors import InputError
-from ds2.utils.forks import survive_forks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,7 +51,6 @@ class Recognizer:
     ):
         """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
         transcripts; by default without calibration and punctuation."""
-        survive_forks()
         self.model = model
         self.tokenizer = tokenizer
         self.beam = beam

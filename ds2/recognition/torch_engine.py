@@ -19,12 +19,14 @@ from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.forks import survive_forks
 
 
 class TorchEngine:
     """Runs an `AcousticModel`."""
 
     def __init__(self, module: AcousticModel):
+        survive_forks()
         self.module, self.config = module.eval(), module.config
 
     @property
