@@ -3,14 +3,17 @@
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
-from ds2.export.graph import Graph, integers, linear, scalar, value
+from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
 from ds2.export.weights import Layer
 from ds2.model.config import CLIP, EPSILON, ModelConfig
 
 OPERATORS = {"rnn": "RNN", "gru": "GRU", "lstm": "LSTM"}
 GATE_ORDER = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}  # ours: r z n and i f g o; ONNX: z r n and i o f g
+
+BEGINNING = integers(0)  # frames before the first
 
 
 def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: str) -> str:
@@ -18,9 +21,10 @@ def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: 
     names = ["forwards", "backwards"] if config.bidirectional else ["forwards"]
     directions = [layer.under(name) for name in names]
     if config.cell == "bn-lstm":
-        results = [_bn_lstm(graph, directions[0], x)]
+        results = [run_bn_lstm(graph, directions[0], x, lengths)[0]]
         if config.bidirectional:
-            results.append(reverse(graph, _bn_lstm(graph, directions[1], reverse(graph, x, lengths)), lengths))
+            backwards, *_ = run_bn_lstm(graph, directions[1], reverse(graph, x, lengths), lengths)
+            results.append(reverse(graph, backwards, lengths))
         return graph.op("Sum", *results)
     states, *_ = run_cell(graph, config, directions, x, lengths)
     return graph.op("ReduceSum", states, integers(1), keepdims=0)
@@ -77,52 +81,74 @@ def reverse(graph: Graph, x: str, lengths: str) -> str:
     return graph.op("ReverseSequence", x, lengths, batch_axis=1, time_axis=0)
 
 
-def _bn_lstm(graph: Graph, direction: Layer, x: str) -> str:
-    """(T, B, D) -> (T, B, H). BN is a scale and a shift for each time step, known before the loop begins."""
+def run_bn_lstm(
+    graph: Graph, direction: Layer, x: str, lengths: str, before: Value = BEGINNING, first: tuple[str, ...] = ()
+) -> list[str]:
+    """A BN-LSTM: BN is a scale and a shift for each time step, known before the loop begins.
+
+    Args:
+        x: (T, B, D) input; lengths: (B,) valid frames, which move the state.
+        before: (B,) or (1,) frames of each stream before x.
+        first: (B, H) h and c before the first frame; by default 0.
+
+    Returns:
+        (T, B, H) states, (B, H) the last h and c.
+    """
     hidden = direction["recurrent_weight"].shape[1]
-    scale, shift = _of_steps(graph, direction.under("input_norm"), x)
-    recurrent_scale, recurrent_shift = _of_steps(graph, direction.under("recurrent_norm"), x)
+    steps = _steps(graph, x, before)
+    scale, shift = _of_steps(graph, direction.under("input_norm"), steps)
+    recurrent_scale, recurrent_shift = _of_steps(graph, direction.under("recurrent_norm"), steps)
     shift = graph.op("Add", shift, graph.op("Add", recurrent_shift, direction["bias"]))
     terms = linear(graph, x, direction["input_weight"], np.zeros(4 * hidden, np.float32))
     terms = graph.op("Add", graph.op("Mul", terms, scale), shift)  # (T, B, 4 H)
-    cell_scale, cell_shift = _of_steps(graph, direction.under("cell_norm"), x)
+    cell_scale, cell_shift = _of_steps(graph, direction.under("cell_norm"), steps)
     cell_shift = graph.op("Add", cell_shift, direction["beta"])
+    valid = graph.op("Transpose", valid_mask(graph, lengths, x, 0), perm=[1, 0])
+    scanned = (terms, recurrent_scale, cell_scale, cell_shift, graph.op("Unsqueeze", valid, integers(2)))
+    if not first:
+        batch = graph.op("Concat", graph.op("Shape", x, start=1, end=2), integers(hidden), axis=0)
+        first = (graph.op("Expand", scalar(0), batch),) * 2
+    body = _bn_lstm_step(graph, direction["recurrent_weight"])
+    h, c, states = graph.ops(3, "Scan", *first, *scanned, body=body, num_scan_inputs=len(scanned))
+    return [states, h, c]
 
-    batch = graph.op("Concat", graph.op("Shape", x, start=1, end=2), integers(hidden), axis=0)
-    start = graph.op("Expand", scalar(0), batch)
-    step = graph.body()
-    recurrent = step.op("MatMul", "h", step.op("Transpose", step.weight(direction["recurrent_weight"]), perm=[1, 0]))
+
+def _bn_lstm_step(graph: Graph, weight: np.ndarray) -> onnx.GraphProto:
+    """The body of the loop: a frame of B utterances, with its scales and shifts."""
+    hidden, step = weight.shape[1], graph.body()
+    recurrent = step.op("MatMul", "h", step.op("Transpose", step.weight(weight), perm=[1, 0]))
     gates = step.op("Add", step.op("Mul", recurrent, "recurrent_scale"), "term")
     i, f, g, o = step.ops(4, "Split", gates, axis=1)
     kept = step.op("Mul", step.op("Sigmoid", f), "c")
     c = step.op("Add", kept, step.op("Mul", step.op("Sigmoid", i), step.op("Tanh", g)))
     normalised = step.op("Add", step.op("Mul", c, "cell_scale"), "cell_shift")
     h = step.op("Mul", step.op("Sigmoid", o), step.op("Tanh", normalised))
-    for result, name in ((h, "next_h"), (c, "next_c"), (h, "state")):
+    valid = step.op("Greater", "valid", scalar(0))
+    for result, name in ((step.op("Where", valid, h, "h"), "next_h"), (step.op("Where", valid, c, "c"), "next_c")):
         step.rename(result, name)
+    step.rename(h, "state")
     sizes: dict[str, tuple[str | int, int]] = {
         "h": ("B", hidden),
         "c": ("B", hidden),
         "term": ("B", 4 * hidden),
-        "recurrent_scale": (1, 4 * hidden),
-        "cell_scale": (1, hidden),
-        "cell_shift": (1, hidden),
+        "recurrent_scale": ("S", 4 * hidden),
+        "cell_scale": ("S", hidden),
+        "cell_shift": ("S", hidden),
+        "valid": ("B", 1),
     }
     inputs = [value(name, TensorProto.FLOAT, *shape) for name, shape in sizes.items()]
     outputs = [value(name, TensorProto.FLOAT, "B", hidden) for name in ("next_h", "next_c", "state")]
-    scanned = (terms, recurrent_scale, cell_scale, cell_shift)
-    return graph.ops(
-        3, "Scan", start, start, *scanned, body=step.finished(inputs, outputs), num_scan_inputs=len(scanned)
-    )[2]
+    return step.finished(inputs, outputs)
 
 
-def _of_steps(graph: Graph, norm: Layer, x: str) -> tuple[str, str]:
-    """(T, 1, H) scale and shift of each frame of (T, B, D); frames beyond the last statistics use those."""
+def _steps(graph: Graph, x: str, before: Value) -> str:
+    """(T, B) or (T, 1) number of each frame in its stream."""
+    return graph.op("Add", graph.op("Unsqueeze", positions(graph, x, 0), integers(1)), before)
+
+
+def _of_steps(graph: Graph, norm: Layer, steps: str) -> tuple[str, str]:
+    """(T, B or 1, H) scale and shift of each frame; frames beyond the last statistics use those."""
     scale = norm["gamma"] / np.sqrt(norm["variances"] + np.float32(EPSILON))
     shift = -scale * norm["means"]
-    size = graph.op("Shape", x, end=1)
-    steps = graph.op("Range", np.array(0), graph.op("Squeeze", size), np.array(1))
-    steps = graph.op("Min", steps, np.array(len(scale) - 1))
-    rows = [graph.op("Gather", array, steps, axis=0) for array in (scale, shift)]
-    scales, shifts = (graph.op("Unsqueeze", row, integers(1)) for row in rows)
-    return scales, shifts
+    place = graph.op("Min", steps, np.array(len(scale) - 1))
+    return graph.op("Gather", scale, place, axis=0), graph.op("Gather", shift, place, axis=0)

@@ -16,7 +16,7 @@ from ds2.export.acoustic import convolve, flattened, head, log_probs, look_ahead
 from ds2.export.frontend import adaptive_power, standardised
 from ds2.export.graph import Graph, integers, positions, value
 from ds2.export.options import Weights
-from ds2.export.recurrent import reverse, run_cell
+from ds2.export.recurrent import reverse, run_bn_lstm, run_cell
 from ds2.export.weights import Layer
 from ds2.model.config import ModelConfig
 from ds2.utils.errors import InputError
@@ -107,8 +107,6 @@ def refuse_streaming(config: ModelConfig) -> None:
         config.check_streaming()
     except ValueError as error:
         raise InputError(str(error)) from error
-    if config.cell == "bn-lstm":
-        raise InputError("a bn-lstm cannot be exported for live streams: train with cell = gru, lstm or rnn")
 
 
 def _features(step: _Step, config: ModelConfig, layer: Layer) -> str:
@@ -130,19 +128,25 @@ def _recurrent_stack(step: _Step, config: ModelConfig, model: Layer, x: str) -> 
     """
     graph = step.graph
     size = graph.op("Shape", x, end=1)
-    missing = graph.op("Max", graph.op("Neg", step.first(config.stride, config.waits[-1][1])), integers(0))
+    number = step.first(config.stride, config.waits[-1][1])
+    missing = graph.op("Max", graph.op("Neg", number), integers(0))
     count = graph.op("Sub", size, graph.op("Min", missing, size))  # (B,) frames that are not before the stream
     every = graph.op("Expand", size, graph.op("Shape", "positions"))
     x = reverse(graph, reverse(graph, x, every), count)
-    names = ("h", "c") if config.cell == "lstm" else ("h",)
-    for number in range(config.recurrent_layers):
-        states = [step.state(f"{name}_{number}", config.hidden) for name in names]
-        first = tuple(graph.op("Unsqueeze", state, integers(0)) for state in states)
-        layer = model.under(f"recurrent.{number}.forwards")
-        rows, *last = run_cell(graph, config, [layer], x, count, first)
+    names = ("h", "c") if config.cell in ("lstm", "bn-lstm") else ("h",)
+    for layer in range(config.recurrent_layers):
+        states = [step.state(f"{name}_{layer}", config.hidden) for name in names]
+        direction = model.under(f"recurrent.{layer}.forwards")
+        if config.cell == "bn-lstm":
+            before = graph.op("Max", number, integers(0))
+            x, *last = run_bn_lstm(graph, direction, x, count, before, tuple(states))
+        else:
+            first = tuple(graph.op("Unsqueeze", state, integers(0)) for state in states)
+            rows, *ends = run_cell(graph, config, [direction], x, count, first)
+            last = [graph.op("Squeeze", end, integers(0)) for end in ends]
+            x = graph.op("Squeeze", rows, integers(1))
         for state, result in zip(states, last, strict=True):
-            step.keep(state, graph.op("Squeeze", result, integers(0)))
-        x = graph.op("Squeeze", rows, integers(1))
+            step.keep(state, result)
     return reverse(graph, reverse(graph, x, count), every)
 
 
