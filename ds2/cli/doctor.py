@@ -40,6 +40,9 @@ def check() -> Iterator[Finding]:
 
 
 def _torch() -> Iterator[Finding]:
+    if find_spec("torch") is None and find_spec("onnxruntime") is not None:
+        yield Finding("torch", "not installed; onnxruntime transcribes", "to train and align: pip install torch torchaudio")
+        return
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: one of its libraries is missing

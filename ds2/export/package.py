@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from ds2.bundle import Bundle
+from ds2.bundle import MODELS, Bundle, locate
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
 from ds2.export.search import Decoder
@@ -18,8 +18,9 @@ from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import atomic_write, make_folder, read_text
 
+LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
 BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
 MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, IndexError)
@@ -47,6 +48,8 @@ def export(
     if format == "web":
         graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
         contents = page_files(config, tokens, graph, live, decoder)
+        if card := model_card(bundle):
+            contents["model-card.md"] = card.encode()
     else:
         contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
         if format == "onnx" and live:
@@ -92,17 +95,28 @@ def _checked(
 ) -> onnx.ModelProto:
     config = from_dict(ModelConfig, bundle.metadata["config"], name)
     try:
-        return graph(config, _metadata(bundle, config))
+        return graph(config, _metadata(bundle, name, config))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     except MISFITS as error:
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
 
 
-def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
+def model_card(bundle: str) -> str:
+    """The text beside a bundle, NAME.md: its data, licences, figures and limits; empty if there is none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    path = locate(bundle).with_suffix(".md")
+    return read_text(path) if path.is_file() else ""
+
+
+def _metadata(bundle: Bundle, name: str, config: ModelConfig) -> dict[str, str]:
     """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
-    facts: dict[str, Any] = {name: value for name, value in bundle.metadata.items() if name != "language_model"}
-    return {
+    facts: dict[str, Any] = {key: value for key, value in bundle.metadata.items() if key != "language_model"}
+    about = {"model_card": model_card(name), "license": LICENCE if locate(name).parent == MODELS else ""}
+    return {key: value for key, value in about.items() if value} | {
         "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),
         "frame_seconds": str(config.frame_seconds),

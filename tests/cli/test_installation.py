@@ -6,7 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.commands import Outcome
+from helpers.without_torch import WITHOUT_TORCH
 
 import ds2
 from ds2.bundle import MODELS
@@ -48,6 +50,13 @@ def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:
     code, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})
     assert code == 1
     assert any(line.startswith("broken   torch") for line in lines)
+
+
+def test_doctor_is_content_with_onnxruntime_alone() -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    code, lines = doctor({}, f"exec({WITHOUT_TORCH!r})")
+    assert code == 0
+    assert any(line.split()[:4] == ["missing", "torch", "not", "installed;"] for line in lines)
 
 
 def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:

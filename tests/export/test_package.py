@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 import onnx
 from helpers.runtimes import log_probs
 
-from ds2.bundle import Bundle
+from ds2.bundle import MODELS, Bundle
 from ds2.data.audio import read_audio
 from ds2.decoder import greedy
 from ds2.export.options import Weights
@@ -70,6 +70,16 @@ def test_model_says_what_it_takes_and_gives(tmp_path: Path, tiny_bundle: Path) -
     assert [value.name for value in model.graph.output] == ["log_probs", "frames"]
     table = (tmp_path / "new" / "folder" / "tokens.txt").read_text(encoding="utf-8")
     assert table == "<blk> 0\n▁ 1\na 2\nb 3\nc 4\n"
+
+
+def test_model_card_and_licence_come_along(tmp_path: Path, tiny_bundle: Path) -> None:
+    card = (MODELS / "digits.md").read_text(encoding="utf-8")
+    tiny_bundle.with_suffix(".md").write_text("# tiny", encoding="utf-8")
+    expected = {"digits": {"model_card": card, "license": "Apache-2.0"}, str(tiny_bundle): {"model_card": "# tiny"}}
+    for bundle, wanted in expected.items():
+        [path, *_] = export(bundle, tmp_path)
+        facts = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+        assert {name: facts[name] for name in ("model_card", "license") if name in facts} == wanted
 
 
 def test_table_of_bigrams() -> None:

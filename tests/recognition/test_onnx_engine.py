@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from helpers.without_torch import WITHOUT_TORCH
+
 from ds2.data.sound import read_sound
 from ds2.export.package import export
 from ds2.recognition.options import DecoderOptions
@@ -99,21 +101,18 @@ def test_precision_of_onnx_is_float32() -> None:
         Recognizer.load("digits-streaming", engine="onnx").model.slots(1, "float16")
 
 
-WITHOUT_TORCH = """
-import sys
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, *arguments):
-        return None if name.partition(".")[0] == "torch" else self.finder.find_spec(name, *arguments)
-
-sys.meta_path = [Without(finder) for finder in sys.meta_path]
-"""
+def test_torch_is_not_imported_where_it_is_installed(tmp_path: Path) -> None:
+    """Its import would take longer than all the rest."""
+    model, *_ = export("digits", tmp_path)
+    code = (
+        f"from ds2.cli import main; main(['transcribe', {str(RECORDINGS[0])!r}, '--model', {str(model)!r}]); "
+        "import sys; print('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[1:] == ["False"]
 
 
-def test_torch_is_not_imported() -> None:
+def test_torch_is_not_needed() -> None:
     """To transcribe by phones with a language model, and live."""
     code = (
         f"{WITHOUT_TORCH}\nfrom ds2.cli import main; "
