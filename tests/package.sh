@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder.
+# Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder; a wheel also into
+# one without torch, where onnxruntime transcribes.
 #     tests/package.sh dist/ds2-0.2.0-py3-none-any.whl
 set -euo pipefail
 package=$(realpath "$1")
@@ -17,4 +18,12 @@ from importlib.resources import files
 for name in ("csrc/ctc.cu", "csrc/viterbi.cu", "csrc/small_gemm.cu", "py.typed", "serve/page/index.html"):
     assert files("ds2").joinpath(name).is_file(), f"{name} is missing from the package"
 PYTHON
+if [[ "$package" == *.whl ]]; then
+    python3 -m venv "$folder/slim"
+    slim/bin/pip install --quiet --no-deps "$package"
+    slim/bin/pip install --quiet --constraint "$root/constraints.txt" --requirement "$root/onnx-engine.txt"
+    [ ! -e slim/lib/python3*/site-packages/torch ] || { echo "torch is installed in spite of --no-deps"; exit 1; }
+    text=$(slim/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --model digits)
+    [ "$text" = "three one seven nine" ] || { echo "unexpected transcript without torch: $text"; exit 1; }
+fi
 echo "1 passed, 0 failed: $(basename "$package")"

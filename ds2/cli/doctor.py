@@ -41,7 +41,7 @@ def check() -> Iterator[Finding]:
 
 def _torch() -> Iterator[Finding]:
     if find_spec("torch") is None and find_spec("onnxruntime") is not None:
-        yield Finding("torch", "not installed; onnxruntime transcribes", "to train and align: pip install torch torchaudio")
+        yield Finding("torch", "not installed; onnxruntime transcribes", "to train: pip install torch torchaudio")
         return
     try:
         import torch

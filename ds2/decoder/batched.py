@@ -70,7 +70,7 @@ class BatchedDecoder(BeamDecoder):
     ):
         super().__init__(config, lexicon, lm, lm_words)
         self._order = lm.order if lm is not None else 1
-        settings = self._tables.settings[0]
+        settings = self.tables.settings[0]
         self._kind, self._space = int(settings["lm_kind"]), int(settings["space"])
         self._bonus, self._unknown = float(settings["bonus"]), float(settings["unknown"])
         self._unknown_letter = float(settings["unknown_letter"])
@@ -100,14 +100,14 @@ class BatchedDecoder(BeamDecoder):
 
     def _move(self, device: torch.device) -> None:
         self._device = device
-        self._ngram: NGramTable = ngram_table(self._tables.lm, self._order, device)
-        self._words: LexiconTable = lexicon_table(self._tables, device)
+        self._ngram: NGramTable = ngram_table(self.tables.lm, self._order, device)
+        self._words: LexiconTable = lexicon_table(self.tables, device)
 
     def _begin(self, utterances: int) -> Beam:
         """The empty prefix alone."""
         zero = torch.zeros(utterances, 1, dtype=torch.float64, device=self._device)
         none = torch.zeros_like(zero, dtype=torch.int64)
-        never, start = zero - math.inf, none + self._lm_start
+        never, start = zero - math.inf, none + self.lm_start
         return Beam(zero, never, zero, zero, never, none, none, none + BLANK, none + 1, none, start, none)
 
     def _choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
@@ -220,8 +220,8 @@ class BatchedDecoder(BeamDecoder):
         if self._spells:
             end_gain, end_lm = self._end_word(beam.lm, beam.node)
             gains, after = torch.where(beam.node == 0, 0.0, end_gain), torch.where(beam.node == 0, beam.lm, end_lm)
-        if self._kind != scoring.NO_LM and self._sentence_end >= 0:
-            log_prob, _ = self._ngram.advance(after, torch.full_like(after, self._sentence_end))
+        if self._kind != scoring.NO_LM and self.sentence_end >= 0:
+            log_prob, _ = self._ngram.advance(after, torch.full_like(after, self.sentence_end))
             gains = gains + self.config.lm_weight * log_prob
         return gains
 

@@ -17,7 +17,7 @@ LARGEST = 2**31 - 1  # of the numbers that the page can hold
 
 
 def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
-    """What scoring.js and search.js read: arrays by their names there; the settings as JSON in the metadata `search`."""
+    """What page/scoring.js reads: arrays by their names there; the settings as JSON in the metadata `search`."""
     from safetensors.numpy import save
 
     beam = decoder.beam if isinstance(decoder, PronouncingDecoder) else decoder

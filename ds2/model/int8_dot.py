@@ -26,7 +26,7 @@ BYTE, HALF, WORD, LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
 def dots(rows: int, feature: str) -> Callable[..., Any]:
-    """An intrinsic of numba: (M, K) int8, m, (N, K) int16, i -> the `rows` dot products of weights[m] and x[i:i + rows].
+    """An intrinsic of numba: (M, K) int8, m, (N, K) int16, i -> the dot products of weights[m] and x[i:i + rows].
 
     `feature`: of INSTRUCTIONS, or "" for plain multiplications, which every processor has.
     """
@@ -37,9 +37,7 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
         if not instruction:
             return builder.mul(builder.sext(weights, sums), builder.sext(x, sums))
         halves = ir.VectorType(HALF, lanes)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(sums, [halves, halves]), instruction
-        )
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(sums, [halves, halves]), instruction)
         return builder.call(function, [weights, x])
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:

@@ -30,7 +30,7 @@ one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
 
 
 class Int8Weight(NamedTuple):
-    """(M, K) levels in int8, K with zeros up to a multiple of BLOCK, and (M,) float32 scales; the product is a weight."""
+    """(M, K) levels in int8, zeros up to a multiple of BLOCK, and (M,) float32 scales; their product is a weight."""
 
     levels: np.ndarray
     scale: np.ndarray

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from helpers.without_torch import WITHOUT_TORCH
 import ds2
 from ds2.bundle import MODELS
 from ds2.cli.describe import PACKAGED
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None:
@@ -57,6 +60,13 @@ def test_doctor_is_content_with_onnxruntime_alone() -> None:
     code, lines = doctor({}, f"exec({WITHOUT_TORCH!r})")
     assert code == 0
     assert any(line.split()[:4] == ["missing", "torch", "not", "installed;"] for line in lines)
+
+
+def test_onnx_engine_needs_what_ds2_needs_but_torch() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {*project["dependencies"], *project["optional-dependencies"]["onnx"]}
+    listed = {line for line in (ROOT / "onnx-engine.txt").read_text().splitlines() if not line.startswith("#")}
+    assert listed == {need for need in wanted if not need.startswith("torch")}
 
 
 def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:

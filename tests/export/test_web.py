@@ -45,9 +45,7 @@ def served(recognizer: Recognizer, folder: Path) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(
-    scope="module", params=[("digits-streaming", None), ("digits", None), ("digits-streaming", 0)], ids=str
-)
+@pytest.fixture(scope="module", params=[("digits-streaming", None), ("digits", None), ("digits-streaming", 0)], ids=str)
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recognizer, str]]:
     """A recogniser, by its closed search or greedy, and the address of its page."""
     model, beam = request.param
@@ -61,7 +59,8 @@ def sound(tmp_path: Path, rate: int = 8000) -> Path:
     return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16), rate)
 
 
-async def text_of_file(url: str, recording: Path, profile: Path) -> str:
+async def shown_for_file(url: str, recording: Path, profile: Path) -> dict[str, str]:
+    """What the page shows: `final`, the text; seconds of computing for each of sound: `factor`, and of it `search`."""
     async with browse(url, recording, profile) as tab:
         await tab.until("document.getElementById('state').textContent === 'ready'")
         root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
@@ -69,15 +68,16 @@ async def text_of_file(url: str, recording: Path, profile: Path) -> str:
         await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
         await tab.until("document.getElementById('state').textContent === 'done'")
         assert tab.complaints == []
-        return str(await tab.run("document.getElementById('final').textContent"))
+        names = ("final", "factor", "search")
+        return {name: str(await tab.run(f"document.getElementById('{name}').textContent")) for name in names}
 
 
 @with_browser
 @with_npm
 def test_a_file_has_the_text_of_ds2_transcribe(page: tuple[Recognizer, str], tmp_path: Path) -> None:
     (recognizer, url), recording = page, sound(tmp_path)
-    text = asyncio.run(text_of_file(url, recording, tmp_path / "profile"))
-    assert text == recognizer.transcribe(recording).text != ""
+    shown = asyncio.run(shown_for_file(url, recording, tmp_path / "profile"))
+    assert shown["final"] == recognizer.transcribe(recording).text != ""
 
 
 @with_browser
@@ -86,8 +86,8 @@ def test_english_is_searched_by_phones(tmp_path: Path) -> None:
     """With the bundle's language model of 2.9 million n-grams."""
     recognizer, recording = Recognizer.load("english", "cpu"), sound(tmp_path, 16000)
     with served(recognizer, tmp_path / "page") as url:
-        text = asyncio.run(text_of_file(url, recording, tmp_path / "profile"))
-    assert text == recognizer.transcribe(recording).text != ""
+        shown = asyncio.run(shown_for_file(url, recording, tmp_path / "profile"))
+    assert shown["final"] == recognizer.transcribe(recording).text != ""
 
 
 @with_browser
