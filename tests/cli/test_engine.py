@@ -23,6 +23,11 @@ def test_both_engines_write_the_same(run: Callable[..., Outcome]) -> None:
     assert outcomes[0] == outcomes[1] == (0, "three one seven nine\n", "")
 
 
+def test_int8_writes_the_same(run: Callable[..., Outcome]) -> None:
+    outcome = run("transcribe", RECORDING, "--precision", "int8", "--engine", "torch", "--model", "digits", "--quiet")
+    assert outcome == (0, "three one seven nine\n", "")
+
+
 def test_bad_input_is_refused_in_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "damaged.onnx").write_bytes(b"nothing")
     command = ("transcribe", RECORDING, "--engine", "onnx", "--model")
@@ -30,6 +35,9 @@ def test_bad_input_is_refused_in_one_line(run: Callable[..., Outcome], tiny_bund
     assert_refused(run(*command, tmp_path / "none.onnx"), "none.onnx: cannot read the model")
     assert_refused(run(*command, "digits", "--device", "cuda"), "the engine onnx runs on the cpu")
     assert_refused(run("transcribe", RECORDING, "--engine", "tensorflow"), "--engine")
+    assert_refused(
+        run(*command, "digits", "--precision", "int8"), "--precision: int8: the engine onnx computes in float32"
+    )
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
     node = helper.make_node("Identity", ["x"], ["y"])
     other = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])

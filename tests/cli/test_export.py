@@ -1,5 +1,6 @@
 """ds2 export."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,4 +23,13 @@ def test_export_refuses_in_one_line(run: Callable[..., Outcome], tiny_bundle: Pa
     assert_refused(run("export", tiny_bundle, "-o", tmp_path / "file"), "file: cannot make the folder")
     assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "sherpa"), "export it as onnx")
     assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "tflite"), "--format")
+    assert_refused(
+        run("export", tiny_bundle, "-o", tmp_path, "--beam", "0"), "other runtimes have searches of their own"
+    )
     assert_refused(run("export", tmp_path / "none.safetensors", "-o", tmp_path), "none.safetensors: cannot read")
+
+
+def test_a_missing_extra_is_named(run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert_refused(run("export", "digits", "-o", tmp_path / "out"), "onnx is not installed; in ds2's checkout, pip")
+    assert not (tmp_path / "out").exists()
