@@ -1,6 +1,6 @@
 """A step of live streams through the paper's deployed model, ds2-deploy, on a CPU: float32 and int8.
 
-    python benchmarks/deploy_step.py [--threads 2]
+    python benchmarks/deploy_step.py [--threads 2] [--precision float32,int8]
 
 One stream in steps of 40 ms, which must take less than 40 ms, and four in steps of 120 ms, less than 120 ms. The median
 by the clock, and of the CPU. Weights are random: they do not change the time.
@@ -25,7 +25,9 @@ LOADS = ((1, 0.04), (4, 0.12))  # streams, seconds of a step
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
-    torch.set_num_threads(parser.parse_args().threads)
+    parser.add_argument("--precision", default="float32,int8")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     config = from_dict(ModelConfig, PRESETS["ds2-deploy"], "ds2-deploy")
     with torch.device("meta"):  # drawing 100 million weights as in training takes a minute
@@ -34,7 +36,7 @@ def main() -> None:
     for values in model.state_dict().values():
         values.uniform_(0.01, 0.02)
     print("| weights | streams | step, ms | takes, ms | of the CPU, ms |\n|---|---|---|---|---|")
-    for precision in ("float32", "int8"):
+    for precision in arguments.precision.split(","):
         slots = SlotModel(model, 4, precision)
         for streams, seconds in LOADS:
             clock, cpu = step_times(slots, streams, seconds)
