@@ -10,7 +10,6 @@ Hypotheses come back as letters, on the frames of the word's phones: callers of 
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -71,6 +70,15 @@ class PronouncingDecoder:
         other.beam = self.beam.with_nbest(nbest)
         return other
 
+    def with_boosts(self, boosts: Mapping[str, float]) -> "PronouncingDecoder":
+        """The same search with more hot words; those without a pronunciation are left out."""
+        other, (config, lexicon, lm, numbers) = copy.copy(self), self.beam.problem
+        assert lexicon is not None
+        own = zip(self.words.values(), lexicon.boosts.tolist(), strict=True)
+        nats = [boosts.get(word, boost) for word, boost in own]
+        other.beam = BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
+        return other
+
     @property
     def lm(self) -> NGram | None:
         return self.beam.lm
@@ -129,14 +137,14 @@ def homophones_apart(
     pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
 ) -> list[tuple[str, Phones]]:
     """Words and their phones, the last phone of each homophone as a different copy; the most frequent word first."""
-    usual = lm.arrays[2]  # the log-probability of every single word, at its number
-    order = sorted(pronunciations, key=lambda word: -usual[lm.index.get(word, 0)])
-    taken: Counter[Phones] = Counter()
+    usual = lm.arrays[2].tolist()  # the log-probability of every single word, at its number
+    order = sorted(pronunciations, key=lambda word: usual[lm.index.get(word, 0)], reverse=True)
+    taken: dict[Phones, int] = {}
     entries = []
     for word in order:
         for spoken in pronunciations[word]:
-            copy = taken[spoken]
-            taken[spoken] += 1
+            copy = taken.get(spoken, 0)
+            taken[spoken] = copy + 1
             if copy < COPIES:
                 entries.append((word, (*spoken[:-1], spoken[-1] + copy * (phones - FIRST))))
     return entries
