@@ -9,8 +9,7 @@ from pathlib import Path
 from helpers.commands import Outcome
 
 import ds2
-from ds2.bundle import MODELS
-from ds2.cli.describe import PACKAGED
+from ds2.bundle import MODELS, knows, read_metadata
 
 
 def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None:
@@ -18,7 +17,7 @@ def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None
     assert (code, errors) == (0, "")
     lines = {line.split()[0]: line for line in output.splitlines()}
     for path in MODELS.glob("*.safetensors"):
-        assert PACKAGED[path.stem] in lines[path.stem]
+        assert f"knows {knows(read_metadata(path))}" in lines[path.stem]
         assert ("live streams" in lines[path.stem].split("knows")[0]) == (path.stem == "digits-streaming")
 
 

@@ -129,7 +129,7 @@ async def files_hold(tab: Tab, text: str) -> None:
     assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:\d\d,\d{3}\n", srt)
     assert [word["text"] for word in json.loads(values)["words"]] == text.split()
     assert await tab.run("document.getElementById('knows').textContent") == (
-        "digits-streaming knows 10 words: eight five four nine one seven six three two zero"
+        "digits-streaming knows 10 words and no other: eight five four nine one seven six three two zero"
     )
     assert not await tab.run("document.getElementById('figures').open")
 
