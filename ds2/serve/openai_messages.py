@@ -60,7 +60,8 @@ def _hot(form: FormData) -> tuple[str, ...]:
     Raises:
         Refused: a field `hot` does not hold words.
     """
-    listed = [word.strip() for value in form.getlist("hot") for word in str(value).split(",") if word.strip()]
+    fields = [*form.getlist("hot[]"), *form.getlist("hot")]
+    listed = [word.strip() for value in fields for word in str(value).split(",") if word.strip()]
     prompt = [piece.strip(" .") for piece in str(form.get("prompt", "")).replace("\n", ",").split(",")]
     prompted = [piece for piece in prompt if piece.isalpha()]
     try:
