@@ -129,7 +129,10 @@ def knows(metadata: Mapping[str, Any]) -> str:
         more = " ..." if len(vocabulary) > WORDS_SHOWN else ""
         return f"{len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}{more}"
     if about := metadata.get("language_model"):
-        return f"words of any kind, {len(about.get('words', [])):,} of them by its language model"
+        count = f"{len(about.get('words', [])):,}"
+        if metadata["config"].get("phones"):  # it is searched by the pronunciations of these words
+            return f"{count} words"
+        return f"words of any kind, {count} of them by its language model"
     return "words of any kind, spelt as they sound"
 
 

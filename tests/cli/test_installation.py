@@ -42,6 +42,14 @@ def test_doctor_names_what_mends(tmp_path: Path) -> None:
     assert "pip install" in lines[train + 1]
 
 
+def test_doctor_says_whether_a_microphone_can_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')")
+    _, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})
+    [place] = [number for number, line in enumerate(lines) if "PortAudio" in line]
+    assert lines[place].startswith("missing")
+    assert "libportaudio2" in lines[place + 1]
+
+
 def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise OSError('libtorch.so: no such file')")
     code, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})

@@ -44,7 +44,10 @@ def test_the_specification_names_what_is_served() -> None:
 
 def test_what_a_model_knows() -> None:
     assert knows(read_metadata("digits")).startswith("10 words and no other: eight five")
-    assert "100,003 of them" in knows(read_metadata("english"))
+    assert knows(read_metadata("english")) == "100,003 words"
+    lettered = {"config": {}, "language_model": {"words": ["a", "b"]}}
+    assert knows(lettered) == "words of any kind, 2 of them by its language model"
+    assert knows({"config": {}}) == "words of any kind, spelt as they sound"
 
 
 def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path) -> None:
