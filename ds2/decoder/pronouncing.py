@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
-from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
 from ds2.utils.errors import InputError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
+BLOCK = 5000  # frames that are searched at once
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 
 
@@ -84,9 +85,16 @@ class PronouncingDecoder:
         return self.beam.lm
 
     def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
-        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
-        found = self.beam(log_probs[..., self.columns], lengths)
-        return [[self._spelt(hypothesis) for hypothesis in nbest] for nbest in found]
+        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance.
+
+        Block by block, because the copies of the phones would take 110 MB for an hour of sound.
+        """
+        counts = frame_counts(log_probs, lengths)
+        streams = [self.begin() for _ in counts]
+        for start in range(0, max(counts, default=0), BLOCK):
+            rows = [row[start : min(count, start + BLOCK)] for row, count in zip(log_probs, counts, strict=True)]
+            self.step(streams, rows)
+        return [self.finish(stream) for stream in streams]
 
     def begin(self) -> BeamStream:
         return self.beam.begin()
