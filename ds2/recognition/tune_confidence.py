@@ -15,14 +15,14 @@ from ds2.metrics import ErrorCounts, word_errors
 from ds2.recognition.calibration import WEIGHTS, Calibration, fit, only_speech
 from ds2.recognition.evaluate import right_words
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript import Transcript, with_confidences
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
 NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
 THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(21))  # up to one word in five right
-MOST_LOST = 0.002  # of all words: by so much their error rate may rise
+MOST_LOST = 0.002  # of the words of a data set: by so much its error rate may rise
 RARE = 0.2  # false words a minute that are as good as none
 
 
@@ -53,8 +53,8 @@ def tune_confidence(
 ) -> Outcome:
     """Fits the confidence of words, then the least confidence of speech.
 
-    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of all utterances
-    would rise by more than MOST_LOST.
+    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of a data set would
+    rise by more than MOST_LOST.
 
     Args:
         recognizer: of a bundle that is `calibrated` by NEUTRAL.
@@ -101,12 +101,7 @@ def hear(recognizer: Recognizer, reference: str, samples: Tensor) -> Heard:
 
 def judge(heard: Heard, calibration: Calibration) -> Heard:
     """The same with calibrated confidences."""
-    confidences = calibration(heard.evidence).tolist()
-    words = tuple(
-        replace(word, confidence=confidence)
-        for word, confidence in zip(heard.transcript.words, confidences, strict=True)
-    )
-    return replace(heard, transcript=replace(heard.transcript, words=words))
+    return replace(heard, transcript=with_confidences(heard.transcript, calibration(heard.evidence)))
 
 
 def _listen(
@@ -122,19 +117,18 @@ def _listen(
 
 
 def _examine(recognizer: Recognizer, reference: str, log_probs: np.ndarray, duration: float) -> Heard:
-    finish = recognizer.finish
-    assert finish.judge is not None
     [nbest] = recognizer.nbest([log_probs])
-    transcript = replace(finish, judge=None)(nbest, [log_probs], duration)
-    rows = log_probs[:, : len(recognizer.tokenizer)]
-    return Heard(reference, transcript, finish.judge.evidence(transcript, nbest[0], rows))
+    return Heard(reference, *recognizer.finish.examine(nbest, log_probs, duration))
 
 
 def _choose_threshold(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> float:
-    every = [heard for each in speech for heard in each]
-    most = _errors(every, 0.0).rate + MOST_LOST
-    allowed = {least: _words_a_minute(silence, least) for least in THRESHOLDS if _errors(every, least).rate <= most}
-    return min((least for least, words in allowed.items() if words <= RARE), default=max(allowed))
+    """The lowest threshold with as good as no words in silence, or else the highest that loses few words of speech."""
+    allowed = [least for least in THRESHOLDS if all(_lost(each, least) <= MOST_LOST for each in speech)]
+    return min((least for least in allowed if _words_a_minute(silence, least) <= RARE), default=max(allowed))
+
+
+def _lost(every: Sequence[Heard], least: float) -> float:
+    return _errors(every, least).rate - _errors(every, 0.0).rate
 
 
 def _errors(every: Sequence[Heard], least: float) -> ErrorCounts:
