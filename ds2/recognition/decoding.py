@@ -138,8 +138,8 @@ def search_phones(
 
 
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
-    """Whether all words of the language model are single tokens."""
-    return all(word in tokenizer.index for word in lm.words if word not in (BEGIN, END, UNKNOWN))
+    """Whether all words of the language model are single tokens, or characters that the tokenizer lacks."""
+    return all(word in tokenizer.index or len(word) == 1 for word in lm.words if word not in (BEGIN, END, UNKNOWN))
 
 
 def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:

@@ -50,8 +50,9 @@ def sound(tmp_path: Path) -> Path:
     return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16))
 
 
-def transcribed(model: str, path: Path) -> str:
-    return Recognizer.load(model, "cpu", DecoderOptions(beam=0)).transcribe(path).text
+def transcribed(model: str, source: Path | np.ndarray) -> str:
+    recognizer = Recognizer.load(model, "cpu", DecoderOptions(beam=0))
+    return recognizer.transcribe(source, None if isinstance(source, Path) else 8000).text
 
 
 @with_browser
@@ -75,22 +76,21 @@ def test_a_file_has_the_text_of_ds2_transcribe(page: tuple[str, str], tmp_path: 
 @with_browser
 @with_npm
 def test_the_microphone_has_the_text_of_ds2_transcribe(page: tuple[str, str], tmp_path: Path) -> None:
-    """A model that can stream shows its first words before the end."""
+    """The text of the samples that came: a busy browser's microphone drops some. Live, words show before the end."""
     (model, url), recording = page, sound(tmp_path)
-    expected = transcribed(model, recording)
 
     async def visit() -> None:
-        async with browse(url, recording, tmp_path / "profile") as tab:
+        async with browse(url, recording, tmp_path / "profile", once=False) as tab:
             await tab.until("document.getElementById('state').textContent === 'ready'")
             await tab.run("document.getElementById('microphone').click()")
-            await tab.until("document.getElementById('state').textContent === 'listening'")
+            await tab.until("heard.length > 5 * 8000")
             if model == "digits-streaming":
-                await tab.until(f"document.getElementById('partial').textContent === {expected!r}")
-            else:
-                await tab.run("new Promise((done) => setTimeout(done, 6000))")
-            await tab.run("document.getElementById('stop').click()")
+                await tab.until("document.getElementById('partial').textContent")
+            samples = await tab.run("document.getElementById('stop').click(); heard.slice()")
             await tab.until("document.getElementById('state').textContent === 'done'")
-            assert await tab.run("document.getElementById('final').textContent") == expected
+            text = await tab.run("document.getElementById('final').textContent")
+            assert text
+            assert text == transcribed(model, np.array(samples, np.float32))
             assert tab.complaints == []
 
     asyncio.run(visit())

@@ -65,7 +65,7 @@ def test_a_language_model_changes_the_result(tmp_path: Path) -> None:
 
 def test_a_model_over_tokens_leaves_out_the_space() -> None:
     tokenizer = Tokenizer.from_texts(["我 用 wifi"])
-    lm = model("我 用 w i f i", "用 我")
+    lm = model("我 用 它 w i f i", "用 我")  # 它: no token of the model
     assert is_over_tokens(lm, tokenizer)
     rows = torch.full((1, 3, len(tokenizer)), 1e-4)
     for frame, token in enumerate(tokenizer.encode("我 用")):

@@ -52,7 +52,7 @@ class Tab:
         look = f"const look = () => ({condition}) ? done({condition}) : setTimeout(look, 20)"
         poll = f"new Promise(done => {{ {look}; look() }})"
         try:
-            return await asyncio.wait_for(self.run(poll), 30)
+            return await asyncio.wait_for(self.run(poll), 90)
         except TimeoutError:
             pytest.fail(f"{condition} did not come true; the page says {self.complaints}")
 
@@ -61,11 +61,25 @@ class Tab:
         path.write_bytes(base64.b64decode(answer["data"]))
 
 
+# Keeps each block of samples that the microphone's worklet passes to the page.
+HEARD = """
+window.heard = [];
+const Worklet = window.AudioWorkletNode;
+window.AudioWorkletNode = class extends Worklet {
+  constructor(...options) {
+    super(...options);
+    this.port.addEventListener("message", ({ data }) => heard.push(...data));
+  }
+};"""
+
+
 @asynccontextmanager
-async def browse(url: str, microphone: Path, profile: Path) -> AsyncIterator[Tab]:
+async def browse(url: str, microphone: Path, profile: Path, once: bool = True) -> AsyncIterator[Tab]:
+    """A new browser with one page; its microphone plays a recording, once or again and again."""
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=900,1000"]
     flags += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--disable-dev-shm-usage"]
-    flags += [f"--use-file-for-fake-audio-capture={microphone}%noloop", f"--user-data-dir={profile}", "--mute-audio"]
+    source = f"{microphone}%noloop" if once else str(microphone)
+    flags += [f"--use-file-for-fake-audio-capture={source}", f"--user-data-dir={profile}", "--mute-audio"]
     flags += ["--no-first-run", "--disable-extensions", "--autoplay-policy=no-user-gesture-required"]
     process = subprocess.Popen([str(BROWSER), *flags, "about:blank"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -79,6 +93,7 @@ async def browse(url: str, microphone: Path, profile: Path) -> AsyncIterator[Tab
             tab = Tab(socket)
             for domain in ("Page", "Runtime", "Log"):
                 await tab.ask(f"{domain}.enable")
+            await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
             await tab.ask("Page.navigate", url=url)
             await tab.until("document.readyState === 'complete' && document.getElementById('microphone')?.onclick")
             yield tab
