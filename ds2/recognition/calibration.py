@@ -58,7 +58,7 @@ class Judge:
     lm: NGram | None
 
     def __call__(
-        self, transcript: Transcript, hypothesis: Hypothesis, margins: Sequence[float], log_probs: np.ndarray
+        self, transcript: Transcript, hypothesis: Hypothesis, margins: np.ndarray, log_probs: np.ndarray
     ) -> Transcript:
         """The transcript of a hypothesis, the `margins` of its words, and the log-probabilities in which it was found:
         (T, V), or (T, V + P) with phones."""
@@ -66,7 +66,7 @@ class Judge:
         return only_speech(with_confidences(transcript, confidences), self.calibration.least)
 
     def evidence(
-        self, transcript: Transcript, hypothesis: Hypothesis, margins: Sequence[float], log_probs: np.ndarray
+        self, transcript: Transcript, hypothesis: Hypothesis, margins: np.ndarray, log_probs: np.ndarray
     ) -> np.ndarray:
         """(W, WEIGHTS); the words' confidences are their shares among the n-best."""
         texts = [self.tokenizer.tokens[token] for token in hypothesis.tokens]

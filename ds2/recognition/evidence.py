@@ -42,7 +42,7 @@ class Found:
     spans: Sequence[tuple[int, int]]  # (first, past the last) token
     tokens: Sequence[Sequence[int]]  # by which each word is spelt
     shares: Sequence[float]
-    margins: Sequence[float]  # nats
+    margins: Sequence[float] | np.ndarray  # nats
 
 
 def word_evidence(found: Found, log_probs: np.ndarray, phones: np.ndarray, lm: NGram | None) -> np.ndarray:
