@@ -14,6 +14,7 @@ class Tagger(torch.nn.Module):
     def __init__(self, words: int):
         super().__init__()
         self.embedding = torch.nn.Embedding(words + ENDINGS, WIDTH)
+        torch.nn.init.normal_(self.embedding.weight, std=0.1)  # rare words move little from where they begin
         self.convolutions = torch.nn.ModuleList(
             torch.nn.Conv1d(CHANNELS if number else WIDTH, CHANNELS, 3, padding=dilation, dilation=dilation)
             for number, dilation in enumerate(DILATIONS)
