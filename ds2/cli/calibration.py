@@ -25,7 +25,7 @@ def calibrate_command(
     Example: ds2 calibrate data/dev.jsonl --model best.safetensors --output calibrated.safetensors
 
     Args:
-        manifests: Utterances on which the model was not trained; at most 0.2 % of their words are lost.
+        manifests: Utterances on which the model was not trained; at most 0.2 % of the words of each are lost.
         model: Bundle, with the decoder that it will be used with.
         output: Bundle to write; by default the file of the model is overwritten.
         noise: Recordings without speech, or folders of them, besides the sounds that are synthesised.
@@ -49,6 +49,10 @@ def calibrate_command(
     calibrated(bundle, found.calibration).save(output or model)
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
         print(f"{manifest}: WER {before:.2%}, with stretches below {found.calibration.least:g} dropped {after:.2%}")
+    for manifest, figures in zip(manifests, found.unheard, strict=True):
+        if figures is not None:
+            print(f"{manifest}: fitted to the other half of the speakers: ", end="")
+            print(f"expected calibration error {figures[0]:.2%}, area under ROC {figures[1]:.3f}")
     print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
     for line in found.skipped:
         print(f"ds2: {line}", file=sys.stderr)

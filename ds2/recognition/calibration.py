@@ -14,12 +14,12 @@ from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.ngram import NGram
 from ds2.recognition.evidence import FEATURES, Found, word_evidence
 from ds2.recognition.segments import TranscriptSegment, group_words
-from ds2.recognition.transcript import Transcript, word_spans
+from ds2.recognition.transcript import Transcript, with_confidences, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 WEIGHTS = 4 * len(FEATURES)
-RIDGE = 3.0  # penalty on the squared weights of standardised evidence, in words
+RIDGE = 10.0  # penalty on the squared weights of standardised evidence, in words
 ITERATIONS = 30  # of Newton's method, far more than it needs
 BINS = 10  # of confidence, in which it is compared with the share of right words
 PAUSE = 0.6  # seconds without a word that end a stretch; live, they end an utterance
@@ -57,16 +57,17 @@ class Judge:
     tokenizer: Tokenizer
     lm: NGram | None
 
-    def __call__(self, transcript: Transcript, hypothesis: Hypothesis, log_probs: np.ndarray) -> Transcript:
-        """The transcript of a hypothesis and the (T, V) log-probabilities in which it was found."""
-        confidences = self.calibration(self.evidence(transcript, hypothesis, log_probs))
-        words = tuple(
-            replace(word, confidence=round(float(confidence), 4))
-            for word, confidence in zip(transcript.words, confidences, strict=True)
-        )
-        return only_speech(replace(transcript, words=words), self.calibration.least)
+    def __call__(
+        self, transcript: Transcript, hypothesis: Hypothesis, margins: np.ndarray, log_probs: np.ndarray
+    ) -> Transcript:
+        """The transcript of a hypothesis, the `margins` of its words, and the log-probabilities in which it was found:
+        (T, V), or (T, V + P) with phones."""
+        confidences = self.calibration(self.evidence(transcript, hypothesis, margins, log_probs))
+        return only_speech(with_confidences(transcript, confidences), self.calibration.least)
 
-    def evidence(self, transcript: Transcript, hypothesis: Hypothesis, log_probs: np.ndarray) -> np.ndarray:
+    def evidence(
+        self, transcript: Transcript, hypothesis: Hypothesis, margins: np.ndarray, log_probs: np.ndarray
+    ) -> np.ndarray:
         """(W, WEIGHTS); the words' confidences are their shares among the n-best."""
         texts = [self.tokenizer.tokens[token] for token in hypothesis.tokens]
         spans = list(word_spans(texts))
@@ -76,8 +77,10 @@ class Judge:
             spans,
             [hypothesis.tokens[first:last] for first, last in spans],
             [word.confidence for word in transcript.words],
+            margins,
         )
-        return word_evidence(found, log_probs, self.lm)
+        tokens = len(self.tokenizer)
+        return word_evidence(found, log_probs[:, :tokens], log_probs[:, tokens:], self.lm)
 
 
 def only_speech(transcript: Transcript, least: float) -> Transcript:

@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Word
 
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
+MOST_MARGIN = 6.0  # nats
 
 
 def geometric_mean(probabilities: Sequence[float]) -> float:
@@ -18,22 +21,35 @@ def geometric_mean(probabilities: Sequence[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def posteriors(rows: "Sequence[Sequence[Word]]", scores: Sequence[float]) -> list[float]:
-    """The probability of each word of the first row: the share of the n-best's probability that has it there.
+def presence(rows: "Sequence[Sequence[Word]]") -> np.ndarray:
+    """(K, W): whether each of the n-best has each word of the first one at its place.
 
     Args:
         rows: the words of each of the n-best, in order of time; the best one first.
-        scores: natural log-probability of each row.
     """
-    weights = [math.exp(score - max(scores)) for score in scores]
-    found = [0.0] * len(rows[0])
-    for row, weight in zip(rows, weights, strict=True):
+    found = np.zeros((len(rows), len(rows[0])), bool)
+    for number, row in enumerate(rows):
         spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for word in row:
             spans[word.text].append((word.start, word.end))
-        for place, word in enumerate(rows[0]):
-            found[place] += weight * _overlaps(spans.get(word.text, []), word)
-    return [weight / sum(weights) for weight in found]
+        found[number] = [_overlaps(spans.get(word.text, []), word) for word in rows[0]]
+    return found
+
+
+def posteriors(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
+    """(K, W) `presence` and the natural log-probability of each of the n-best -> (W,) the share of their probability
+    that has the word there."""
+    weights = np.exp(np.array(scores) - max(scores))
+    shares: np.ndarray = weights @ present / weights.sum()
+    return shares
+
+
+def margins(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
+    """(K, W) `presence` and natural log-probabilities, best first -> (W,) nats by which the best one beats the best one
+    without the word: at most MOST_MARGIN, which is also that of a word that none lacks."""
+    without = np.where(present, -math.inf, np.array(scores)[:, None]).max(0)
+    behind: np.ndarray = np.minimum(scores[0] - without, MOST_MARGIN)
+    return behind
 
 
 def _overlaps(spans: list[tuple[float, float]], word: "Word") -> bool:

@@ -21,7 +21,7 @@ from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
-CONFIDENCE_HYPOTHESES = 10  # n-best hypotheses that give the confidence of words
+CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
 PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
 PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
 

@@ -14,13 +14,16 @@ FEATURES = (
     "peak",  # mean log-probability of the word's labels at their best frames
     "least_peak",  # that of the worst label
     "share",  # log-odds of the share of the n-best's probability that has the word there
+    "margin",  # nats by which the best hypothesis beats the best one without the word
     "entropy",  # of the tokens in the word's frames, nats
+    "phone_entropy",  # of the phones, 0 without any
     "spelling",  # nats per token by which the best path beats the word's spelling in its frames
     "lm",  # log-probability of the word after those before it
     "lm_next",  # and of the next word after this one
     "unigram",  # log-probability of the word alone
     "frames",  # log of their number
     "tokens",  # number
+    "labels",  # number of frames at which they begin: the phones of a search by phones
 )
 AROUND = 10  # words on each side, of which the average is evidence too
 MARGIN = 2  # frames on each side of a word in which its tokens may lie
@@ -32,21 +35,22 @@ WORST_LM = -25.0  # nats: for words that the language model excludes
 
 @dataclass(frozen=True)
 class Found:
-    """The words of a hypothesis: W texts, spans of its tokens, and their shares among the n-best."""
+    """The words of a hypothesis: W texts, spans of its tokens, and how they compare with the rest of the n-best."""
 
     hypothesis: Hypothesis
     words: Sequence[str]
     spans: Sequence[tuple[int, int]]  # (first, past the last) token
     tokens: Sequence[Sequence[int]]  # by which each word is spelt
     shares: Sequence[float]
+    margins: Sequence[float] | np.ndarray  # nats
 
 
-def word_evidence(found: Found, log_probs: np.ndarray, lm: NGram | None) -> np.ndarray:
-    """(T, V) log-probabilities of the tokens -> (W, 4 * FEATURES): each word's own features, those of the word before
-    and of the word after it, and the average over the words around."""
+def word_evidence(found: Found, log_probs: np.ndarray, phones: np.ndarray, lm: NGram | None) -> np.ndarray:
+    """(T, V) log-probabilities of tokens, (T, P) of phones -> (W, 4 * FEATURES): each word's own features, those of the
+    word before and of the word after it, and the average over the words around."""
     if not found.words:
         return np.zeros((0, 4 * len(FEATURES)))
-    own = own_evidence(found, log_probs, lm)
+    own = own_evidence(found, log_probs, phones, lm)
     before, after = np.vstack([own[:1], own[:-1]]), np.vstack([own[1:], own[-1:]])
     sums = np.vstack([np.zeros((1, own.shape[1])), np.cumsum(own, 0)])
     places = np.arange(len(own))
@@ -54,24 +58,32 @@ def word_evidence(found: Found, log_probs: np.ndarray, lm: NGram | None) -> np.n
     return np.hstack([own, before, after, (sums[last] - sums[first]) / (last - first)[:, None]])
 
 
-def own_evidence(found: Found, log_probs: np.ndarray, lm: NGram | None) -> np.ndarray:
-    """(T, V) -> (W, FEATURES)."""
+def own_evidence(found: Found, log_probs: np.ndarray, phones: np.ndarray, lm: NGram | None) -> np.ndarray:
+    """(T, V), (T, P) -> (W, FEATURES)."""
     hypothesis = found.hypothesis
     peaks = np.log(np.maximum(hypothesis.confidences, LEAST_PEAK))
     frames = [(hypothesis.starts[first], hypothesis.ends[last - 1]) for first, last in found.spans]
     shares = np.clip(found.shares, LEAST_SHARE, 1 - LEAST_SHARE)
-    entropy = np.append(0.0, np.cumsum(-(np.exp(log_probs) * np.maximum(log_probs, -1e3)).sum(1)))
     columns = [
         [peaks[first:last].mean() for first, last in found.spans],
         [peaks[first:last].min() for first, last in found.spans],
         np.log(shares / (1 - shares)),
-        [(entropy[end] - entropy[start]) / (end - start) for start, end in frames],
+        found.margins,
+        entropies(log_probs, frames),
+        entropies(phones, frames),
         spelling_scores(log_probs, frames, found.tokens),
         *lm_scores(found.words, lm),
         [math.log(end - start) for start, end in frames],
         [len(tokens) for tokens in found.tokens],
+        [len(set(hypothesis.starts[first:last])) for first, last in found.spans],
     ]
     return np.stack([np.asarray(column, np.float64) for column in columns], 1)
+
+
+def entropies(log_probs: np.ndarray, frames: Sequence[tuple[int, int]]) -> list[float]:
+    """(T, V) -> the mean entropy of the frames of each word, nats."""
+    total = np.append(0.0, np.cumsum(-(np.exp(log_probs) * np.maximum(log_probs, -1e3)).sum(1)))
+    return [(total[end] - total[start]) / (end - start) for start, end in frames]
 
 
 def lm_scores(words: Sequence[str], lm: NGram | None) -> list[list[float]]:

@@ -3,8 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +12,13 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import Calibration, Judge
+from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.options import DecoderOptions
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.punctuation import Punctuator
+from ds2.recognition.transcript import Transcript, make_transcript, with_confidences, words_of
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
 from ds2.utils.errors import ParameterError
-
-if TYPE_CHECKING:
-    from ds2.recognition.punctuation import Punctuator
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Finisher:
     tokenizer: Tokenizer
     frame_seconds: float
     judge: Judge | None = None
-    punctuator: "Punctuator | None" = None
+    punctuator: Punctuator | None = None
     punctuate: bool = False
     model: str = ""
 
@@ -53,15 +50,32 @@ class Finisher:
             rows: the log-probabilities in which they were found, in pieces of (T, V), or (T, V + P) with phones;
                 without any the words keep the confidence that they have without calibration.
         """
-        best, *competitors = nbest
-        transcript = make_transcript(best, self.tokenizer, self.frame_seconds, duration, competitors)
+        transcript, margin = self._compared(nbest, duration)
         if self.judge is not None and rows and transcript.words:
-            log_probs = np.concatenate([piece[:, : len(self.tokenizer)] for piece in rows])
-            transcript = self.judge(transcript, best, log_probs)
+            transcript = self.judge(transcript, nbest[0], margin, np.concatenate(rows))
         if self.punctuator is not None:
             transcript = _displayed(transcript, self.punctuator)
         transcript = dataclasses.replace(later(transcript, start), model=self.model)
         return transcript.punctuated if self.punctuate else transcript
+
+    def examine(
+        self, nbest: Sequence[Hypothesis], log_probs: np.ndarray, duration: float
+    ) -> tuple[Transcript, np.ndarray]:
+        """The transcript as it is before the judge sees it, and the (W, WEIGHTS) evidence that the judge would see."""
+        assert self.judge is not None
+        transcript, margin = self._compared(nbest, duration)
+        return transcript, self.judge.evidence(transcript, nbest[0], margin, log_probs)
+
+    def _compared(self, nbest: Sequence[Hypothesis], duration: float) -> tuple[Transcript, np.ndarray]:
+        """The transcript of the best hypothesis, its words' confidence their share of the n-best, and their margins."""
+        transcript = make_transcript(nbest[0], self.tokenizer, self.frame_seconds, duration)
+        if not transcript.words:
+            return transcript, np.zeros(0)
+        others = [words_of(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
+        present, scores = presence([transcript.words, *others]), [each.score for each in nbest]
+        if others:
+            transcript = with_confidences(transcript, posteriors(present, scores))
+        return transcript, margins(present, scores)
 
 
 def make_finisher(
@@ -80,23 +94,14 @@ def make_finisher(
     judge, lm = None, beam.lm if beam is not None else None
     if "confidence" in bundle.metadata and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.metadata["confidence"], f"{name}: calibration"), tokenizer, lm)
-    punctuator = _punctuator(bundle)
+    punctuator = Punctuator.from_bundle(bundle)
     if options.punctuate and punctuator is None:
-        raise ParameterError("punctuate", f"{name} has no punctuation" if not bundle.punctuation else "needs torch")
+        raise ParameterError("punctuate", f"{name} has no punctuation")
     frame_seconds = from_dict(ModelConfig, bundle.metadata["config"], name).frame_seconds
     return Finisher(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
 
 
-def _punctuator(bundle: Bundle) -> "Punctuator | None":
-    """The punctuator of a bundle, if it has one; it is a network of torch, and is left out where that is missing."""
-    if not bundle.punctuation or find_spec("torch") is None:
-        return None
-    from ds2.recognition.punctuation import Punctuator
-
-    return Punctuator.from_bundle(bundle)
-
-
-def _displayed(transcript: Transcript, punctuator: "Punctuator") -> Transcript:
+def _displayed(transcript: Transcript, punctuator: Punctuator) -> Transcript:
     forms = punctuator([word.text for word in transcript.words])
     words = zip(transcript.words, forms, strict=True)
     return dataclasses.replace(transcript, words=tuple(dataclasses.replace(word, display=form) for word, form in words))

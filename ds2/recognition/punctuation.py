@@ -3,16 +3,15 @@
 words    it   was   late   said   john   where   is   he
 tags     C    -     ,      -      C .    C       -    ?        C: capital; the mark follows the word
 display  It   was   late,  said   John.  Where   is   he?
+
+Embedded words -> convolutions, 7 words to each side -> an LSTM in both directions, any number of words -> scores. It is
+computed by NumPy, so that it needs no torch; `recipes/english/punctuation.py` trains it.
 """
 
-import math
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.utils.errors import InputError
@@ -21,51 +20,28 @@ MARKS = ("", ",", ".", "?")
 STOPS = (2, 3)  # the marks that end a sentence
 ENDINGS = 2000  # numbers for words beyond the list, by the hash of their last letters
 ENDING_LETTERS = 3
-KERNEL = 5  # words that a layer looks at
-
-
-@dataclass(frozen=True)
-class TaggerConfig:
-    """The sizes of a tagger."""
-
-    words: int  # in the list
-    width: int = 64  # of the embedding
-    channels: int = 128
-    layers: int = 3
-
-
-class Tagger(torch.nn.Module):
-    """Embedded words, then convolutions over them, each added to its input."""
-
-    def __init__(self, config: TaggerConfig):
-        super().__init__()
-        weight = torch.empty(config.words + ENDINGS, config.width)
-        if not weight.is_meta:  # there the layer's own drawing would import torch's compiler, a second of start-up
-            weight.normal_()
-        self.embedding = torch.nn.Embedding.from_pretrained(weight, freeze=False)
-        self.first = torch.nn.Conv1d(config.width, config.channels, KERNEL, padding="same")
-        self.layers = torch.nn.ModuleList(
-            torch.nn.Conv1d(config.channels, config.channels, KERNEL, padding="same") for _ in range(config.layers - 1)
-        )
-        self.dropout = torch.nn.Dropout(0.1)
-        self.output = torch.nn.Linear(config.channels, len(MARKS) + 1)
-
-    def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) numbers of words -> (B, N, MARKS) scores of the mark after each, (B, N) log-odds of a capital."""
-        hidden = self.first(self.dropout(self.embedding(words)).transpose(1, 2)).relu()
-        for layer in self.layers:
-            hidden = hidden + layer(self.dropout(hidden)).relu()
-        scores = self.output(hidden.transpose(1, 2))
-        return scores[..., : len(MARKS)], scores[..., len(MARKS)]
+DILATIONS = (1, 2, 4)  # words between the three that a convolution looks at
+DIRECTIONS = ("", "_reverse")
 
 
 class Punctuator:
     """Words in, display forms out."""
 
-    def __init__(self, words: Sequence[str], tagger: Tagger):
-        """`words`: the list, in the order of their numbers."""
+    def __init__(self, words: Sequence[str], weights: Mapping[str, np.ndarray]):
+        """`words`: the list, in the order of their numbers; `weights`: those of `shapes`.
+
+        Raises:
+            InputError: they do not fit each other.
+        """
         self.index = {word: number for number, word in enumerate(words)}
-        self.tagger = tagger.eval()
+        self.weights = {name: np.asarray(values, np.float32) for name, values in weights.items()}
+        try:
+            width, hidden = weights["embedding.weight"].shape[1], weights["lstm.weight_hh_l0"].shape[1]
+            expected = shapes(len(words), width, len(weights["convolutions.0.bias"]), hidden)
+        except (KeyError, IndexError, TypeError) as error:
+            raise InputError("the bundle's punctuation is damaged; add it again") from error
+        if {name: values.shape for name, values in self.weights.items()} != expected:
+            raise InputError("the bundle's punctuation is damaged, or of a former version; add it again")
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> "Punctuator | None":
@@ -76,41 +52,30 @@ class Punctuator:
         """
         if not bundle.punctuation:
             return None
-        damaged = InputError("the bundle's punctuation is damaged; add it again")
         words = bundle.metadata.get("punctuation", {}).get("words")
-        tensors = {name: torch.as_tensor(values).float() for name, values in bundle.punctuation.items()}
-        try:
-            layers = 1 + len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
-            channels, width, _ = tensors["first.weight"].shape
-            with torch.device("meta"):
-                tagger = Tagger(TaggerConfig(len(words), width, channels, layers))
-            tagger.load_state_dict(tensors, assign=True)
-        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
-            raise damaged from error
-        if not all(isinstance(word, str) for word in words):
-            raise damaged
-        return cls(words, tagger)
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise InputError("the bundle's punctuation is damaged; add it again")
+        return cls(words, {name: np.asarray(values) for name, values in bundle.punctuation.items()})
 
-    def added_to(self, bundle: Bundle, about: dict[str, Any]) -> Bundle:
-        """The bundle with this punctuator in float16; `about`: facts for its metadata, such as F1."""
-        tensors = {name: tensor.half() for name, tensor in self.tagger.state_dict().items()}
-        metadata = {**bundle.metadata, "punctuation": {**about, "words": list(self.index)}}
-        return Bundle(bundle.weights, metadata, bundle.language_model, tensors)
+    def scores(self, words: Sequence[str]) -> np.ndarray:
+        """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""
+        weights = self.weights
+        hidden = weights["embedding.weight"][[number_of(word, self.index) for word in words]]
+        for number, dilation in enumerate(DILATIONS):
+            layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]
+            found = _convolution(hidden, *layer, dilation)
+            hidden = hidden + found if number else found
+        every = np.hstack([hidden, _both_ways(hidden, weights)])
+        scored: np.ndarray = every @ weights["output.weight"].T + weights["output.bias"]
+        return scored
 
-    def number(self, word: str) -> int:
-        """The number of a word; words beyond the list share those of their endings."""
-        known = self.index.get(word)
-        ending = word[-ENDING_LETTERS:].encode()
-        return known if known is not None else len(self.index) + zlib.crc32(ending) % ENDINGS
-
-    @torch.inference_mode()
     def tags(self, words: Sequence[str]) -> list[tuple[int, bool]]:
         """The mark after each word, and whether it has a capital; a sentence ends at the last one."""
         if not words:
             return []
-        marks, capitals = self.tagger(torch.tensor([[self.number(word) for word in words]]))
-        marks[0, -1, : STOPS[0]] = -math.inf
-        return list(zip(marks[0].argmax(1).tolist(), (capitals[0] > 0).tolist(), strict=True))
+        scores = self.scores(words)
+        scores[-1, : STOPS[0]] = -np.inf
+        return list(zip(scores[:, : len(MARKS)].argmax(1).tolist(), (scores[:, -1] > 0).tolist(), strict=True))
 
     def __call__(self, words: Sequence[str]) -> list[str]:
         """The display form of each word: with a capital where one is due, and with the mark after it."""
@@ -119,3 +84,52 @@ class Punctuator:
             shown.append((word[:1].upper() + word[1:] if capital or begins else word) + MARKS[mark])
             begins = mark in STOPS
         return shown
+
+
+def number_of(word: str, index: Mapping[str, int]) -> int:
+    """The number of a word; words beyond the list share those of their endings."""
+    ending = word[-ENDING_LETTERS:].encode()
+    return index[word] if word in index else len(index) + zlib.crc32(ending) % ENDINGS
+
+
+def shapes(words: int, width: int, channels: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """The names of the weights, as torch has them, and their shapes."""
+    found: dict[str, tuple[int, ...]] = {"embedding.weight": (words + ENDINGS, width)}
+    for number in range(len(DILATIONS)):
+        found[f"convolutions.{number}.weight"] = (channels, channels if number else width, 3)
+        found[f"convolutions.{number}.bias"] = (channels,)
+    for way in DIRECTIONS:
+        found[f"lstm.weight_ih_l0{way}"] = (4 * hidden, channels)
+        found[f"lstm.weight_hh_l0{way}"] = (4 * hidden, hidden)
+        found[f"lstm.bias_ih_l0{way}"] = found[f"lstm.bias_hh_l0{way}"] = (4 * hidden,)
+    return found | {"output.weight": (len(MARKS) + 1, channels + 2 * hidden), "output.bias": (len(MARKS) + 1,)}
+
+
+def _convolution(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilation: int) -> np.ndarray:
+    """(N, C) -> (N, C'), from three words `dilation` apart; zeros beyond the ends."""
+    count = len(hidden)
+    padded = np.pad(hidden, ((dilation, dilation), (0, 0)))
+    taps = [padded[tap * dilation : tap * dilation + count] @ weight[:, :, tap].T for tap in range(3)]
+    return np.maximum(taps[0] + taps[1] + taps[2] + bias, 0.0)
+
+
+def _both_ways(inputs: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(N, C) -> (N, 2 * H): the outputs of the LSTM that goes forward and of the one that goes backward."""
+    ways = [_lstm(inputs[:: -1 if way else 1], weights, way) for way in DIRECTIONS]
+    return np.hstack([ways[0], ways[1][::-1]])
+
+
+def _lstm(inputs: np.ndarray, weights: Mapping[str, np.ndarray], way: str) -> np.ndarray:
+    """(N, C) -> (N, H); torch's order of the gates: input, forget, candidate, output."""
+    bias = weights[f"lstm.bias_ih_l0{way}"] + weights[f"lstm.bias_hh_l0{way}"]
+    gates = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
+    recurrent = np.ascontiguousarray(weights[f"lstm.weight_hh_l0{way}"].T)
+    size = len(recurrent)
+    outputs, state, cell = np.zeros((len(inputs), size), np.float32), np.zeros(size, np.float32), 0.0
+    for place, row in enumerate(gates):
+        row = row + state @ recurrent
+        candidate = np.tanh(row[2 * size : 3 * size])
+        row = 0.5 + 0.5 * np.tanh(0.5 * row)  # the logistic function of the other three
+        cell = row[size : 2 * size] * cell + row[:size] * candidate
+        outputs[place] = state = row[3 * size :] * np.tanh(cell)
+    return outputs

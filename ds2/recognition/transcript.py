@@ -1,11 +1,11 @@
 """Transcripts: text, and words with times and confidence."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ds2.recognition.confidence import geometric_mean, posteriors
+from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words
 from ds2.text import Tokenizer
@@ -116,35 +116,34 @@ def merge_channels(channels: Sequence[Transcript]) -> Transcript:
 
 
 def make_transcript(
-    hypothesis: "Hypothesis",
-    tokenizer: Tokenizer,
-    frame_seconds: float,
-    duration: float,
-    competitors: "Sequence[Hypothesis]" = (),
+    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
 ) -> Transcript:
-    """The transcript of a recording of `duration` seconds from a decoder's hypothesis and the other n-best."""
-    nbest = [hypothesis, *competitors]
-    rows = [tuple(_words(each, tokenizer, frame_seconds, duration)) for each in nbest]
-    words = rows[0]
-    if competitors:
-        confidences = posteriors(rows, [each.score for each in nbest])
-        words = tuple(
-            dataclasses.replace(word, confidence=round(confidence, 4))
-            for word, confidence in zip(words, confidences, strict=True)
-        )
+    """The transcript of a recording of `duration` seconds from a decoder's hypothesis."""
+    words = words_of(hypothesis, tokenizer, frame_seconds, duration)
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
-def _words(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> Iterator[Word]:
+def words_of(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> tuple[Word, ...]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
-    for first, last in word_spans(texts):
-        yield Word(
+    return tuple(
+        Word(
             "".join(texts[first:last]),
             round(hypothesis.starts[first] * frame_seconds, 3),
             round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
             round(geometric_mean(hypothesis.confidences[first:last]), 4),
         )
+        for first, last in word_spans(texts)
+    )
+
+
+def with_confidences(transcript: Transcript, confidences: Iterable[float]) -> Transcript:
+    """The transcript with other confidences of its words."""
+    words = tuple(
+        dataclasses.replace(word, confidence=round(float(confidence), 4))
+        for word, confidence in zip(transcript.words, confidences, strict=True)
+    )
+    return dataclasses.replace(transcript, words=words)
 
 
 def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:

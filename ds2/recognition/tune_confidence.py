@@ -1,5 +1,6 @@
 """Fits the calibration of a bundle to utterances that it was not trained on, and to sounds without speech."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,36 +13,47 @@ from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
 from ds2.data.no_speech import sounds
 from ds2.metrics import ErrorCounts, word_errors
-from ds2.recognition.calibration import WEIGHTS, Calibration, fit, only_speech
+from ds2.recognition.calibration import WEIGHTS, Calibration, area_under_roc, calibration_error, fit, only_speech
 from ds2.recognition.evaluate import right_words
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript import Transcript, with_confidences
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
 NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
-THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(21))  # up to one word in five right
-MOST_LOST = 0.002  # of all words: by so much their error rate may rise
+THRESHOLDS = tuple(
+    round(0.01 * step, 2) for step in range(21)
+)  # up to one word in five right: beyond it strangers lose words
+MOST_LOST = 0.002  # of the words of a data set: by so much its error rate may rise
 RARE = 0.2  # false words a minute that are as good as none
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A recording: what was said, what was recognised, and the (W, WEIGHTS) evidence for it."""
+    """A recording: what was said, by whom, what was recognised, and the (W, WEIGHTS) evidence for it."""
 
     reference: str
+    speaker: str
     transcript: Transcript
     evidence: np.ndarray
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A calibration; words a minute of noise and the error rate of each data set without and with its threshold."""
+    """A calibration, and its figures.
+
+    Attributes:
+        noise: words a minute of noise without and with the threshold.
+        error_rates: those of each data set without and with it.
+        unheard: of each data set the expected calibration error and the area under ROC, each speaker's words judged by
+            a fit to the other half of the speakers; None where that half teaches nothing.
+    """
 
     calibration: Calibration
     noise: tuple[float, float]
     error_rates: list[tuple[float, float]]
+    unheard: list[tuple[float, float] | None]
     skipped: list[str]
 
 
@@ -53,8 +65,8 @@ def tune_confidence(
 ) -> Outcome:
     """Fits the confidence of words, then the least confidence of speech.
 
-    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of all utterances
-    would rise by more than MOST_LOST.
+    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of a data set would
+    rise by more than MOST_LOST.
 
     Args:
         recognizer: of a bundle that is `calibrated` by NEUTRAL.
@@ -66,17 +78,15 @@ def tune_confidence(
     """
     skipped: list[str] = []
     speech = [list(_listen(recognizer, utterances, skipped, on_done)) for utterances in data_sets]
-    silence = [hear(recognizer, "", samples) for samples in no_speech(recognizer.sample_rate, noise)]
-    every = [heard for each in (*speech, silence) for heard in each]
+    silence = [hear(recognizer, samples) for samples in no_speech(recognizer.sample_rate, noise)]
     if not any(speech):
         raise InputError(f"{skipped[0]} (and so on: no utterance can be read)" if skipped else "no utterances")
-    right = [each for heard in every for each in right_words(heard.reference, heard.transcript)]
-    calibration = fit(np.concatenate([heard.evidence for heard in every]), np.array(right, bool))
+    calibration = _fitted([heard for each in (*speech, silence) for heard in each])
     judged = [[judge(heard, calibration) for heard in each] for each in (*speech, silence)]
     least = _choose_threshold(judged[:-1], judged[-1])
     pairs = [(_errors(each, 0.0).rate, _errors(each, least).rate) for each in judged[:-1]]
     noise_words = _words_a_minute(judged[-1], 0.0), _words_a_minute(judged[-1], least)
-    return Outcome(replace(calibration, least=least), noise_words, pairs, skipped)
+    return Outcome(replace(calibration, least=least), noise_words, pairs, _unheard(speech, silence), skipped)
 
 
 def calibrated(bundle: Bundle, calibration: Calibration) -> Bundle:
@@ -92,21 +102,16 @@ def no_speech(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:
         yield read_audio(path, sample_rate)[0]
 
 
-def hear(recognizer: Recognizer, reference: str, samples: Tensor) -> Heard:
-    """Transcribes (N,) samples, and keeps the evidence."""
+def hear(recognizer: Recognizer, samples: Tensor) -> Heard:
+    """Transcribes (N,) samples without speech, and keeps the evidence."""
     windows = recognizer.cutter.windows_of_samples(samples.numpy())
     log_probs = np.concatenate([recognizer.log_probs([window])[0] for window in windows])
-    return _examine(recognizer, reference, log_probs, len(samples) / recognizer.sample_rate)
+    return _examine(recognizer, ("", ""), log_probs, len(samples) / recognizer.sample_rate)
 
 
 def judge(heard: Heard, calibration: Calibration) -> Heard:
     """The same with calibrated confidences."""
-    confidences = calibration(heard.evidence).tolist()
-    words = tuple(
-        replace(word, confidence=confidence)
-        for word, confidence in zip(heard.transcript.words, confidences, strict=True)
-    )
-    return replace(heard, transcript=replace(heard.transcript, words=words))
+    return replace(heard, transcript=with_confidences(heard.transcript, calibration(heard.evidence)))
 
 
 def _listen(
@@ -118,23 +123,50 @@ def _listen(
         if isinstance(result, InputError):
             skipped.append(str(result))
         else:
-            yield _examine(recognizer, utterance.text, result, duration)
+            said = utterance.text, utterance.speaker or utterance.text
+            yield _examine(recognizer, said, result, duration)
 
 
-def _examine(recognizer: Recognizer, reference: str, log_probs: np.ndarray, duration: float) -> Heard:
-    finish = recognizer.finish
-    assert finish.judge is not None
+def _examine(recognizer: Recognizer, said: tuple[str, str], log_probs: np.ndarray, duration: float) -> Heard:
     [nbest] = recognizer.nbest([log_probs])
-    transcript = replace(finish, judge=None)(nbest, [log_probs], duration)
-    rows = log_probs[:, : len(recognizer.tokenizer)]
-    return Heard(reference, transcript, finish.judge.evidence(transcript, nbest[0], rows))
+    return Heard(*said, *recognizer.finish.examine(nbest, log_probs, duration))
+
+
+def _fitted(every: Sequence[Heard]) -> Calibration:
+    return fit(np.concatenate([heard.evidence for heard in every]), np.array(_right(every), bool))
+
+
+def _right(every: Sequence[Heard]) -> list[bool]:
+    return [right for heard in every for right in right_words(heard.reference, heard.transcript)]
+
+
+def _unheard(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> list[tuple[float, float] | None]:
+    """See `Outcome`."""
+    halves: list[list[list[Heard]]] = []  # of the speakers of each data set
+    for every in speech:
+        first = set(sorted({heard.speaker for heard in every})[::2])
+        halves.append([[heard for heard in every if (heard.speaker in first) == one] for one in (True, False)])
+    try:
+        fits = [_fitted([*itertools.chain(*(half[other] for half in halves)), *silence]) for other in (1, 0)]
+    except InputError:
+        return [None] * len(speech)
+    return [_figures([judge(heard, fits[one]) for one in (0, 1) for heard in half[one]]) for half in halves]
+
+
+def _figures(every: Sequence[Heard]) -> tuple[float, float]:
+    confidences = [word.confidence for heard in every for word in heard.transcript.words]
+    right = _right(every)
+    return calibration_error(confidences, right), area_under_roc(confidences, right)
 
 
 def _choose_threshold(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> float:
-    every = [heard for each in speech for heard in each]
-    most = _errors(every, 0.0).rate + MOST_LOST
-    allowed = {least: _words_a_minute(silence, least) for least in THRESHOLDS if _errors(every, least).rate <= most}
-    return min((least for least, words in allowed.items() if words <= RARE), default=max(allowed))
+    """The lowest threshold with as good as no words in silence, or else the highest that loses few words of speech."""
+    allowed = [least for least in THRESHOLDS if all(_lost(each, least) <= MOST_LOST for each in speech)]
+    return min((least for least in allowed if _words_a_minute(silence, least) <= RARE), default=max(allowed))
+
+
+def _lost(every: Sequence[Heard], least: float) -> float:
+    return _errors(every, least).rate - _errors(every, 0.0).rate
 
 
 def _errors(every: Sequence[Heard], least: float) -> ErrorCounts:

@@ -100,7 +100,10 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "usage": _usage(whole.duration),
     }
     if "word" in asked.granularities:
-        answer["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in whole.words]
+        answer["words"] = [
+            {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
+            for word in whole.words
+        ]
         if "segment" not in asked.granularities:
             del answer["segments"]
     return answer

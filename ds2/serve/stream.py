@@ -40,6 +40,7 @@ class Setup:
     finish: Finisher
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
+    alternatives: int = 10  # hypotheses of an utterance; clients get those with different texts
 
     @functools.cached_property
     def chunk_frames(self) -> int:
@@ -239,7 +240,7 @@ class LiveStream:
         finish, hypotheses = self.setup.finish, self.beam.finish(self.search)
         best = finish(hypotheses[: 1 + self.setup.competitors], self.rows, duration, start)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
-        for hypothesis in hypotheses[1:]:
+        for hypothesis in hypotheses[1 : self.setup.alternatives]:
             transcript = finish([hypothesis], [], duration, start)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
         self._begin_utterance(self.frames)

@@ -37,7 +37,6 @@ from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
 WORDLESS_BEAM_WIDTH = 16  # for a bundle without words, which is decoded greedily elsewhere
-ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
 
 
 class Worker:
@@ -168,7 +167,7 @@ def load(config: WorkerConfig) -> Setup:
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
-    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
+    return Setup(model, beam.with_nbest(Setup.alternatives), recognizer.finish, config.live, competitors)
 
 
 def warm_up(setup: Setup, most: int) -> None:

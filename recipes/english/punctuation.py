@@ -5,54 +5,42 @@
     python recipes/english/punctuation.py score BUNDLE dev-common-voice.jsonl --prose MANIFEST
 
 books.tsv and everyday.tsv lie beside the texts. The books of every eighth author are held out; their F1 is printed.
-`score` measures F1 on recognised text: the transcripts of all utterances, one after another, without their ends;
-MANIFEST has the same texts with punctuation. Semicolons, colons and dashes count as commas, exclamation marks as full
-stops. Quotation marks are left out.
+Training that was killed goes on when the command is run again. `score` measures F1 on recognised text: the transcripts
+of all utterances, one after another, without their ends; MANIFEST has the same texts with punctuation.
 """
 
 import argparse
-import functools
 import itertools
-import lzma
-import re
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
-from lm_texts import SOURCES, Block
+from lm_texts import SOURCES
+from punctuation_tagger import Tagger
+from punctuation_texts import COMMA, QUESTION, STOP, Text, blocks, divided, read
 from torch import Tensor
 
 from ds2.bundle import Bundle
 from ds2.data.manifest import read_manifest
 from ds2.data.prepare import run
 from ds2.metrics import align
-from ds2.recognition.punctuation import MARKS, Punctuator, Tagger, TaggerConfig
+from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import normalize
+from ds2.utils.files import atomic_write
 
 WORDS = 16_000  # in the list: the most frequent
-HELD_OUT = 8  # every eighth author is
-TEST_LINES = 30_000
-CROP, BATCH = 256, 32  # words, crops of an update
+CROP, BATCH = 256, 64  # words, crops of an update
 LEARNING_RATE = 3e-3
-TITLES = {"mr.": "mister", "mrs.": "missus", "ms.": "miss", "dr.": "doctor", "st.": "saint"}
-DASHES = re.compile(r"\s*(?:--+|—|–)\s*")
-BOLDNESS = 0.6  # nats for each mark: what is most probable has too few of them for the best F1
+RISES, FALLS = 0.05, 0.5  # share of the updates at the begin and at the end in which the rate is lower
+STEADY = 200_000  # words of the training text on which the marks' biases are chosen
+BIASES = np.arange(-1.0, 2.01, 0.1)  # nats that a mark may gain for the best F1
 NAMES = ("", "comma", "full_stop", "question")  # of the marks
-SHOWN_EVERY = 100  # updates
-
-
-@dataclass(frozen=True)
-class Text:
-    """N words, the mark after each, and whether it has a capital."""
-
-    words: list[str]
-    marks: array
-    capitals: array
+SAVED_EVERY = 50  # updates
+PIECE = 1000  # words of a text that is measured, in batches
 
 
 def main() -> None:
@@ -62,8 +50,7 @@ def main() -> None:
     trained.add_argument("output", type=Path)
     trained.add_argument("--books", type=Path, required=True)
     trained.add_argument("--everyday", type=Path, required=True)
-    trained.add_argument("--updates", type=int, default=1500)
-    trained.add_argument("--lines", type=int, default=600_000, help="of the books, and as many of the sentences")
+    trained.add_argument("--updates", type=int, default=1800)
     trained.set_defaults(run=train)
     added = commands.add_parser("add")
     added.add_argument("punctuation", type=Path)
@@ -89,19 +76,101 @@ def train(arguments: argparse.Namespace) -> None:
     """Trains on books and everyday sentences, measures on the books of authors that were held out."""
     books, held_out = divided(blocks(arguments.books))
     everyday = (line for name, lines in blocks(arguments.everyday) if name in SOURCES for line in lines)
-    text = read([*books[: arguments.lines], *itertools.islice(everyday, arguments.lines)])
-    test = read(held_out[:TEST_LINES])
-    counts = Counter(text.words)
-    words = [word for word, _ in counts.most_common(WORDS)]
+    text, test = read(itertools.chain(books, everyday)), read(held_out)
+    words = [word for word, _ in Counter(text.words).most_common(WORDS)]
     torch.manual_seed(1)
-    punctuator = Punctuator(words, Tagger(TaggerConfig(len(words))))
+    tagger = Tagger(len(words))
     print(f"{len(text.words):,} words to train on, {len(test.words):,} held out", flush=True)
-    learn(punctuator, text, arguments.updates)
-    figures = measure(punctuator, test)
+    numbers, partial = numbered(words, text), arguments.output.with_suffix(".partial")
+    learn(tagger, numbers, arguments.updates, partial)
+    set_biases(tagger, [each[:STEADY] for each in numbers])
+    figures = measure(tagger, numbered(words, test), test)
     print(", ".join(f"{name} {value:.3f}" for name, value in figures.items()), flush=True)
-    about = {"f1": figures, "trained_words": len(text.words)}
-    empty = Bundle({}, {"config": {}, "tokens": []})
-    punctuator.added_to(empty, about).save(arguments.output)
+    about = {"f1": figures, "trained_words": arguments.updates * CROP * BATCH, "words": words}
+    state = {name: tensor.half() for name, tensor in tagger.state_dict().items()}
+    Bundle({}, {"config": {}, "tokens": [], "punctuation": about}, punctuation=state).save(arguments.output)
+    partial.unlink(missing_ok=True)
+
+
+def numbered(words: list[str], text: Text) -> list[Tensor]:
+    """(N,) numbers of the words, marks, capitals."""
+    index = {word: number for number, word in enumerate(words)}
+    known = {word: number_of(word, index) for word in set(text.words)}
+    numbers = np.fromiter(map(known.__getitem__, text.words), np.int32, len(text.words))
+    return [torch.from_numpy(numbers), *(torch.tensor(each, dtype=torch.int8) for each in (text.marks, text.capitals))]
+
+
+def learn(tagger: Tagger, text: list[Tensor], updates: int, partial: Path) -> None:
+    """Random crops of the text. `partial` keeps the state from which it goes on."""
+    tagger.train()
+    optimizer = torch.optim.AdamW(tagger.parameters(), LEARNING_RATE, weight_decay=0.01)
+    parts = {"tagger": tagger, "optimizer": optimizer}
+    done, total = 0, 0.0
+    if partial.exists():
+        state = torch.load(partial)
+        done = state["done"]
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+    for update in range(done + 1, updates + 1):
+        crops = torch.randint(len(text[0]) - CROP, (BATCH, 1), generator=torch.Generator().manual_seed(update))
+        loss = cross_entropy(tagger, *(each[crops + torch.arange(CROP)] for each in text))
+        optimizer.zero_grad()
+        loss.backward()
+        share = min(1.0, update / (RISES * updates), (1 + updates - update) / (FALLS * updates))
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * share
+        torch.nn.utils.clip_grad_norm_(tagger.parameters(), 1.0)
+        optimizer.step()
+        total += loss.item()
+        if update % SAVED_EVERY == 0:
+            print(f"update {update}: loss {total / SAVED_EVERY:.4f}", flush=True)
+            total = 0.0
+            with atomic_write(partial) as file:
+                torch.save({"done": update, **{name: part.state_dict() for name, part in parts.items()}}, file)
+    tagger.eval()
+
+
+def cross_entropy(tagger: Tagger, words: Tensor, marks: Tensor, capitals: Tensor) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = tagger(words)
+    scores = scores.float()
+    of_marks = torch.nn.functional.cross_entropy(scores[..., :-1].flatten(0, 1), marks.flatten().long())
+    return of_marks + 0.5 * torch.nn.functional.binary_cross_entropy_with_logits(scores[..., -1], capitals.float())
+
+
+def set_biases(tagger: Tagger, text: list[Tensor]) -> None:
+    """Gives each mark the nats by which its F1 on text of the training is best: what is most probable has too few."""
+    scores, marks = scored(tagger, text[0]), text[1].numpy()
+    with torch.no_grad():
+        for mark in (QUESTION, STOP, COMMA):
+            best = max(BIASES, key=lambda bias, mark=mark: f1_with(scores, marks, mark, bias))
+            scores[:, mark] += best
+            tagger.output.bias[mark] += best
+
+
+def f1_with(scores: np.ndarray, marks: np.ndarray, mark: int, bias: float) -> float:
+    others = np.delete(scores[:, : len(MARKS)], mark, 1).max(1)
+    return f1(scores[:, mark] + bias > others, marks == mark)
+
+
+@torch.inference_mode()
+def scored(tagger: Tagger, words: Tensor) -> np.ndarray:
+    """(N,) numbers of words -> (N, MARKS + 1) scores, of pieces of the text."""
+    pieces = torch.nn.functional.pad(words, (0, -len(words) % PIECE)).reshape(-1, PIECE)
+    scores = [tagger(batch).flatten(0, 1) for batch in pieces.split(BATCH)]
+    return torch.cat(scores)[: len(words)].numpy()
+
+
+def measure(tagger: Tagger, numbers: list[Tensor], text: Text) -> dict[str, float]:
+    """F1 of each mark and of capitals; of full stops also against a truth in which semicolons are none."""
+    scores, marks = scored(tagger, numbers[0]), numbers[1].numpy()
+    found = scores[:, : len(MARKS)].argmax(1)
+    figures = {NAMES[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
+    figures["full_stop_not_semicolon"] = f1(found == STOP, (marks == STOP) & (np.array(text.semicolons) == 0))
+    return figures | {"capital": f1(scores[:, -1] > 0, np.array(text.capitals) == 1)}
+
+
+def f1(found: np.ndarray, true: np.ndarray) -> float:
+    return 2 * float((found & true).sum()) / max(1.0, float(found.sum() + true.sum()))
 
 
 def score(arguments: argparse.Namespace) -> None:
@@ -110,15 +179,15 @@ def score(arguments: argparse.Namespace) -> None:
     utterances = [each for each in read_manifest(arguments.manifest) if each.text in prose]
     results = Recognizer.load(arguments.bundle).transcribe_files(each.segment for each in utterances)
     words = [word.text for _, transcript in results if isinstance(transcript, Transcript) for word in transcript.words]
-    punctuator = Punctuator.from_bundle(Bundle.load(arguments.bundle))
-    figures = compare(punctuator, words, read(prose[each.text] for each in utterances))
+    punctuate = Punctuator.from_bundle(Bundle.load(arguments.bundle))
+    figures = compare(punctuate, words, read(prose[each.text] for each in utterances))
     print(f"{len(utterances)} utterances: " + ", ".join(f"{name} {value:.3f}" for name, value in figures.items()))
 
 
-def compare(punctuator: Punctuator, words: list[str], truth: Text) -> dict[str, float]:
+def compare(punctuate: Punctuator, words: list[str], truth: Text) -> dict[str, float]:
     """F1 of the marks after recognised words: one is right if the reference has it after the word aligned with it."""
     places, heard, true = itertools.count(), itertools.count(), []
-    marks = torch.zeros(len(words), dtype=torch.int8)
+    marks = np.zeros(len(words), np.int8)
     for edit in align(truth.words, words):
         place = next(places) if edit.reference is not None else None
         number = next(heard) if edit.hypothesis is not None else None
@@ -126,108 +195,9 @@ def compare(punctuator: Punctuator, words: list[str], truth: Text) -> dict[str, 
             marks[number] = truth.marks[place]
         elif place is not None:
             true.append(truth.marks[place])
-    found = torch.tensor([mark for mark, _ in punctuator.tags(words)] + [0] * len(true))
-    marks = torch.cat([marks, torch.tensor(true, dtype=torch.int8)])  # those after words that were not recognised
+    found = np.array([mark for mark, _ in punctuate.tags(words)] + [0] * len(true))
+    marks = np.append(marks, true)  # with those after words that were not recognised
     return {NAMES[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
-
-
-def blocks(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The name and the lines of each book or source."""
-    table = path.with_name(path.name.split(".")[0] + ".tsv").read_text().splitlines()
-    rows = [line.split("\t") for line in table if line.split("\t")[1].isdigit()]
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        for block in (Block(row[0], int(row[2])) for row in rows):
-            yield block.name, [next(file).strip() for _ in range(block.lines)]
-
-
-def divided(books: Iterable[tuple[str, list[str]]]) -> tuple[list[str], list[str]]:
-    """The lines of the books to train on, and of those of authors that are held out."""
-    every = list(books)
-    authors = sorted({name.partition("___")[0] for name, _ in every})
-    test = set(authors[::HELD_OUT])
-    kept = [line for name, lines in every if name.partition("___")[0] not in test for line in lines]
-    return kept, [line for name, lines in every if name.partition("___")[0] in test for line in lines]
-
-
-def read(lines: Iterable[str]) -> Text:
-    """The words of the lines, one after another; lines with figures are left out."""
-    text = Text([], array("b"), array("b"))
-    for line in lines:
-        if any(character.isdigit() for character in line):
-            continue
-        for raw in DASHES.sub(", ", line).split():
-            words, mark, capital = parsed(raw)
-            text.words.extend(words)
-            text.marks.extend([0] * (len(words) - 1) + [mark] * bool(words))
-            text.capitals.extend([capital] * bool(words) + [0] * (len(words) - 1))
-    return text
-
-
-@functools.cache
-def parsed(raw: str) -> tuple[list[str], int, int]:
-    """ "Well-known," -> ["well", "known"], the number of the comma, 1 for its capital."""
-    bare = raw.strip("\"“”‘’'()[]_*")
-    if bare.lower() in TITLES:
-        return [TITLES[bare.lower()]], 0, 1
-    ending = re.search(r"[^\w]*$", raw)
-    marks = ending[0] if ending else ""
-    mark = 3 if "?" in marks else 2 if "." in marks or "!" in marks else 1 if re.search("[,;:]", marks) else 0
-    words = normalize(bare, "en").split()
-    letters = [character for character in bare if character.isalpha()]
-    return words, mark, int(bool(letters) and letters[0].isupper())
-
-
-def learn(punctuator: Punctuator, text: Text, updates: int) -> None:
-    """Random crops of the text; a cosine of the learning rate."""
-    tagger = punctuator.tagger.train()
-    words, marks, capitals = numbered(punctuator, text)
-    optimizer = torch.optim.AdamW(tagger.parameters(), LEARNING_RATE, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, updates, pct_start=0.1)
-    total = 0.0
-    for update in range(1, updates + 1):
-        starts = torch.randint(len(words) - CROP, (BATCH, 1))
-        crops = starts + torch.arange(CROP)
-        loss = cross_entropy(tagger, words[crops], marks[crops], capitals[crops])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        total += loss.item()
-        if update % SHOWN_EVERY == 0:
-            print(f"update {update}: loss {total / SHOWN_EVERY:.4f}", flush=True)
-            total = 0.0
-    with torch.no_grad():
-        tagger.output.bias[1 : len(MARKS)] += BOLDNESS
-    tagger.eval()
-
-
-def cross_entropy(tagger: Tagger, words: Tensor, marks: Tensor, capitals: Tensor) -> Tensor:
-    with torch.autocast("cpu", torch.bfloat16):
-        scores, odds = tagger(words)
-    scores, odds = scores.float(), odds.float()
-    of_marks = torch.nn.functional.cross_entropy(scores.flatten(0, 1), marks.flatten().long())
-    return of_marks + torch.nn.functional.binary_cross_entropy_with_logits(odds, capitals.float())
-
-
-def numbered(punctuator: Punctuator, text: Text) -> tuple[Tensor, Tensor, Tensor]:
-    number = functools.cache(punctuator.number)
-    words = torch.tensor(array("i", map(number, text.words)), dtype=torch.int32)
-    return words, torch.tensor(text.marks, dtype=torch.int8), torch.tensor(text.capitals, dtype=torch.int8)
-
-
-@torch.inference_mode()
-def measure(punctuator: Punctuator, text: Text) -> dict[str, float]:
-    """F1 of each mark and of capitals."""
-    words, marks, capitals = numbered(punctuator, text)
-    scores, odds = zip(*(punctuator.tagger(part[None]) for part in words.split(10_000)), strict=True)
-    found, raised = torch.cat(scores, 1)[0].argmax(1), torch.cat(odds, 1)[0] > 0
-    figures = {NAMES[mark]: f1(found == mark, marks == mark) for mark in range(1, len(MARKS))}
-    return figures | {"capital": f1(raised, capitals == 1)}
-
-
-def f1(found: Tensor, true: Tensor) -> float:
-    both = float((found & true).sum())
-    return 2 * both / max(1.0, float(found.sum() + true.sum()))
 
 
 if __name__ == "__main__":

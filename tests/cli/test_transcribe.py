@@ -12,7 +12,10 @@ import soundfile
 from helpers.commands import Outcome, assert_refused, write_noise
 
 import ds2
+from ds2.data.manifest import read_manifest
 from ds2.recognition.formats import FORMATS
+
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
 
 
 def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
@@ -120,6 +123,25 @@ def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -
     assert "hot: spectrogram: hardly any effect" in errors
     assert "digits knows 10 words and no other: eight five four" in errors
     assert "gone.wav" in run("transcribe", tmp_path / "gone.wav", "--quiet")[2]
+
+
+def test_the_first_command_of_the_readme_writes_english_words(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On recordings of sentences, with no option that names a model."""
+    first, second, *_ = read_manifest(ENGLISH)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "meetings").mkdir()
+    for utterance, name in ((first, "call.wav"), (second, "meetings/monday.wav")):
+        soundfile.write(name, *soundfile.read(utterance.audio_path))
+    code, _, errors = run(*"transcribe call.wav meetings/ --format srt,json --output transcripts".split())
+    assert code == 0
+    assert "no other" not in errors  # the vocabulary is open
+    for utterance, name in ((first, "call"), (second, "monday")):
+        transcript = json.loads((tmp_path / "transcripts" / f"{name}.json").read_text())
+        assert len(set(utterance.text.split()) & set(transcript["text"].split())) >= 5
+        assert transcript["display"][0].isupper()
+        assert transcript["display"][-1] in ".?"
 
 
 def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:

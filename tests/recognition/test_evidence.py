@@ -20,17 +20,21 @@ def test_a_word_on_the_best_path_loses_nothing_and_another_one_does() -> None:
 
 def test_each_word_has_its_own_evidence_and_that_of_its_neighbours() -> None:
     hypothesis = Hypothesis((1, 2), (1, 3), (2, 4), (0.8, 0.7))
-    found = Found(hypothesis, ["a", "b"], [(0, 1), (1, 2)], [[1], [2]], [0.9, 0.5])
-    rows = word_evidence(found, LOG_PROBS, None)
+    found = Found(hypothesis, ["a", "b"], [(0, 1), (1, 2)], [[1], [2]], [0.9, 0.5], [6.0, 0.1])
+    phones = np.log(np.full((5, 2), 0.5))
+    rows = word_evidence(found, LOG_PROBS, phones, None)
     size = len(FEATURES)
     assert rows.shape == (2, 4 * size)
     own, before, after, around = rows[0].reshape(4, size)
     assert own[FEATURES.index("peak")] == pytest.approx(np.log(0.8))
     assert own[FEATURES.index("share")] == pytest.approx(np.log(9))
+    assert own[FEATURES.index("margin")] == 6.0
+    assert own[FEATURES.index("phone_entropy")] == pytest.approx(np.log(2))
+    assert own[FEATURES.index("labels")] == 1
     assert (before == own).all()
     assert (after == rows[1, :size]).all()
     assert around == pytest.approx((own + after) / 2)
-    assert word_evidence(Found(Hypothesis(), [], [], [], []), LOG_PROBS, None).shape == (0, 4 * size)
+    assert word_evidence(Found(Hypothesis(), [], [], [], [], []), LOG_PROBS, phones, None).shape == (0, 4 * size)
 
 
 def test_the_language_model_speaks_for_likely_words() -> None:

@@ -1,36 +1,42 @@
 """Punctuation: display forms of words, and the tagger in a bundle."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from ds2.bundle import Bundle
 from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.options import DecoderOptions
-from ds2.recognition.punctuation import MARKS, Punctuator, Tagger, TaggerConfig
+from ds2.recognition.punctuation import DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, Word
 from ds2.utils.errors import InputError, ParameterError
 
+WORDS = ["well", "end", "john", "other"]
+
 
 @pytest.fixture
-def punctuator() -> Punctuator:
-    """A tagger that has learnt three words by heart: a comma follows `well`, a stop `end`; `john` has a capital."""
-    words = ["well", "end", "john", "other"]
-    torch.manual_seed(0)
-    tagger = Tagger(TaggerConfig(len(words), 8, 16, 2))
-    texts = torch.randint(4, (64, 20))
-    marks, capitals = torch.tensor([1, 2, 0, 0])[texts], (texts == 2).float()
-    optimizer = torch.optim.Adam(tagger.parameters(), 0.02)
-    for _ in range(60):
-        scores, odds = tagger(texts)
-        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), marks.flatten())
-        loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(odds, capitals)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return Punctuator(words, tagger)
+def weights() -> dict[str, np.ndarray]:
+    """A comma follows `well`, a full stop `end`; `john` has a capital. The LSTM's outputs are not looked at."""
+    found = {name: np.zeros(shape, np.float32) for name, shape in shapes(len(WORDS), 4, 4, 2).items()}
+    found["embedding.weight"][:4] = np.eye(4)
+    found["convolutions.0.weight"][:, :, 1] = np.eye(4)
+    found["output.weight"][[1, 2, 4], [0, 1, 2]] = 2.0
+    found["output.bias"][:] = [1.0, 0.0, 0.0, 0.0, -1.0]
+    return found
+
+
+@pytest.fixture
+def punctuator(weights: dict[str, np.ndarray]) -> Punctuator:
+    return Punctuator(WORDS, weights)
+
+
+def bundled(bundle: Bundle, weights: dict[str, np.ndarray], words: list[str] = WORDS) -> Bundle:
+    tensors = {name: torch.from_numpy(values).half() for name, values in weights.items()}
+    return replace(bundle, metadata={**bundle.metadata, "punctuation": {"words": words}}, punctuation=tensors)
 
 
 def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
@@ -41,12 +47,36 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence
 
 
-def test_a_bundle_carries_it(punctuator: Punctuator, tiny_bundle: Path, tmp_path: Path) -> None:
+def test_the_scores_are_those_of_torchs_layers() -> None:
+    torch.manual_seed(0)
+    embedding = torch.nn.Embedding(len(WORDS) + ENDINGS, 8)
+    convolutions = [
+        torch.nn.Conv1d(8 if number == 0 else 12, 12, 3, padding=dilation, dilation=dilation)
+        for number, dilation in enumerate(DILATIONS)
+    ]
+    lstm, output = torch.nn.LSTM(12, 5, bidirectional=True, batch_first=True), torch.nn.Linear(22, len(MARKS) + 1)
+    layers = {"embedding": embedding, "lstm": lstm, "output": output}
+    layers |= {f"convolutions.{number}": layer for number, layer in enumerate(convolutions)}
+    weights = {
+        f"{name}.{key}": value.numpy() for name, layer in layers.items() for key, value in layer.state_dict().items()
+    }
+    punctuator, words = Punctuator(WORDS, weights), "well end who knows john and the other other end".split()
+    with torch.inference_mode():
+        hidden = embedding(torch.tensor([[number_of(word, punctuator.index) for word in words]])).transpose(1, 2)
+        for number, layer in enumerate(convolutions):
+            hidden = (hidden if number else 0) + layer(hidden).relu()
+        hidden = hidden.transpose(1, 2)
+        expected = output(torch.cat([hidden, lstm(hidden)[0]], 2))[0]
+    np.testing.assert_allclose(punctuator.scores(words), expected.numpy(), atol=1e-5)
+
+
+def test_a_bundle_carries_it(weights: dict[str, np.ndarray], tiny_bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "with.safetensors"
-    punctuator.added_to(Bundle.load(tiny_bundle), {"f1": {"comma": 0.5}}).save(path)
-    again = Punctuator.from_bundle(Bundle.load(path))
-    assert again is not None
-    assert again("well other".split()) == ["Well,", "other."]
+    bundled(Bundle.load(tiny_bundle), weights).save(path)
+    for arrays in ("torch", "numpy"):
+        again = Punctuator.from_bundle(Bundle.load(path, arrays))
+        assert again is not None
+        assert again("well other".split()) == ["Well,", "other."]
     assert Punctuator.from_bundle(Bundle.load(tiny_bundle)) is None
     noise = torch.randn(8000, generator=torch.Generator().manual_seed(0))
     transcript = Recognizer.load(path, "cpu").transcribe(noise, 8000)
@@ -59,15 +89,15 @@ def test_a_bundle_carries_it(punctuator: Punctuator, tiny_bundle: Path, tmp_path
         Recognizer.load(tiny_bundle, "cpu", DecoderOptions(punctuate=True))
 
 
-def test_a_damaged_tagger_is_refused(punctuator: Punctuator, tiny_bundle: Path) -> None:
-    bundle = punctuator.added_to(Bundle.load(tiny_bundle), {})
-    bundle.punctuation.pop("first.weight")
-    with pytest.raises(InputError, match="punctuation is damaged"):
-        Punctuator.from_bundle(bundle)
-    bundle = punctuator.added_to(Bundle.load(tiny_bundle), {})
-    bundle.metadata["punctuation"]["words"] = ["a", "b"]
-    with pytest.raises(InputError, match="punctuation is damaged"):
-        Punctuator.from_bundle(bundle)
+def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    for words in (["a", "b"], [1, 2, 3, 4]):
+        with pytest.raises(InputError, match="punctuation is damaged"):
+            Punctuator.from_bundle(bundled(bundle, weights, words))
+    for name in ("output.bias", "embedding.weight", "lstm.weight_hh_l0"):
+        fewer = {key: values for key, values in weights.items() if key != name}
+        with pytest.raises(InputError, match="punctuation is damaged"):
+            Punctuator.from_bundle(bundled(bundle, fewer))
 
 
 def test_subtitles_and_json_show_the_display_form() -> None:

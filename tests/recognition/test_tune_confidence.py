@@ -35,9 +35,13 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     bare, output = tmp_path / "bare.safetensors", tmp_path / "calibrated.safetensors"
     bundle.metadata.pop("confidence", None)
     bundle.save(bare)
-    assert main(["calibrate", str(spoken_digits(30)), "--model", str(bare), "--output", str(output)]) == 0
+    manifest = spoken_digits(30)
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join([*lines[:15], *(line.replace("theo", "another") for line in lines[15:])]))
+    assert main(["calibrate", str(manifest), "--model", str(bare), "--output", str(output)]) == 0
     printed = capsys.readouterr().out
     assert "words a minute of noise" in printed
+    assert "fitted to the other half of the speakers: expected calibration error" in printed
     recognizer, before = Recognizer.load(output, "cpu"), Recognizer.load(bare, "cpu")
     assert recognizer.finish.judge is not None
     clips = [str(spoken_digits(n).parent / "0.wav") for n in (1, 2)]

@@ -50,6 +50,7 @@ def test_verbose_json_with_words(client: openai.OpenAI, said: tuple[str, np.ndar
     assert answer.words is not None
     assert answer.segments is not None
     assert [word.word for word in answer.words] == said[0].split()
+    assert all(0 < word.model_dump()["confidence"] <= 1 for word in answer.words)
     assert " ".join(segment.text for segment in answer.segments) == said[0]
     assert answer.segments[0].start == answer.words[0].start
     assert float(answer.duration) == pytest.approx(len(said[1]) / 8000, abs=0.001)
