@@ -121,7 +121,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
     if vocabulary := about.get("vocabulary"):
         lines.append(f"knows {len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}")
     if lm := about.get("language_model"):
-        lines.append(f"language model: {lm['order']}-gram, {len(lm['words']):,} words")
+        lines.append(f"language model: {lm.get('order')}-gram, {len(lm.get('words', [])):,} words")
     if least := about.get("confidence", {}).get("least"):
         lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
     if f1 := about.get("punctuation", {}).get("f1"):

@@ -33,13 +33,29 @@ class OnnxEngine:
 
     device = Device()
 
-    def __init__(self, config: ModelConfig, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
+    def __init__(self, config: ModelConfig, tokens: int, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
         """`offline`, `streaming`: give the graphs; `streaming` raises InputError where the model cannot stream."""
-        self.config, self._offline, self._streaming = config, offline, streaming
+        self.config, self.tokens, self._offline, self._streaming = config, tokens, offline, streaming
 
     @functools.cached_property
     def session(self) -> onnxruntime.InferenceSession:
-        return make_session(self._offline())
+        return self.checked(make_session(self._offline()))
+
+    def checked(self, session: onnxruntime.InferenceSession, name: str = "the model") -> onnxruntime.InferenceSession:
+        """The same session.
+
+        Raises:
+            InputError: its outputs are not the log-probabilities of the model's tokens and phones.
+        """
+        found = {each.name: each.shape[-1:] for each in session.get_outputs()}
+        needed = {"log_probs": [self.tokens]} | (
+            {"phone_log_probs": [self.config.phones]} if self.config.phones else {}
+        )
+        if not needed.items() <= found.items():
+            raise InputError(
+                f"{name}: the weights do not fit the tokens or the configuration; train or export it again"
+            )
+        return session
 
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """See `Engine`."""
@@ -60,7 +76,7 @@ class OnnxEngine:
             graph = self._streaming()
         except InputError as error:
             raise ValueError(str(error)) from error
-        return OnnxSlots(self.config, make_session(graph), slots, phones)
+        return OnnxSlots(self.config, self.checked(make_session(graph)), slots, phones)
 
 
 class OnnxSlots:
@@ -138,7 +154,7 @@ def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:
     bundle, name = Bundle.load(path, "numpy"), str(path)
     config = from_dict(ModelConfig, bundle.metadata["config"], name)
     graphs = (lambda: offline(bundle, name).SerializeToString(), lambda: streaming(bundle, name).SerializeToString())
-    engine = OnnxEngine(config, *graphs)
+    engine = OnnxEngine(config, len(bundle.metadata["tokens"]), *graphs)
     _ = engine.session  # weights that do not fit are refused now
     return engine, bundle
 
@@ -153,8 +169,9 @@ def _exported(path: Path) -> tuple[OnnxEngine, Bundle]:
         raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
     check_metadata(metadata, path)
     config = from_dict(ModelConfig, metadata["config"], str(path))
-    engine = OnnxEngine(config, lambda: data, lambda: _read(path.with_name("streaming.onnx")))
-    engine.session = session
+    streaming = functools.partial(_read, path.with_name("streaming.onnx"))
+    engine = OnnxEngine(config, len(metadata["tokens"]), lambda: data, streaming)
+    engine.session = engine.checked(session, str(path))
     return engine, Bundle({}, metadata)
 
 
