@@ -84,9 +84,9 @@ class Worker:
         process.stdin.write(f"{kind} {number}\n")
         process.stdin.flush()
         answer = self._answer(process, self.limits.processor_seconds, self.limits.seconds)
-        if answer["outcome"] in ("hang", "crash"):
-            self.close()
-        elif answer["outcome"] in ("accepted", "refused") and answer["peak"] > self.limits.memory:
+        if answer["outcome"] in WRONG:
+            self.close()  # what is left of it, such as a server that has come to harm, must not blame the next input
+        elif answer["peak"] > self.limits.memory:
             answer |= {"outcome": "memory", "report": f"{answer['peak'] >> 20} MiB\n{answer['report']}"}
         return answer | {"seconds": time.monotonic() - began}
 

@@ -64,6 +64,19 @@ def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server: Ru
     assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize("path", ["/page.js", "/v1/audio/transcriptions", "/healthz"])
+def test_a_body_that_breaks_the_protocol_has_one_answer(start: Start, path: str) -> None:
+    """The body is bad, and the application has the header: its answer would be a second one, and a traceback."""
+    server = start()
+    for version in ("1.0", "1.1"):
+        head = f"POST {path} HTTP/{version}\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        for more in ("", "Content-Length: 5\r\n"):
+            answer = server.exchange(f"{head}{more}\r\nno size\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.1") == 1
+    assert not any(line["level"] == "error" for line in server.stop())
+
+
 def test_the_rest_of_a_refused_body_is_not_read(server: RunningServer) -> None:
     """The connection is closed behind the answer, though a gigabyte is still to come."""
     head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x"
