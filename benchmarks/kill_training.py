@@ -9,6 +9,7 @@ a byte of its weights is another.
 """
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import os
@@ -21,16 +22,16 @@ from pathlib import Path
 
 import torch
 
-import ds2.train.trainer  # a training that is forked has it
 from ds2.bundle import Bundle
 from ds2.cli import main
 from ds2.train.checkpoint import load_checkpoint
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
+PRELOADED = ("ds2.train.trainer", "matplotlib.backends.backend_agg", "torch.utils.tensorboard")  # once for all forks
 RECORDINGS = 12
 WRITING_SECONDS = 0.004  # of a checkpoint, about: a kill comes within it
 CONFIG = """
-epochs = 6
+epochs = 3
 batch_size = 2
 checkpoint_minutes = 1e-6  # a checkpoint after each update
 observe = 0
@@ -152,6 +153,8 @@ def measure() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    for module in PRELOADED:
+        importlib.import_module(module)
     with tempfile.TemporaryDirectory() as folder:
         counts = run(Path(folder), arguments.kills, random.Random(arguments.seed))
     print("| | |\n|---|---|")

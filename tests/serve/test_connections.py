@@ -47,11 +47,11 @@ def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None
     server = start(open_files=64)
     with contextlib.ExitStack() as stack:
         for _ in range(100):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 100))
             with contextlib.suppress(OSError):  # closed already
                 client.sendall(HALF)
         for _ in range(10):
-            assert httpx.get(f"{server.url}/healthz", timeout=20).text == "ok\n"
+            assert httpx.get(f"{server.url}/healthz", timeout=100).text == "ok\n"
     assert any(line["event"].startswith("file descriptors run out") for line in server.stop())
 
 
