@@ -30,6 +30,7 @@ class Models:
             raise InputError(f"models: {', '.join(path.stem for path in paths)}: names must differ; rename a bundle")
         self.pools: dict[str, Pool] = {}
         self.rates: dict[str, int] = {}  # Hz
+        self.listing: list[dict[str, Any]] = []  # in the form of OpenAI's API, and what each model knows
 
     async def start(self, config: ServeConfig, metrics: Metrics) -> None:
         """Starts the model processes of all models and waits until they are ready.
@@ -51,6 +52,10 @@ class Models:
         metrics.queue.set_function(lambda: sum(pool.queue for pool in self.pools.values()))
         rates = await asyncio.gather(*(pool.started() for pool in self.pools.values()))
         self.rates = dict(zip(self.pools, rates, strict=True))
+        self.listing = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(path)}
+            for name, path in self.paths.items()
+        ]
 
     def stop(self) -> None:
         """Ends all model processes."""
@@ -74,13 +79,6 @@ class Models:
             raise ParameterError("model", f"{name!r:.60} is not served here; choose from {', '.join(self.paths)}")
         return name
 
-    def listing(self) -> list[dict[str, Any]]:
-        """The models in the form of OpenAI's API, and what each knows."""
-        return [
-            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(path)}
-            for name, path in self.paths.items()
-        ]
-
 
 def knows(path: Path) -> str:
     """A line on what a model can recognise, from its bundle.
@@ -88,7 +86,7 @@ def knows(path: Path) -> str:
     Raises:
         InputError: the bundle is damaged.
     """
-    metadata = read_metadata(path)
+    metadata = {} if path.suffix == ".onnx" else read_metadata(path)
     if vocabulary := metadata.get("vocabulary"):
         shown = " ".join(vocabulary[:10])
         return f"{len(vocabulary)} words: {shown}{' ...' if len(vocabulary) > 10 else ''}"

@@ -45,11 +45,13 @@ def test_the_specification_names_what_is_served() -> None:
 def test_what_a_model_knows() -> None:
     assert knows(locate("digits")).startswith("10 words: eight five")
     assert "100,003 of them" in knows(locate("english"))
+    assert knows(Path("exported/model.onnx")) == "words of any kind, spelt as they sound"
 
 
 def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path) -> None:
     shutil.copy(locate("digits-streaming"), tmp_path / "other.safetensors")
     server = start("--set", f'models=["{tmp_path}/other.safetensors"]')
+    (tmp_path / "other.safetensors").unlink()  # what a model knows was read when it was loaded
     text, samples = next(iter(spoken.items()))
     listing = json.loads(urllib.request.urlopen(f"{server.url}/v1/models").read())["data"]
     assert [model["id"] for model in listing] == ["digits-streaming", "other"]
