@@ -33,7 +33,7 @@ class Limits:
     """Of one input."""
 
     processor_seconds: float = 10.0
-    seconds: float = 60.0  # also where the process waits
+    seconds: float = 200.0  # also where the process waits, for a processor as well
     memory: int = 1 << 30  # bytes: peak of the whole process, libraries included
 
 
