@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -132,6 +133,7 @@ def run(folder: Path, kills: int, rng: random.Random) -> Counter[str]:
     while sum(count for name, count in counts.items() if name.startswith("killed")) < kills:
         outcome = kill(training, rng.random() < 0.5, seconds, rng)
         counts[outcome] += 1
+        print(f"training {number}: {outcome}", file=sys.stderr, flush=True)
         if outcome == "ended before the kill":
             compare(training, expected, counts)
             number += 1
