@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import read_metadata
+from ds2.bundle import knows, read_metadata
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.pool import Pool
@@ -53,7 +53,13 @@ class Models:
         rates = await asyncio.gather(*(pool.started() for pool in self.pools.values()))
         self.rates = dict(zip(self.pools, rates, strict=True))
         self.listing = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(path)}
+            {
+                "id": name,
+                "object": "model",
+                "created": 0,
+                "owned_by": "ds2",
+                "knows": knows({} if path.suffix == ".onnx" else read_metadata(path)),
+            }
             for name, path in self.paths.items()
         ]
 
@@ -78,18 +84,3 @@ class Models:
         if name not in self.paths:
             raise ParameterError("model", f"{name!r:.60} is not served here; choose from {', '.join(self.paths)}")
         return name
-
-
-def knows(path: Path) -> str:
-    """A line on what a model can recognise, from its bundle.
-
-    Raises:
-        InputError: the bundle is damaged.
-    """
-    metadata = {} if path.suffix == ".onnx" else read_metadata(path)
-    if vocabulary := metadata.get("vocabulary"):
-        shown = " ".join(vocabulary[:10])
-        return f"{len(vocabulary)} words: {shown}{' ...' if len(vocabulary) > 10 else ''}"
-    if about := metadata.get("language_model"):
-        return f"words of any kind, {len(about.get('words', [])):,} of them by its language model"
-    return "words of any kind, spelt as they sound"

@@ -18,7 +18,7 @@ from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 from fuzz.sounds import AUDIO
 
-from ds2.bundle import Bundle
+from ds2.bundle import Bundle, knows, read_metadata
 from ds2.cli.describe import describe_bundle
 from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig
@@ -33,7 +33,6 @@ from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import Punctuator, Tagger, TaggerConfig
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_confidence import calibrated
-from ds2.serve.models import knows
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict
@@ -223,7 +222,7 @@ def enter_lm(path: Path) -> None:
 def enter_bundle(path: Path) -> None:
     """Shows what is in it, loads it, and transcribes with it."""
     describe_bundle(path)
-    knows(path)
+    knows(read_metadata(path))
     transcript = Recognizer.load(path, "cpu").transcribe(SOUND)
     transcript.punctuated.to_srt()
     json.loads(to_json(transcript, ""), parse_constant=_refuse)
