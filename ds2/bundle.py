@@ -8,7 +8,8 @@ the feature statistics are tensors among the weights, a language model's arrays 
 
 import importlib
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -148,15 +149,36 @@ def check_metadata(metadata: Any, path: Path) -> None:
         or not _are_texts(metadata.get("tokens"))
     ):
         raise InputError(f"{path}: the bundle lacks its configuration or its tokens; train it again")
-    for name in ("training", "decoder", "language_model", "confidence", "punctuation"):
-        if not isinstance(metadata.get(name, {}), dict):
+    for name, facts in FACTS.items():
+        part = metadata.get(name, {})
+        if not isinstance(part, dict):
             raise InputError(f"{path}: damaged model bundle ({name} is not an object); copy or train it again")
+        for fact, fits in facts.items():
+            if fact in part and not fits(part[fact]):
+                raise InputError(f"{path}: damaged model bundle ({name}.{fact} is wrong); copy or train it again")
     if not _are_texts(metadata.get("vocabulary") or []):
         raise InputError(f"{path}: damaged model bundle (vocabulary is not a list of words); copy or train it again")
 
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # which NaN fails, too
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, dict) and all(map(_is_number, values.values()))
+
+
+FACTS: dict[str, dict[str, Callable[[Any], bool]]] = {  # parts of the metadata; what is shown of them, and its kind
+    "training": {},
+    "decoder": {},
+    "language_model": {"order": _is_number, "words": _are_texts},
+    "confidence": {"least": _is_number},
+    "punctuation": {"f1": _are_numbers, "words": _are_texts},
+}
 
 
 def _check_sizes(config: dict[str, Any], weights: dict[str, Any], path: Path) -> None:

@@ -124,7 +124,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
     """Lines on its language model, and on what it can say about words."""
     about, lines = bundle.metadata, []
     if lm := about.get("language_model"):
-        lines.append(f"language model: {lm['order']}-gram, {len(lm['words']):,} words")
+        lines.append(f"language model: {lm.get('order')}-gram, {len(lm.get('words', [])):,} words")
     if least := about.get("confidence", {}).get("least"):
         lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
     if f1 := about.get("punctuation", {}).get("f1"):

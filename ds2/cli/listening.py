@@ -94,7 +94,7 @@ def _microphone(device: str | None) -> "Pieces":
     import sounddevice
 
     found: queue.SimpleQueue[np.ndarray] = queue.SimpleQueue()
-    chosen = int(device) if device is not None and device.isdigit() else device
+    chosen = int(device) if device is not None and device.isdecimal() else device
     try:
         rate = int(sounddevice.query_devices(chosen, "input")["default_samplerate"])
         with sounddevice.InputStream(
@@ -104,7 +104,7 @@ def _microphone(device: str | None) -> "Pieces":
             print("listening; Ctrl-C ends", file=sys.stderr)
             while True:
                 yield found.get(), rate
-    except (sounddevice.PortAudioError, ValueError) as error:
+    except (sounddevice.PortAudioError, ValueError, OverflowError) as error:
         raise InputError(f"microphone: {error}; python -m sounddevice lists the devices") from error
 
 

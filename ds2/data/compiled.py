@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ds2.data.json_lines import Block, Line, absolute_audio, checked_line, duplicate, read_blocks
+from ds2.data.json_lines import (
+    MOST_CHARACTERS,
+    MOST_SECONDS,
+    Block,
+    Line,
+    absolute_audio,
+    checked_line,
+    duplicate,
+    read_blocks,
+)
+from ds2.data.parquet_file import opened_table
 from ds2.data.selection import Columnar
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import atomic_write, printable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,6 +47,8 @@ KINDS = {  # of the columns, as Arrow names them
     "extra": "string",  # a JSON object, or NULL
     "line": "int64",  # of the manifest
 }
+MAY_BE_NULL = ("offset", "speaker", "lang", "extra")
+LONGEST = {**MOST_CHARACTERS, "audio": MOST_CHARACTERS["audio_filepath"]}
 
 
 class CompiledManifest(Columnar):
@@ -55,7 +67,8 @@ class CompiledManifest(Columnar):
             self.reader = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
             self.batches = [self.reader.get_batch(number) for number in range(self.reader.num_record_batches)]
         except (OSError, pyarrow.ArrowException) as error:
-            raise InputError(f"{path}: not a readable compiled manifest ({error!s:.80}); compile it again") from error
+            reason = f"not a readable compiled manifest ({printable(str(error)):.80})"
+            raise InputError(f"{path}: {reason}; compile it again") from error
         if not self.reader.schema.equals(schema(), check_metadata=True):
             raise InputError(f"{path}: not a manifest that this version of ds2 has compiled; compile it again")
         self.ends = np.cumsum([len(batch) for batch in self.batches])
@@ -81,7 +94,8 @@ class CompiledManifest(Columnar):
 
     @functools.cached_property
     def durations(self) -> np.ndarray:
-        return np.concatenate([batch.column("duration").to_numpy() for batch in self.batches])
+        columns = [self._checked(batch.column("duration"), "duration") for batch in self.batches]
+        return np.concatenate([column.to_numpy() for column in columns])
 
     def values(self, name: str) -> Iterator[Any]:
         """In order, a block of the file in memory at a time."""
@@ -105,21 +119,58 @@ class CompiledManifest(Columnar):
         return self.path.parent.absolute()
 
     def _batch(self, number: int) -> "pyarrow.RecordBatch":
-        """A block of the file, whose offsets into its texts are checked once: wrong ones would crash the process."""
+        """A block of the file, which is checked once."""
+        batch = self.batches[number]
+        if number not in self.checked:
+            for name in KINDS:
+                self._checked(batch.column(name), name)
+            self.checked.add(number)
+        return batch
+
+    def _checked(self, column: "pyarrow.Array", name: str) -> "pyarrow.Array":
+        """The same column.
+
+        Raises:
+            InputError: its offsets are wrong and would crash the process, or no manifest may have its values.
+        """
         import pyarrow
 
-        if number not in self.checked:
-            try:
-                self.batches[number].validate(full=True)
-            except pyarrow.ArrowException as error:
-                raise InputError(f"{self.path}: damaged ({error!s:.80}); compile it again") from error
-            self.checked.add(number)
-        return self.batches[number]
+        try:
+            column.validate(full=True)
+            possible = _is_possible(column, name)
+        except pyarrow.ArrowException as error:
+            raise self._damaged(str(error)) from error
+        if not possible:
+            raise self._damaged(f"a {name} that no manifest may have")
+        return column
+
+    def _damaged(self, reason: str) -> InputError:
+        return InputError(f"{self.path}: damaged ({printable(reason):.80}); compile it again")
 
     def _utterance(self, values: Sequence[Any]) -> Utterance:
         audio, duration, text, offset, speaker, lang, extra, line = values
-        place, others = f"{self.path}:{line}", {} if extra is None else json.loads(extra)
-        return Utterance(self._folder / audio, duration, text, offset, speaker, lang, others, place)
+        try:
+            others = {} if extra is None else json.loads(extra)
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(str(error)) from error
+        if not isinstance(others, dict):
+            raise self._damaged("an extra that is not an object")
+        return Utterance(self._folder / audio, duration, text, offset, speaker, lang, others, f"{self.path}:{line}")
+
+
+def _is_possible(column: "pyarrow.Array", name: str) -> bool:
+    """Whether a manifest may have the values of a column, which is valid as such."""
+    import pyarrow.compute
+
+    if column.null_count and name not in MAY_BE_NULL:
+        return False
+    if name in LONGEST:
+        return (pyarrow.compute.max(pyarrow.compute.utf8_length(column)).as_py() or 0) <= LONGEST[name]
+    if name not in ("duration", "offset"):
+        return True
+    seconds = column.drop_null().to_numpy()
+    least = seconds > 0 if name == "duration" else seconds >= 0
+    return bool((least & (seconds <= MOST_SECONDS)).all())
 
 
 def compile_manifest(source: Path, target: Path, step: Callable[[int], object] = lambda count: None) -> int:
@@ -204,14 +255,10 @@ def _refuse_duplicates(source: Path, hashes: np.ndarray, numbers: np.ndarray) ->
 
 def _table_blocks(source: Path) -> Iterator[Block]:
     """The rows of a table in Parquet with the columns of a manifest; rows count from 1."""
-    import pyarrow.parquet
-
     first = 1
-    try:
-        for batch in pyarrow.parquet.ParquetFile(source).iter_batches(ROWS):
+    with opened_table(source) as table:
+        for batch in table.iter_batches(ROWS):
             rows = enumerate(batch.to_pylist(), first)
             pairs = [checked_line(row, f"{source}: row {number}") for number, row in rows]
             yield Block(range(first, first + len(pairs)), [line for line, _ in pairs], [extra for _, extra in pairs])
             first += len(pairs)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{source}: not a readable parquet table ({error!s:.80})") from error

@@ -23,7 +23,7 @@ from ds2.utils.files import atomic_write, make_folder, read_text
 LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
 BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
-MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, IndexError)
+MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, TypeError, ValueError, IndexError)
 
 
 def export(

@@ -1,7 +1,10 @@
 """Many recordings at once: which files are meant, where their transcripts go, and what could not be transcribed."""
 
+import fcntl
 import glob
 import itertools
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,7 +19,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, printable, write_lines
+from ds2.utils.files import atomic_write, make_folder, printable, read_text, write_lines
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
@@ -111,9 +114,19 @@ class OutputFolder:
                 file.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
 
     def report(self, failed: Sequence[str]) -> None:
-        """Writes a line for each failure to failed.txt; without failures removes that of an earlier run."""
+        """Writes a line for each failure to failed.txt; those of other recordings in it stay, without any it goes.
+
+        Several runs may write into the folder at the same time.
+        """
         make_folder(self.folder)  # it may have been removed where nothing was written
-        write_lines(self.folder / REPORT, failed)
+        path, own = self.folder / REPORT, {printable(str(segment.path)) for segment in self.targets}
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            earlier = read_text(path).splitlines() if path.exists() else []
+            write_lines(path, [*(line for line in earlier if not _is_of(line, own)), *failed])
+        finally:
+            os.close(folder)  # and its lock with it
 
     def _paths(self, segment: Segment) -> dict[str, Path]:
         target = self.targets[segment]
@@ -144,6 +157,11 @@ def transcribe_all(
         yield segment, result
     if output is not None:
         output.report(failed)
+
+
+def _is_of(line: str, names: set[str]) -> bool:
+    """Whether a line begins with one of the names and a colon; names may hold colons, too."""
+    return any(line[: colon.start()] in names for colon in re.finditer(":", line))
 
 
 def _targets(segments: Sequence[Segment], output: Path) -> dict[Segment, Path]:

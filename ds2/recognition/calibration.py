@@ -19,6 +19,7 @@ from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 WEIGHTS = 4 * len(FEATURES)
+LARGEST = 1e6  # of a weight: with larger ones the odds of a word may be infinite minus infinite
 RIDGE = 10.0  # penalty on the squared weights of standardised evidence, in words
 ITERATIONS = 30  # of Newton's method, far more than it needs
 BINS = 10  # of confidence, in which it is compared with the share of right words
@@ -40,8 +41,9 @@ class Calibration:
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        if len(self.weights) != WEIGHTS or not all(map(math.isfinite, (*self.weights, self.bias, self.least))):
-            raise InputError(f"the bundle's calibration needs {WEIGHTS} finite weights; calibrate it again")
+        values = (*self.weights, self.bias, self.least)
+        if len(self.weights) != WEIGHTS or not all(abs(value) <= LARGEST for value in values):  # which NaN fails, too
+            raise InputError(f"the bundle's calibration needs {WEIGHTS} weights up to {LARGEST:g}; calibrate it again")
 
     def __call__(self, evidence: np.ndarray) -> np.ndarray:
         """(W, WEIGHTS) -> (W,) probabilities that the words are right."""

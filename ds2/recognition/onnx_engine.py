@@ -1,8 +1,9 @@
 """The engine of onnxruntime: runs a bundle's graph, or one that `ds2 export` wrote. No torch."""
 
+import contextlib
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
+from ds2.utils.files import printable
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
@@ -33,20 +35,45 @@ class OnnxEngine:
 
     device = Device()
 
-    def __init__(self, config: ModelConfig, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
+    def __init__(self, config: ModelConfig, tokens: int, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
         """`offline`, `streaming`: give the graphs; `streaming` raises InputError where the model cannot stream."""
-        self.config, self._offline, self._streaming = config, offline, streaming
+        self.config, self.tokens, self._offline, self._streaming = config, tokens, offline, streaming
 
     @functools.cached_property
     def session(self) -> onnxruntime.InferenceSession:
-        return make_session(self._offline())
+        return self.checked(make_session(self._offline()))
+
+    def checked(self, session: onnxruntime.InferenceSession, name: str = "the model") -> onnxruntime.InferenceSession:
+        """The same session.
+
+        Raises:
+            InputError: its outputs are not the log-probabilities of the model's tokens and phones.
+        """
+        found = {each.name: each.shape[-1:] for each in session.get_outputs()}
+        needed = {"log_probs": [self.tokens]} | (
+            {"phone_log_probs": [self.config.phones]} if self.config.phones else {}
+        )
+        if not needed.items() <= found.items():
+            raise InputError(
+                f"{name}: the weights do not fit the tokens or the configuration; train or export it again"
+            )
+        return session
+
+    def try_out(self) -> None:
+        """Runs the graph on a second of silence.
+
+        Raises:
+            InputError: the weights do not fit each other; onnxruntime says so when it comes to them.
+        """
+        self.log_probs([np.zeros(self.config.frontend.sample_rate, np.float32)])
 
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """See `Engine`."""
         samples, lengths = padded(batch)
-        log_probs, frames, *phones = self.session.run(None, {"samples": samples, "lengths": lengths})
-        rows = np.concatenate([log_probs, *phones], axis=2)
-        return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
+        with refusing_misfits():
+            log_probs, frames, *phones = self.session.run(None, {"samples": samples, "lengths": lengths})
+            rows = np.concatenate([log_probs, *phones], axis=2)
+            return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
 
     def stream(self, phones: bool = False) -> "OnnxStream":
         """See `Engine`."""
@@ -60,7 +87,7 @@ class OnnxEngine:
             graph = self._streaming()
         except InputError as error:
             raise ValueError(str(error)) from error
-        return OnnxSlots(self.config, make_session(graph), slots, phones)
+        return OnnxSlots(self.config, self.checked(make_session(graph)), slots, phones)
 
 
 class OnnxSlots:
@@ -89,11 +116,12 @@ class OnnxSlots:
         for name, store in self.states.items():
             feed[name] = store[slots]
             feed[name][positions == 0] = 0
-        results = self.session.run([*self.scores, *(f"next_{name}" for name in self.states)], feed)
-        scores, kept = results[: len(self.scores)], results[len(self.scores) :]
-        for store, rows in zip(self.states.values(), kept, strict=True):
-            store[slots] = rows
-        return np.concatenate(scores, axis=2)
+        with refusing_misfits():
+            results = self.session.run([*self.scores, *(f"next_{name}" for name in self.states)], feed)
+            scores, kept = results[: len(self.scores)], results[len(self.scores) :]
+            for store, rows in zip(self.states.values(), kept, strict=True):
+                store[slots] = rows
+            return np.concatenate(scores, axis=2)
 
 
 class OnnxStream:
@@ -138,8 +166,8 @@ def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:
     bundle, name = Bundle.load(path, "numpy"), str(path)
     config = from_dict(ModelConfig, bundle.metadata["config"], name)
     graphs = (lambda: offline(bundle, name).SerializeToString(), lambda: streaming(bundle, name).SerializeToString())
-    engine = OnnxEngine(config, *graphs)
-    _ = engine.session  # weights that do not fit are refused now
+    engine = OnnxEngine(config, len(bundle.metadata["tokens"]), *graphs)
+    engine.try_out()
     return engine, bundle
 
 
@@ -153,8 +181,10 @@ def _exported(path: Path) -> tuple[OnnxEngine, Bundle]:
         raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
     check_metadata(metadata, path)
     config = from_dict(ModelConfig, metadata["config"], str(path))
-    engine = OnnxEngine(config, lambda: data, lambda: _read(path.with_name("streaming.onnx")))
-    engine.session = session
+    streaming = functools.partial(_read, path.with_name("streaming.onnx"))
+    engine = OnnxEngine(config, len(metadata["tokens"]), lambda: data, streaming)
+    engine.session = engine.checked(session, str(path))
+    engine.try_out()
     return engine, Bundle({}, metadata)
 
 
@@ -163,6 +193,15 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot read the model ({error.strerror})") from error
+
+
+@contextlib.contextmanager
+def refusing_misfits() -> Iterator[None]:
+    """Raises InputError where a graph cannot be run: its weights do not fit each other."""
+    try:
+        yield
+    except Exception as error:  # onnxruntime has a class of its own for each status, with no common one
+        raise InputError(f"the model's weights do not fit each other ({printable(str(error)):.200})") from error
 
 
 def make_session(graph: bytes, name: str = "the model") -> onnxruntime.InferenceSession:

@@ -108,7 +108,7 @@ class Application:
     async def list_models(self, request: Request) -> Response:
         """The models of this server, in a list or by name."""
         self.gate.check_key(request)
-        listing, name = self.models.listing(), request.path_params.get("name")
+        listing, name = self.models.listing, request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": listing})
         found = [model for model in listing if model["id"] == name]

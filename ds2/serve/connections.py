@@ -68,6 +68,16 @@ class HttpConnection(H11Protocol):
             self._close_unread()
         self._update_deadline()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answers a body that breaks the protocol; the application, which has the header, must not answer as well."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def _update_deadline(self) -> None:
         waits = self.conn.their_state is h11.IDLE
         if waits and self.deadline is None:

@@ -30,6 +30,7 @@ class Models:
             raise InputError(f"models: {', '.join(path.stem for path in paths)}: names must differ; rename a bundle")
         self.pools: dict[str, Pool] = {}
         self.rates: dict[str, int] = {}  # Hz
+        self.listing: list[dict[str, Any]] = []  # in the form of OpenAI's API, and what each model knows
 
     async def start(self, config: ServeConfig, metrics: Metrics) -> None:
         """Starts the model processes of all models and waits until they are ready.
@@ -51,6 +52,16 @@ class Models:
         metrics.queue.set_function(lambda: sum(pool.queue for pool in self.pools.values()))
         rates = await asyncio.gather(*(pool.started() for pool in self.pools.values()))
         self.rates = dict(zip(self.pools, rates, strict=True))
+        self.listing = [
+            {
+                "id": name,
+                "object": "model",
+                "created": 0,
+                "owned_by": "ds2",
+                "knows": knows({} if path.suffix == ".onnx" else read_metadata(path)),
+            }
+            for name, path in self.paths.items()
+        ]
 
     def stop(self) -> None:
         """Ends all model processes."""
@@ -73,10 +84,3 @@ class Models:
         if name not in self.paths:
             raise ParameterError("model", f"{name!r:.60} is not served here; choose from {', '.join(self.paths)}")
         return name
-
-    def listing(self) -> list[dict[str, Any]]:
-        """The models in the form of OpenAI's API, and what each knows."""
-        return [
-            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(read_metadata(path))}
-            for name, path in self.paths.items()
-        ]

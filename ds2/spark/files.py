@@ -4,11 +4,11 @@ import functools
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from pyspark import SparkFiles
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from ds2.utils.errors import InputError
 
@@ -62,17 +62,24 @@ def save(spark: SparkSession, files: dict[str, list[Path]], target: str) -> None
     spark.createDataFrame(rows, kinds).coalesce(1).write.parquet(target)
 
 
-def restore(spark: SparkSession, source: str) -> dict[str, list[Path]]:
-    """The files of `save`, written into a folder of this process."""
+def restore(rows: Iterable[Row], settings: Collection[str]) -> dict[str, list[Path]]:
+    """Writes the files of the rows that `save` wrote, in order, into a folder of this process.
+
+    Raises:
+        InputError: a row is of none of these settings.
+    """
     found: dict[str, list[Path]] = {}
     target = Path(tempfile.mkdtemp(dir=folder()))
-    for row in spark.read.parquet(source).orderBy("setting", "number", "at").toLocalIterator():
-        path = target / f"{row.setting}{row.number}" / Path(row.name).name
+    for row in rows:
+        name = Path(row["name"]).name
+        if row["setting"] not in settings or name in ("", ".."):
+            raise InputError(f"a saved stage has no file {row['name']!r:.60} of {row['setting']!r:.60}; save it again")
+        path = target / f"{row['setting']}{row['number']}" / name
         path.parent.mkdir(exist_ok=True)
         with path.open("ab") as file:
-            file.write(row.data)
+            file.write(row["data"])
         if row["at"] == 0:
-            found.setdefault(row.setting, []).append(path)
+            found.setdefault(row["setting"], []).append(path)
     return found
 
 

@@ -21,8 +21,10 @@ from ds2.utils.errors import InputError
 
 KEY_VARIABLE = "DS2_API_KEY"  # in the executors' environment: a key in a setting would be saved with the stage
 WAIT_SECONDS = 5.0  # before another try, where the server does not say how long
+LONGEST_WAIT = 300.0  # seconds, whatever the server says
+LONGEST_ANSWER = 100_000_000  # bytes: a day's words
 BUSY = (429, 503, 507)  # answers after which a request is sent again
-FIELDS = {"model": "ds2", "response_format": "verbose_json", "timestamp_granularities[]": "word"}
+FIELDS = {"model": "whisper-1", "response_format": "verbose_json", "timestamp_granularities[]": "word"}
 
 
 def send_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[Row | InputError]:
@@ -43,7 +45,7 @@ def transcribe_by_server(settings: Settings, row: Row) -> Row | InputError:
     try:
         name, data = (source.name, source.data) if isinstance(source, InMemory) else (str(source), _read(source.path))
         return _transcript(json.loads(_answer(settings, name, data)))
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "reason", None) or error
         return InputError(f"{row['path'] or 'recording'}: {settings['url']} gave no transcript: {reason!s:.200}")
 
@@ -63,13 +65,16 @@ def _answer(settings: Settings, name: str, data: bytes) -> bytes:
     for tries_left in reversed(range(settings["retries"] + 1)):
         try:
             with urllib.request.urlopen(request, timeout=settings["timeout"]) as response:
-                return bytes(response.read())
+                answer = bytes(response.read(LONGEST_ANSWER + 1))
+                if len(answer) > LONGEST_ANSWER:
+                    raise OSError(f"an answer of more than {LONGEST_ANSWER} bytes")
+                return answer
         except urllib.error.HTTPError as error:
             with error:
                 if error.code not in BUSY or not tries_left:
                     raise OSError(f"{error.code}, {error.read(300).decode(errors='replace')}") from error
                 wait = error.headers.get("Retry-After", "")
-            time.sleep(float(wait) if wait.isdigit() else WAIT_SECONDS)
+            time.sleep(min(float(wait), LONGEST_WAIT) if wait.isdecimal() else WAIT_SECONDS)
     raise AssertionError("the last try returns or raises")
 
 
@@ -89,10 +94,10 @@ def _request(url: str, name: str, data: bytes) -> urllib.request.Request:
 
 def _transcript(answer: Row) -> Row:
     words = [
-        {"text": word["word"], "start": word["start"], "end": word["end"], "confidence": None}
+        {"text": str(word["word"]), "start": float(word["start"]), "end": float(word["end"]), "confidence": None}
         for word in answer.get("words", [])
     ]
-    return {"text": answer["text"], "words": words, "duration": answer["duration"]}
+    return {"text": str(answer["text"]), "words": words, "duration": float(answer["duration"])}
 
 
 class HttpTranscriber(RecordingStage):

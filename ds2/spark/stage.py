@@ -111,7 +111,8 @@ class StageReader(DefaultParamsReader[Stage]):
     def load(self, path: str) -> Stage:
         stage = super().load(path)
         if any(stage.located(name) for name in stage.file_settings()):
-            for name, found in files.restore(self.sparkSession, f"{path}/files").items():
+            table = self.sparkSession.read.parquet(f"{path}/files").orderBy("setting", "number", "at")
+            for name, found in files.restore(table.toLocalIterator(), stage.file_settings()).items():
                 single = isinstance(stage.value(name), str)
                 stage._set(**{name: str(found[0]) if single else list(map(str, found))})
         return stage

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from helpers.commands import Outcome, assert_refused
 
-from ds2.bundle import MODELS, knows, read_metadata
+from ds2.bundle import MODELS, Bundle, knows, read_metadata
 from ds2.cli.describe import FIGURES
 
 
@@ -41,3 +41,11 @@ def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outco
     assert "194,073,853" in table.splitlines()[-1]
     assert_refused(run("info", "--model", "ds2-huge"), "no such architecture")
     assert_refused(run("info", "--model", "digits"), "name a trained model without --model")
+
+
+def test_a_bundle_that_says_little_of_its_language_model(run: Callable[..., Outcome], tiny_bundle: Path) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    bundle.metadata["language_model"] = {"other": 1}
+    bundle.save(tiny_bundle)
+    code, text, _ = run("info", tiny_bundle)
+    assert (code, "language model: " in text) == (0, True)

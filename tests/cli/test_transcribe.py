@@ -68,6 +68,20 @@ def test_a_run_without_failures_leaves_no_report_of_an_earlier_one(
     assert not (tmp_path / "out" / "failed.txt").exists()
 
 
+def test_runs_into_one_folder_keep_the_failures_of_each_other(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}: a.wav").touch()
+        arguments = (tmp_path / f"{number}: a.wav", "--model", tiny_bundle, "--output", tmp_path / "out")
+        assert run("transcribe", *arguments)[0] == 2
+    lines = (tmp_path / "out" / "failed.txt").read_text().splitlines()
+    assert [line.startswith(f"{tmp_path}/{number}: a.wav: ") for number, line in enumerate(lines)] == 4 * [True]
+    write_noise(tmp_path / "3: a.wav")
+    assert run("transcribe", *arguments)[0] == 0
+    assert (tmp_path / "out" / "failed.txt").read_text().splitlines() == lines[:3]
+
+
 def test_name_that_is_not_utf8(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     write_noise(tmp_path / "in" / "a.wav").rename(tmp_path / "in" / os.fsdecode(b"\xff.wav"))
     (tmp_path / "in" / os.fsdecode(b"\xfe.wav")).touch()

@@ -12,7 +12,8 @@ import pytest
 from helpers.commands import assert_refused
 
 from ds2.cli import main
-from ds2.data.compiled import CompiledManifest, compile_manifest
+from ds2.data.compiled import CompiledManifest, compile_manifest, schema
+from ds2.data.layouts import parquet
 from ds2.data.manifest import check_characters, read_manifest, summary, write_manifest
 from ds2.data.selection import Joined, Selection, durations, folders, values
 from ds2.data.shards import shard_numbers
@@ -178,6 +179,50 @@ def test_wrong_offsets_in_a_file_do_not_crash(tmp_path: Path) -> None:
     path.write_bytes(start + after + end)
     with pytest.raises(InputError, match=r"m\.arrow: damaged .*; compile it again"):
         read_manifest(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("audio", None),
+        ("duration", None),
+        ("duration", float("nan")),
+        ("duration", -1.0),
+        ("offset", float("inf")),
+        ("lang", "x" * 1001),
+        ("line", None),
+        ("extra", "[" * 100_000),
+        ("extra", "5"),
+    ],
+)
+def test_values_that_no_manifest_may_have_are_refused(manifest: Path, column: str, value: Any) -> None:
+    """In a file that Arrow finds valid."""
+    path = compiled(manifest).path
+    rows = pyarrow.ipc.open_file(path).read_all().to_pylist()
+    rows[2][column] = value
+    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, schema()) as writer:
+        writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema()))
+    with pytest.raises(InputError, match=r"m\.arrow: damaged .*; compile it again"):
+        list(CompiledManifest(path))
+    if column == "duration":
+        with pytest.raises(InputError, match="a duration that no manifest may have"):
+            durations(CompiledManifest(path))
+
+
+@pytest.mark.parametrize("place", [4, 8])
+def test_a_damaged_table_is_refused_in_one_line(tmp_path: Path, place: int) -> None:
+    """In its first page: Arrow's own message has several lines, and comes when the rows are read."""
+    import pyarrow.parquet
+
+    path = tmp_path / "m.parquet"
+    row = {"audio_filepath": "a.wav", "duration": 1.0, "text": "one", "audio": {"bytes": b"x", "path": "a.wav"}}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), path)
+    data = path.read_bytes()
+    path.write_bytes(data[:place] + b"\xff" * 4 + data[place + 4 :])
+    for read in (lambda: compile_manifest(path, tmp_path / "m.arrow"), lambda: list(parquet.read(path, tmp_path))):
+        with pytest.raises(InputError, match=r"m\.parquet: not a readable parquet table") as error:
+            read()
+        assert len(str(error.value).splitlines()) == 1
 
 
 def test_characters_are_checked(manifest: Path) -> None:

@@ -1,16 +1,21 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, models, network, sounds, texts
+from fuzz import archives, models, network, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
     "transcribe": sounds.TRANSCRIBE,
     "bundle": models.BUNDLE,
+    "onnx": models.ONNX,
     "lm": models.LM,
     "arpa": models.ARPA,
     "checkpoint": models.CHECKPOINT,
     "manifest": texts.MANIFEST,
     "config": texts.CONFIG,
+    "corpus": texts.CORPUS,
+    "compiled": tables.COMPILED,
+    "parquet": tables.PARQUET,
+    "rows": tables.PARQUET_MANIFEST,
     "shard": archives.KIND,
     "http": network.HTTP,
     "socket": network.SOCKET,

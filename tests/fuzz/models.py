@@ -18,14 +18,21 @@ from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 from fuzz.sounds import AUDIO
 
-from ds2.bundle import Bundle
+from ds2.bundle import Bundle, knows, read_metadata
+from ds2.cli.describe import describe_bundle
 from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
+from ds2.export.package import export
 from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ModelConfig
+from ds2.recognition.calibration import WEIGHTS, Calibration
 from ds2.recognition.decoding import search, with_decoder
+from ds2.recognition.formats import to_json
+from ds2.recognition.punctuation import Punctuator, Tagger, TaggerConfig
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tune_confidence import calibrated
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict
@@ -49,13 +56,15 @@ def arpa_seeds() -> list[Files]:
 
 
 def bundle_seeds() -> list[Files]:
-    """Greedy, with a closed vocabulary, with a language model, and with pronunciations."""
+    """Greedy, with a closed vocabulary, with a language model, with pronunciations, and with all that ds2 adds."""
     torch.manual_seed(0)
-    plain = _bundle(phones=0)
+    plain = _bundle(TINY)
     model = NGram.from_levels(*LEVELS)
     closed = Bundle(plain.weights, plain.metadata | {"vocabulary": ["a", "b", "ab"]})
-    spoken = with_decoder(_bundle(phones=6), BeamConfig(), model, PRONUNCIATIONS)
-    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken)
+    spoken = with_decoder(_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
+    judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))
+    full = Punctuator(["a", "b"], Tagger(TaggerConfig(2, 4, 4, 2))).added_to(judged, {"f1": {"comma": 0.5}})
+    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 
 
@@ -72,9 +81,17 @@ def checkpoint_seeds() -> list[Files]:
     return [{"checkpoint.pt": buffer.getvalue()}]
 
 
-def _bundle(phones: int) -> Bundle:
+def onnx_seeds() -> list[Files]:
+    """Models of each cell, for live streams or not."""
+    torch.manual_seed(0)
+    live = {"bidirectional": False, "lookahead": 3, "frontend": dataclasses.replace(TINY.frontend, power="adaptive")}
+    changes = ({}, {"cell": "lstm", "phones": 6}, live, {"cell": "bn-lstm"})
+    bundles = [_bundle(dataclasses.replace(TINY, **change)) for change in changes]
+    return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
+
+
+def _bundle(config: ModelConfig) -> Bundle:
     """Of a model of random weights that says something else at every frame."""
-    config = dataclasses.replace(TINY, phones=phones)
     model = AcousticModel(config, len(TOKENS))
     torch.nn.init.normal_(model.output.weight, std=2.0)
     metadata = {"config": to_dict(config), "tokens": TOKENS, "training": {"wer": 1.0}}
@@ -203,9 +220,27 @@ def enter_lm(path: Path) -> None:
 
 
 def enter_bundle(path: Path) -> None:
-    """Loads it, and transcribes with it."""
-    Bundle.load(path)
-    Recognizer.load(path, "cpu").transcribe(SOUND)
+    """Shows what is in it, loads it, and transcribes with it."""
+    describe_bundle(path)
+    knows(read_metadata(path))
+    transcript = Recognizer.load(path, "cpu").transcribe(SOUND)
+    transcript.punctuated.to_srt()
+    json.loads(to_json(transcript, ""), parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def enter_onnx(path: Path) -> None:
+    """Exports it, and runs the graph."""
+    model = export(str(path), path.parent / "out")[0]
+    recognizer = Recognizer.load(model, "cpu", engine="onnx")
+    recognizer.transcribe(SOUND)
+    if model.with_name("streaming.onnx").exists():
+        stream = recognizer.stream()
+        stream.accept(np.sin(np.arange(8000, dtype=np.float32)), recognizer.sample_rate)
+        stream.final()
 
 
 def enter_checkpoint(path: Path) -> None:
@@ -214,5 +249,6 @@ def enter_checkpoint(path: Path) -> None:
 
 LM = Kind(lm_seeds, make_safetensors, enter_lm)
 ARPA = Kind(arpa_seeds, make_arpa, enter_lm)
+ONNX = Kind(onnx_seeds, make_safetensors, enter_onnx)
 BUNDLE = Kind(bundle_seeds, make_safetensors, enter_bundle)
 CHECKPOINT = Kind(checkpoint_seeds, make_checkpoint, enter_checkpoint)

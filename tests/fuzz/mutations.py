@@ -43,6 +43,7 @@ VALUES = (
         2**63,
         2**64,
         10**30,
+        10**400,
         0.5,
         -0.5,
         1e-300,
@@ -191,7 +192,8 @@ def _near(rng: Random, value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
-        return rng.choice((-value, value + 1, value - 1, value * 2, value * 1000, value / 2, str(value)))
+        half = value // 2 if isinstance(value, int) else value / 2
+        return rng.choice((-value, value + 1, value - 1, value * 2, value * 1000, half, str(value)))
     return value + value if isinstance(value, str | list) else [value]
 
 

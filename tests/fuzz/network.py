@@ -15,10 +15,13 @@ from ds2.utils.errors import InputError
 PATHS = (
     "/",
     "/page.js",
+    "/docs",
+    "/openapi.json",
     "/healthz",
     "/metrics",
     "/v1/models",
     "/v1/models/x",
+    "/v1/models/digits-streaming",
     "/v1/audio/transcriptions",
     "/../x",
     "*",
@@ -64,7 +67,16 @@ UPGRADE = (
 )
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9
 TALK = [
-    {"config": {"sample_rate": 16000, "words": True, "max_alternatives": 2, "encoding": "pcm16", "push": False}},
+    {
+        "config": {
+            "sample_rate": 16000,
+            "words": True,
+            "max_alternatives": 2,
+            "encoding": "pcm16",
+            "push": False,
+            "model": "",
+        }
+    },
     {"reset": 1},
     {"eof": 1},
 ]
@@ -128,7 +140,7 @@ def _measured(request: bytes) -> bytes:
 def socket_seeds() -> list[Files]:
     """A conversation: the format, sound, its end."""
     messages = [_frame(TEXT, json.dumps(TALK[0]).encode()), _frame(BINARY, bytes(16_000))]
-    messages += [_frame(TEXT, json.dumps(talk).encode()) for talk in TALK[1:]]
+    messages += [_frame(TEXT, json.dumps(talk).encode()) for talk in TALK[2:]]
     return [{"messages": SPLIT.join(messages)}]
 
 

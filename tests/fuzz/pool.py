@@ -33,7 +33,7 @@ class Limits:
     """Of one input."""
 
     processor_seconds: float = 10.0
-    seconds: float = 60.0  # also where the process waits
+    seconds: float = 200.0  # also where the process waits, for a processor as well
     memory: int = 1 << 30  # bytes: peak of the whole process, libraries included
 
 
@@ -84,9 +84,9 @@ class Worker:
         process.stdin.write(f"{kind} {number}\n")
         process.stdin.flush()
         answer = self._answer(process, self.limits.processor_seconds, self.limits.seconds)
-        if answer["outcome"] in ("hang", "crash"):
-            self.close()
-        elif answer["outcome"] in ("accepted", "refused") and answer["peak"] > self.limits.memory:
+        if answer["outcome"] in WRONG:
+            self.close()  # what is left of it, such as a server that has come to harm, must not blame the next input
+        elif answer["peak"] > self.limits.memory:
             answer |= {"outcome": "memory", "report": f"{answer['peak'] >> 20} MiB\n{answer['report']}"}
         return answer | {"seconds": time.monotonic() - began}
 

@@ -69,6 +69,7 @@ def _written(folder: Path, files: dict[str, bytes]) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for name, data in files.items():
+        (target / name).parent.mkdir(exist_ok=True)
         (target / name).write_bytes(data)
     return target / next(iter(files))
 

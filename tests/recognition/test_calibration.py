@@ -53,3 +53,12 @@ def test_stretches_of_doubtful_words_are_no_speech() -> None:
     assert only_speech(transcript, 0.3) == Transcript("a b", words[:2], 3.0)
     assert only_speech(transcript, 0.1) is transcript
     assert only_speech(transcript, 0.95).text == ""
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e7])
+def test_weights_that_make_no_probability_are_refused(value: float) -> None:
+    """With 1e308 and -1e308 a confidence would be NaN, which is not JSON."""
+    with pytest.raises(InputError, match="calibrate it again"):
+        Calibration((value, *[0.0] * (WEIGHTS - 1)), 0.0)
+    with pytest.raises(InputError, match="calibrate it again"):
+        Calibration((0.0,) * WEIGHTS, value)

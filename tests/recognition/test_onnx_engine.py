@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from helpers.without_torch import WITHOUT_TORCH
 
+from ds2.bundle import Bundle
 from ds2.data.sound import read_sound
 from ds2.export.package import export
 from ds2.recognition.options import DecoderOptions
@@ -94,6 +95,19 @@ def test_a_model_that_cannot_stream_is_refused(tmp_path: Path) -> None:
     model, *_ = export("digits", tmp_path)
     with pytest.raises(ParameterError, match=r"streaming\.onnx: cannot read"):
         Recognizer.load(model).stream()
+
+
+@pytest.mark.parametrize("tokens", [4, 6])
+def test_a_graph_of_other_tokens_is_refused(tiny_bundle: Path, tokens: int) -> None:
+    """torch refuses the weights; a graph is made of them whatever the tokens are."""
+    bundle = Bundle.load(tiny_bundle)
+    bundle.metadata["tokens"] = ["<blank>", " ", "a", "b", "c", "d"][:tokens]
+    bundle.save(tiny_bundle)
+    with pytest.raises(InputError, match="do not fit the tokens"):
+        Recognizer.load(tiny_bundle, engine="onnx")
+    model, *_ = export(str(tiny_bundle), tiny_bundle.parent / "out")
+    with pytest.raises(InputError, match=r"model\.onnx: .* do not fit the tokens"):
+        Recognizer.load(model)
 
 
 def test_precision_of_onnx_is_float32() -> None:

@@ -49,14 +49,14 @@ class RunningServer:
 
     def exchange(self, request: bytes) -> bytes:
         """Sends bytes over a new connection; all that comes back until the server closes it."""
-        with socket.create_connection(("127.0.0.1", self.port), 20) as client:
+        with socket.create_connection(("127.0.0.1", self.port), 100) as client:
             client.sendall(request)
             return b"".join(iter(lambda: client.recv(10_000), b""))
 
     def stop(self) -> list[dict[str, Any]]:
         """Ends the server; its log."""
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=30)
+        _, errors = self.process.communicate(timeout=120)
         return [json.loads(line) for line in errors.splitlines()]
 
     @contextlib.contextmanager

@@ -47,11 +47,11 @@ def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None
     server = start(open_files=64)
     with contextlib.ExitStack() as stack:
         for _ in range(100):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 100))
             with contextlib.suppress(OSError):  # closed already
                 client.sendall(HALF)
         for _ in range(10):
-            assert httpx.get(f"{server.url}/healthz", timeout=20).text == "ok\n"
+            assert httpx.get(f"{server.url}/healthz", timeout=100).text == "ok\n"
     assert any(line["event"].startswith("file descriptors run out") for line in server.stop())
 
 
@@ -62,6 +62,19 @@ def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server: Ru
     answer = server.exchange(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("path", ["/page.js", "/v1/audio/transcriptions", "/healthz"])
+def test_a_body_that_breaks_the_protocol_has_one_answer(start: Start, path: str) -> None:
+    """The body is bad, and the application has the header: its answer would be a second one, and a traceback."""
+    server = start()
+    for version in ("1.0", "1.1"):
+        head = f"POST {path} HTTP/{version}\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        for more in ("", "Content-Length: 5\r\n"):
+            answer = server.exchange(f"{head}{more}\r\nno size\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.1") == 1
+    assert not any(line["level"] == "error" for line in server.stop())
 
 
 def test_the_rest_of_a_refused_body_is_not_read(server: RunningServer) -> None:

@@ -33,7 +33,7 @@ def test_a_process_ends_though_nobody_reads_its_log(lines: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "done\n"
         try:
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=120) == 0
         finally:
             process.kill()
 

@@ -33,7 +33,7 @@ def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pyt
         finally:
             both.stop()
 
-    asyncio.run(asyncio.wait_for(test(), 60))
+    asyncio.run(asyncio.wait_for(test(), 200))
 
 
 def lags(config: WorkerConfig, connection: Any) -> None:
@@ -61,4 +61,4 @@ def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatc
         finally:
             both.stop()
 
-    asyncio.run(asyncio.wait_for(test(), 60))
+    asyncio.run(asyncio.wait_for(test(), 200))

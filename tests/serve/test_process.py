@@ -28,14 +28,14 @@ def config(path: Path, slots: int = 4) -> WorkerConfig:
 
 
 def with_process(
-    path: Path, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 60.0, load: float = 60.0
+    path: Path, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 150.0, load: float = 150.0
 ) -> None:
     """Has the test with one process, which is ended behind it."""
 
     async def run() -> None:
         model = ModelProcess("model 0", config(path), Metrics(), Timeouts(timeout, load))
         try:
-            await asyncio.wait_for(test(model), 60)
+            await asyncio.wait_for(test(model), 200)
         finally:
             model.stop()
 
@@ -235,6 +235,6 @@ def test_a_process_dies_with_its_parent(tmp_path: Path) -> None:
         assert parent.stdout is not None
         child = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
-        ended, _, _ = select.select([child], [], [], 30)
+        ended, _, _ = select.select([child], [], [], 100)
         os.close(child)
         assert ended

@@ -148,7 +148,7 @@ def test_a_stream_that_ends_behind_a_reset_makes_room_for_the_next(strict: Runni
         assert (await close_code(socket))[0] == 1000
 
     for _ in range(3):
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while True:
             try:
                 speak(strict.live, conversation, additional_headers=KEY)
@@ -175,7 +175,7 @@ def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer,
 
     before = refusals()
     speak(strict.live, conversation, additional_headers=KEY)
-    for _ in range(500):
+    for _ in range(6000):
         if refusals() != before:
             return
         time.sleep(0.01)
@@ -229,7 +229,7 @@ def test_a_streamed_transcript_holds_its_place_to_its_end(server: RunningServer,
     url = f"{server.url}/v1/audio/transcriptions"
     with contextlib.ExitStack() as stack:
         with server.standing_still():
-            streaming = httpx.stream("POST", url, files=upload_of(samples), data={"stream": "true"}, timeout=30)
+            streaming = httpx.stream("POST", url, files=upload_of(samples), data={"stream": "true"}, timeout=100)
             answer = stack.enter_context(streaming)
             assert server.metric("ds2_streams_open") == 1
         assert text in answer.read().decode()
@@ -241,8 +241,8 @@ def test_an_upload_whose_client_goes_away_gives_its_place_back(
     url = f"{server.url}/v1/audio/transcriptions"
     with server.standing_still():
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url, files=upload_of(next(iter(spoken.values()))), timeout=httpx.Timeout(10, read=0.5))
-        for _ in range(500):
+            httpx.post(url, files=upload_of(next(iter(spoken.values()))), timeout=httpx.Timeout(100, read=0.5))
+        for _ in range(6000):
             if server.metric("ds2_streams_open") == 0:
                 return
             time.sleep(0.01)
@@ -281,7 +281,7 @@ def test_ping_and_health_are_answered_while_the_model_stands_still(server: Runni
         with server.standing_still():
             for _ in range(30):
                 await socket.send(bytes(16000))
-            assert await asyncio.wait_for(await socket.ping(), 5) < 5
+            assert await asyncio.wait_for(await socket.ping(), 60) < 60
             assert server.get("/healthz") == "ok\n"
         await tell(socket, {"eof": 1})
         assert len([message async for message in socket]) == 31
@@ -344,7 +344,7 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
                         return
             await asyncio.sleep(0.02)
 
-    asyncio.run(asyncio.wait_for(visit(), 60))
+    asyncio.run(asyncio.wait_for(visit(), 200))
 
 
 def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
@@ -376,11 +376,11 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
             async with websockets.connect(server.live) as socket:
                 assert text_of(await lock_step(socket, samples)) == text
 
-    asyncio.run(asyncio.wait_for(visit(), 60))
+    asyncio.run(asyncio.wait_for(visit(), 200))
 
 
 def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
-    server = start("--set", "limits.worker_timeout_seconds=3")
+    server = start("--set", "limits.worker_timeout_seconds=8")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
 
@@ -399,7 +399,7 @@ def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: d
         async with websockets.connect(server.live) as socket:
             assert text_of(await lock_step(socket, samples)) == text
 
-    asyncio.run(asyncio.wait_for(visit(), 60))
+    asyncio.run(asyncio.wait_for(visit(), 200))
 
 
 def test_sigterm_gives_live_streams_their_final_results_over_tls(
@@ -437,7 +437,7 @@ def test_sigterm_gives_live_streams_their_final_results_over_tls(
             assert (await close_code(live))[0] == 1012
 
     asyncio.run(visit())
-    _, errors = server.process.communicate(timeout=30)
+    _, errors = server.process.communicate(timeout=120)
     assert server.process.returncode == 0
     log = [json.loads(line) for line in errors.splitlines()]
     assert [line["event"] for line in log].count("stream") == 2
@@ -449,10 +449,10 @@ def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
     server = start("--set", 'api_keys=["secret"]', "--set", "limits.streams_per_minute=100000")
     with httpx.Client() as client:
         for _ in range(800):
-            assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=10).status_code == 401
+            assert client.post(f"{server.url}/v1/audio/transcriptions", timeout=100).status_code == 401
     assert server.get("/healthz") == "ok\n"
     server.process.terminate()
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=120) == 0
 
 
 def test_sigterm_before_the_model_is_ready_stops_everything() -> None:
@@ -464,7 +464,7 @@ def test_sigterm_before_the_model_is_ready_stops_everything() -> None:
         worker = next(int(line.split()[0]) for line in found.splitlines() if "spawn_main" in line)
         os.kill(worker, signal.SIGSTOP)  # it will never be ready
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
     assert [json.loads(line)["event"] for line in errors.splitlines()] == ["stopped before the model was ready"]
     assert not Path(f"/proc/{worker}").exists()

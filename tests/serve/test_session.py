@@ -72,7 +72,7 @@ class Stage:
         await settle()
 
     async def over(self) -> Over:
-        return await asyncio.wait_for(self.running, 5)
+        return await asyncio.wait_for(self.running, 60)
 
 
 async def settle() -> None:
@@ -167,6 +167,6 @@ def test_a_client_that_only_talks_loses_its_place(message: bytes | dict[str, Any
 
     async def scenes() -> None:
         for said in (False, True):
-            await asyncio.wait_for(scene(Stage(Limits(idle_seconds=0.1)), said), 10)
+            await asyncio.wait_for(scene(Stage(Limits(idle_seconds=0.1)), said), 60)
 
     asyncio.run(scenes())

@@ -18,7 +18,7 @@ def speak(url: str, conversation: Callable[[ClientConnection], Awaitable[Any]], 
 
     async def talk() -> Any:
         async with websockets.connect(url, **options) as socket:
-            return await asyncio.wait_for(conversation(socket), 30)
+            return await asyncio.wait_for(conversation(socket), 120)
 
     return asyncio.run(talk())
 

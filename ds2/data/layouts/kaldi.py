@@ -29,10 +29,10 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     for key, text in texts.items():
         recording, offset, duration = _segment(segments, key, source) if segments else (key, None, None)
         if recording not in recordings:
-            raise InputError(f"{source}: {key} is in no recording of wav.scp")
+            raise InputError(f"{source}: {key:.60} is in no recording of wav.scp")
         speaker = speakers.get(key)
         extra = {"id": key} | ({"gender": genders[speaker]} if speaker in genders else {})
-        place = f"{source / 'text'}: {key}"
+        place = f"{source / 'text'}: {key:.60}"
         yield Row(recordings[recording], text, speaker, languages.get(key), offset, duration, extra, place)
 
 
@@ -84,20 +84,20 @@ def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, 
         recording, start, end = segments[key].split()
         return recording, float(start), float(end) - float(start)
     except (KeyError, ValueError) as error:
-        raise InputError(f"{source / 'segments'}: no line `{key} RECORDING START END`") from error
+        raise InputError(f"{source / 'segments'}: no line `{key:.60} RECORDING START END`") from error
 
 
 def _audio(value: str, source: Path, key: str) -> Path:
     try:
         words = shlex.split(value.rstrip("| ")) if value.endswith("|") else [value]
     except ValueError as error:  # a quotation mark that is not closed
-        raise InputError(f"{source / 'wav.scp'}: {key}: not a command in {value!r:.80} ({error})") from error
+        raise InputError(f"{source / 'wav.scp'}: {key:.60}: not a command in {value!r:.80} ({error})") from error
     files = [word for word in words if AUDIO.search(word)]
     if len(files) != 1:
         raise InputError(
-            f"{source / 'wav.scp'}: {key}: names {len(files)} audio files in {value!r:.80}; unpack it first"
+            f"{source / 'wav.scp'}: {key:.60}: names {len(files)} audio files in {value!r:.80}; unpack it first"
         )
     if value.endswith("|") and ONE_CHANNEL.search(value):
-        raise InputError(f"{source / 'wav.scp'}: {key}: picks a channel in {value!r:.80}; unpack it first")
+        raise InputError(f"{source / 'wav.scp'}: {key:.60}: picks a channel in {value!r:.80}; unpack it first")
     path = Path(files[0])
     return path if path.exists() else source / path

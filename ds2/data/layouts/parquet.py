@@ -7,6 +7,7 @@ from typing import Any
 
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance
+from ds2.data.parquet_file import opened_table
 from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
@@ -58,28 +59,22 @@ def _values(utterance: Utterance) -> dict[str, Any]:
 
 
 def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        table = pyarrow.parquet.ParquetFile(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{path}: not a readable parquet table ({error!s:.80})") from error
-    names = table.schema_arrow.names
-    text = next((name for name in TEXT if name in names), None)
-    if text is None or "audio" not in names:
-        raise InputError(f"{path}: has the columns {', '.join(names)}; audio and one of {', '.join(TEXT)} are needed")
-    speaker = next((name for name in SPEAKER if name in names), "")
-    number = 0
-    for batch in table.iter_batches(ROWS):
-        for values in batch.to_pylist():
+    with opened_table(path) as table:
+        names = table.schema_arrow.names
+        text = next((name for name in TEXT if name in names), None)
+        if text is None or "audio" not in names:
+            raise InputError(
+                f"{path}: has the columns {', '.join(names)}; audio and one of {', '.join(TEXT)} are needed"
+            )
+        speaker = next((name for name in SPEAKER if name in names), "")
+        rows = (values for batch in table.iter_batches(ROWS) for values in batch.to_pylist())
+        for number, values in enumerate(rows):
             place = f"{path}: row {number}"
             audio = _extracted(values["audio"], audio_folder / f"{path.stem}-{number:06}", place)
             kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
             extra = {key: value for key, value in kept.items() if key not in (text, speaker, "duration")}
             name = values.get(speaker)
             yield Row(audio, str(values[text] or ""), None if name is None else str(name), extra=extra, place=place)
-            number += 1
 
 
 def _extracted(audio: Any, target: Path, place: str) -> Path:
