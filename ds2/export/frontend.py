@@ -6,6 +6,9 @@ from onnx import TensorProto, numpy_helper
 from ds2.export.graph import Graph, integers, scalar, valid_mask
 from ds2.export.weights import Layer
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+from ds2.utils.errors import InputError
+
+LONGEST_WINDOW = 4096  # samples: its Fourier transform is a table of 67 MB
 
 
 def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, lengths: str) -> tuple[str, str]:
@@ -38,7 +41,13 @@ def standardised(graph: Graph, config: FrontendConfig, layer: Layer, samples: st
 
 
 def _fourier(window: int) -> np.ndarray:
-    """(2 F, 1, window) kernels that multiply by the Hann window of unit energy, and by cosines and sines."""
+    """(2 F, 1, window) kernels that multiply by the Hann window of unit energy, and by cosines and sines.
+
+    Raises:
+        InputError: the window is too long for a table.
+    """
+    if window > LONGEST_WINDOW:
+        raise InputError(f"a window of {window:,} samples cannot be exported: the most is {LONGEST_WINDOW:,}")
     hann = np.hanning(window)
     turns = np.outer(np.arange(window // 2 + 1), np.arange(window)) % window * (2 * np.pi / window)
     waves = np.concatenate([np.cos(turns), np.sin(turns)])

@@ -18,6 +18,7 @@ from ds2.model.acoustic import AcousticModel, ModelConfig
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.model.normalization import STEPS
+from ds2.utils.errors import InputError
 
 SMALL = ModelConfig(
     FrontendConfig(1000),  # Hz: frames of 20 samples
@@ -149,3 +150,9 @@ def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
     model = trained(dataclasses.replace(SMALL, cell="bn-lstm", bidirectional=False))
     samples = torch.randn(1, 10 * (2 * STEPS + 20))
     assert_same(model, samples, torch.tensor([samples.shape[1]]))
+
+
+def test_a_window_too_long_for_a_table_is_refused() -> None:
+    config = dataclasses.replace(SMALL, frontend=FrontendConfig(16000, window=1.02))
+    with pytest.raises(InputError, match="a window of 16,320 samples cannot be exported"):
+        acoustic_graph(config, state(trained(config)), "float32", {})
