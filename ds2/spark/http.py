@@ -89,7 +89,7 @@ def _request(url: str, name: str, data: bytes) -> urllib.request.Request:
 
 def _transcript(answer: Row) -> Row:
     words = [
-        {"text": word["word"], "start": word["start"], "end": word["end"], "confidence": None}
+        {"text": word["word"], "start": word["start"], "end": word["end"], "confidence": None, "speaker": None}
         for word in answer.get("words", [])
     ]
     return {"text": answer["text"], "words": words, "duration": answer["duration"]}
