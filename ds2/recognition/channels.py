@@ -23,9 +23,9 @@ def transcribe_channels(
     """
     begun: deque[tuple[Source, int]] = deque()  # and the number of its channels
 
-    def channels() -> Iterator[Segment | InMemory]:
-        for source in sources:
-            parts = split_channels(source)
+    def channels() -> Iterator[Segment]:
+        for source in sources:  # a file in memory may stand where a path may
+            parts = split_channels(Segment(cast(Path, source)) if isinstance(source, InMemory) else source)
             begun.append((source, len(parts)))
             yield from parts
 
@@ -39,11 +39,10 @@ def transcribe_channels(
         yield source, errors[0] if merged is None or errors else merged
 
 
-def split_channels(source: Segment | InMemory) -> list[Segment | InMemory]:
-    """A segment for each channel; the source itself where there is one, or where the file cannot be read."""
-    segment = Segment(cast(Path, source)) if isinstance(source, InMemory) else source  # a file may lie in memory
+def split_channels(segment: Segment) -> list[Segment]:
+    """A segment for each channel; the segment itself where there is one, or where the file cannot be read."""
     try:
         count = probe(segment.path).channels
     except InputError:
-        return [source]
-    return [segment._replace(channel=channel) for channel in range(count)] if count > 1 else [source]
+        return [segment]
+    return [segment._replace(channel=channel) for channel in range(count)] if count > 1 else [segment]

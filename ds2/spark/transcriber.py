@@ -14,7 +14,7 @@ from ds2.spark.stage import Setting, flag
 from ds2.utils.errors import InputError
 
 WORD = StructType().add("text", "string").add("start", "double").add("end", "double").add("confidence", "double")
-SPOKEN = StructType([*WORD.fields]).add("speaker", "int")
+SPOKEN = StructType([*WORD.fields]).add("speaker", "integer")
 TRANSCRIPT = StructType().add("text", "string").add("words", ArrayType(SPOKEN)).add("duration", "double")
 
 
@@ -42,9 +42,9 @@ class SpeechTranscriber(RecordingStage, HasModel, HasDecoder):
         transcriber = SpeechTranscriber(inputCol="content", outputCol="transcript", model="english")
         transcriber.transform(spark.read.format("binaryFile").load("s3a://bucket/calls"))
 
-    A result has text, words (text, start and end in seconds, confidence, speaker) and duration in seconds. A Python worker reads
-    up to GROUP_SECONDS of audio ahead, of one partition, sorts it by length, and runs it in minibatches; that bounds
-    its memory.
+    A result has text, words (text, start and end in seconds, confidence, speaker) and duration in seconds. A Python
+    worker reads up to GROUP_SECONDS of audio ahead, of one partition, sorts it by length, and runs it in minibatches;
+    that bounds its memory.
     """
 
     separate = Setting("transcribe each channel by itself, as of a telephone call: a speaker is a channel", flag, False)

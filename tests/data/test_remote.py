@@ -191,7 +191,7 @@ def test_ranks_read_shards_of_their_own_which_are_fetched_ahead(
 
 
 def test_a_training_killed_within_a_shard_resumes_to_the_same_weights(corpus: str, cache: Path, tmp_path: Path) -> None:
-    """It is killed in the second epoch; then its mirror is lost, too. The same shards on a disk give the same weights."""
+    """It is killed in the second epoch, and its mirror is lost. The same shards on a disk give the same weights."""
     toml = """
 epochs = 3
 batch_size = 4

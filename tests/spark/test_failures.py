@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 if TYPE_CHECKING:
-    from conftest import Cluster
+    from helpers.spark_cluster import Cluster
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
