@@ -18,11 +18,11 @@ RECORDING = ROOT / "recipes" / "digits" / "audio" / "so762_000560026.opus"
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
-from ds2.spark import SpeechFeaturizer, SpeechTranscriber, WerEvaluator
+from ds2.spark import SpeechTranscriber
 
 spark = SparkSession.builder.remote("local[1]").getOrCreate()
-rows = [(bytearray(open(sys.argv[1], "rb").read()), "good", "one four"), (None, "null", "one"), (bytearray(b"?"), "bad", "")]
-table = spark.createDataFrame(rows, "content binary, path string, text string")
+good = bytearray(open(sys.argv[1], "rb").read())
+table = spark.createDataFrame([(good, "good"), (None, "null"), (bytearray(b"?"), "bad")], "content binary, path string")
 stage = SpeechTranscriber(inputCol="content", pathCol="path", outputCol="transcript", model="digits")
 found = stage.transform(table).collect()
 print(json.dumps([[row.path, row.transcript and row.transcript.text, row.transcript_error] for row in found]))
