@@ -1,16 +1,15 @@
 """How well the alignment finds the edges of words whose times are known.
 
-    PYTHONPATH=tests python benchmarks/boundaries.py
+    python benchmarks/boundaries.py
 
 Readings of 50 digits each are joined from FSDD's test split, which no model was trained on, with pauses of 50 to 200 ms
 and weak noise; the bundled digits model aligns them. An error is the distance from the edge of the word's recording.
 """
 
 import statistics
+import sys
 import tempfile
 from pathlib import Path
-
-from helpers.readings import read_digits
 
 import ds2
 from ds2.recognition.align import align
@@ -20,6 +19,9 @@ LIMIT = 0.05  # seconds
 
 
 def main() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from helpers.readings import read_digits
+
     recognizer = ds2.load("digits", "cpu")
     errors: dict[str, list[float]] = {"start": [], "end": []}
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ the feature statistics are tensors among the weights, a language model's arrays 
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ MODELS = Path(__file__).parent / "models"
 LM_PREFIX, PUNCTUATION_PREFIX = "language_model/", "punctuation/"  # begin the names of their arrays among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 HIGHEST_RATE = 768_000  # Hz
+WORDS_SHOWN = 12  # of a closed vocabulary
 LONGEST_SECONDS = 10.0  # of windows and hops; also above every fraction
 
 
@@ -120,6 +121,19 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
     check_metadata(metadata, path)
     return metadata
+
+
+def knows(metadata: Mapping[str, Any]) -> str:
+    """What a model can recognise, as the end of a sentence: "NAME knows ..."."""
+    if vocabulary := metadata.get("vocabulary"):
+        more = " ..." if len(vocabulary) > WORDS_SHOWN else ""
+        return f"{len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}{more}"
+    if about := metadata.get("language_model"):
+        count = f"{len(about.get('words', [])):,}"
+        if metadata["config"].get("phones"):  # it is searched by the pronunciations of these words
+            return f"{count} words"
+        return f"words of any kind, {count} of them by its language model"
+    return "words of any kind, spelt as they sound"
 
 
 def check_metadata(metadata: Any, path: Path) -> None:

@@ -116,7 +116,7 @@ def overview(group: str = "") -> str:
     for title, section in sections.items():
         lines += ["", f"{title}:"]
         lines += [f"  {name:{column}}{_summary(name, command)}" for name, command in section.items()]
-    listed = [] if group else [f"{' and '.join(f'ds2 {name}' for name in GROUPS)} list their commands."]
+    listed = [] if group else [f"{', '.join(f'ds2 {name}' for name in GROUPS)}: each lists its commands."]
     return "\n".join([*lines, "", *listed, f"{prog} COMMAND --help shows its options and an example."])
 
 

@@ -3,18 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import MODELS, Bundle, locate, read_metadata
+from ds2.bundle import MODELS, Bundle, knows, locate, read_metadata
 from ds2.data.manifest import read_manifest, summary
 from ds2.utils.errors import InputError
 from ds2.utils.files import printable
 
-PACKAGED = {  # what a bundle itself does not say
-    "digits": "knows the English digits and no other word; WER 0.33 % on FSDD's test split, 9.8 % on strangers",
-    "digits-streaming": "knows the English digits and no other word; forward-only, for live streams",
-    "english": "knows 100,000 words of read English; WER 23.3 % on audio books, 49.2 % on Common Voice",
+FIGURES = {  # of the package's models, which a bundle itself does not say
+    "digits": "WER 0.33 % on FSDD's test split, 9.8 % on strangers",
+    "english": "WER 23.3 % on audio books, 49.2 % on Common Voice",
 }
 CHARACTERS_SHOWN = 60
-WORDS_SHOWN = 20  # of a closed vocabulary
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
 
@@ -40,12 +38,19 @@ def list_models() -> list[str]:
     """
     lines = []
     for path in sorted(MODELS.glob("*.safetensors")):
-        config = read_metadata(path)["config"]
+        metadata = read_metadata(path)
+        config = metadata["config"]
         takes = "recordings" if config.get("bidirectional") else "recordings, live streams"
         rate = config.get("frontend", {}).get("sample_rate", 0) / 1000
         size = f"{path.stat().st_size / 1e6:.1f} MB"
-        lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {PACKAGED.get(path.stem, '')}".rstrip())
+        lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {_known(path, metadata)}")
     return lines
+
+
+def _known(path: Path, metadata: dict[str, Any]) -> str:
+    """What a bundle knows and, of one in the package, how well."""
+    figures = f"; {FIGURES[path.stem]}" if path.parent == MODELS and path.stem in FIGURES else ""
+    return f"knows {knows(metadata)}{figures}"
 
 
 def describe_model(name: str) -> str:
@@ -103,7 +108,7 @@ def describe_bundle(path: Path) -> str:
         parameters[layer] = parameters.get(layer, 0) + tensor.numel()
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
-        *([PACKAGED[path.stem]] if path.parent == MODELS else []),
+        _known(path, bundle.metadata),
         f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
         *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
         *_describe_words(bundle),
@@ -116,10 +121,8 @@ def describe_bundle(path: Path) -> str:
 
 
 def _describe_words(bundle: Bundle) -> list[str]:
-    """Lines on the words that it knows, and on what it can say about them."""
+    """Lines on its language model, and on what it can say about words."""
     about, lines = bundle.metadata, []
-    if vocabulary := about.get("vocabulary"):
-        lines.append(f"knows {len(vocabulary)} words and no other: {' '.join(vocabulary[:WORDS_SHOWN])}")
     if lm := about.get("language_model"):
         lines.append(f"language model: {lm['order']}-gram, {len(lm['words']):,} words")
     if least := about.get("confidence", {}).get("least"):

@@ -37,6 +37,8 @@ def check() -> Iterator[Finding]:
         yield _kernels()
     for extra in dict.fromkeys(EXTRAS.values()):
         yield _extra(extra)
+    if find_spec("sounddevice") is not None:
+        yield _portaudio()
 
 
 def _torch() -> Iterator[Finding]:
@@ -46,7 +48,7 @@ def _torch() -> Iterator[Finding]:
         yield Finding("torch", f"cannot be imported: {error}", f"{CHECKOUT} .", "broken")
         return
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads, {capability}")
+    yield Finding("torch", f"{torch.__version__}, threads: {torch.get_num_threads()}, {capability}")
     if torch.cuda.is_available():
         yield Finding("GPU", f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
         mend = "" if (nvcc := shutil.which("nvcc")) else "the GPU runs torch's kernels; ds2's own need the CUDA toolkit"
@@ -80,6 +82,14 @@ def _kernels() -> Finding:
     if not compiled:
         return Finding("kernels", "not compiled yet; the first run does it", "ds2 warmup")
     return Finding("kernels", f"compiled, in {folder}")
+
+
+def _portaudio() -> Finding:
+    try:
+        import sounddevice
+    except OSError as error:
+        return Finding("PortAudio", f"{error}; ds2 listen needs it", "on Debian: apt install libportaudio2")
+    return Finding("PortAudio", str(sounddevice.get_portaudio_version()[1]))
 
 
 def _extra(extra: str) -> Finding:

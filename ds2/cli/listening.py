@@ -43,7 +43,7 @@ def listen_command(
     from ds2.recognition.recognizer import Recognizer
 
     if file is None:
-        need("sounddevice")
+        _check_portaudio()
     else:
         probe(file)  # a bad file ends the command before the model is loaded
     stream = Recognizer.load(model, "cpu", decoder).stream()
@@ -67,6 +67,20 @@ def _print_final(transcript: "Transcript") -> None:
     start = "\r" + " " * WIDTH + "\r" if sys.stdout.isatty() else ""
     if transcript.text:
         print(f"{start}{transcript.words[0].start:7.1f}  {transcript.text}", flush=True)
+
+
+def _check_portaudio() -> None:
+    """Refuses where no microphone can be opened, before the model is loaded.
+
+    Raises:
+        InputError: the system lacks the library PortAudio.
+        ModuleNotFoundError: the package sounddevice is not installed.
+    """
+    need("sounddevice")
+    try:
+        import sounddevice  # noqa: F401
+    except OSError as error:
+        raise InputError(f"microphone: {error}; on Debian: apt install libportaudio2; or play a --file") from error
 
 
 def _microphone(device: str | None) -> "Pieces":

@@ -4,6 +4,7 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
      \\--a--> (a)
 """
 
+import copy
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -42,6 +43,23 @@ class Lexicon:
         if not np.isfinite(self.boosts).all():
             raise ValueError("boosts must be finite numbers of nats")
         self.trie = _trie(spellings)
+
+    def with_boosts(self, boosts: "Sequence[float] | np.ndarray") -> "Lexicon":
+        """The same words with other nats."""
+        other = copy.copy(self)
+        other.boosts = np.asarray(boosts, np.float64)
+        return other
+
+    def number(self, tokens: Sequence[int]) -> int:
+        """The number of a word; NO_WORD if it is not in the lexicon."""
+        node, trie = 0, self.trie
+        for token in tokens:
+            first, end = trie.first[node : node + 2]
+            arc = first + np.searchsorted(trie.tokens[first:end], token)
+            if arc == end or trie.tokens[arc] != token:
+                return NO_WORD
+            node = trie.children[arc]
+        return int(trie.words[node])
 
 
 def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ Hypotheses come back as letters, on the frames of the word's phones: callers of 
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
-from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.ngram import NGram
 from ds2.utils.errors import InputError
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
+BLOCK = 5000  # frames that are searched at once
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 
 
@@ -71,14 +71,30 @@ class PronouncingDecoder:
         other.beam = self.beam.with_nbest(nbest)
         return other
 
+    def with_boosts(self, boosts: Mapping[str, float]) -> "PronouncingDecoder":
+        """The same search with more hot words; those without a pronunciation are left out."""
+        other, (config, lexicon, lm, numbers) = copy.copy(self), self.beam.problem
+        assert lexicon is not None
+        own = zip(self.words.values(), lexicon.boosts.tolist(), strict=True)
+        nats = [boosts.get(word, boost) for word, boost in own]
+        other.beam = BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
+        return other
+
     @property
     def lm(self) -> NGram | None:
         return self.beam.lm
 
     def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
-        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance."""
-        found = self.beam(log_probs[..., self.columns], lengths)
-        return [[self._spelt(hypothesis) for hypothesis in nbest] for nbest in found]
+        """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance.
+
+        Block by block, because the copies of the phones would take 110 MB for an hour of sound.
+        """
+        counts = frame_counts(log_probs, lengths)
+        streams = [self.begin() for _ in counts]
+        for start in range(0, max(counts, default=0), BLOCK):
+            rows = [row[start : min(count, start + BLOCK)] for row, count in zip(log_probs, counts, strict=True)]
+            self.step(streams, rows)
+        return [self.finish(stream) for stream in streams]
 
     def begin(self) -> BeamStream:
         return self.beam.begin()
@@ -129,14 +145,14 @@ def homophones_apart(
     pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
 ) -> list[tuple[str, Phones]]:
     """Words and their phones, the last phone of each homophone as a different copy; the most frequent word first."""
-    usual = lm.arrays[2]  # the log-probability of every single word, at its number
-    order = sorted(pronunciations, key=lambda word: -usual[lm.index.get(word, 0)])
-    taken: Counter[Phones] = Counter()
+    usual = lm.arrays[2].tolist()  # the log-probability of every single word, at its number
+    order = sorted(pronunciations, key=lambda word: usual[lm.index.get(word, 0)], reverse=True)
+    taken: dict[Phones, int] = {}
     entries = []
     for word in order:
         for spoken in pronunciations[word]:
-            copy = taken[spoken]
-            taken[spoken] += 1
+            copy = taken.get(spoken, 0)
+            taken[spoken] = copy + 1
             if copy < COPIES:
                 entries.append((word, (*spoken[:-1], spoken[-1] + copy * (phones - FIRST))))
     return entries

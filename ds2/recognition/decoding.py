@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.kenlm_model import is_kenlm_binary
 from ds2.decoder.levels import BEGIN, END, UNKNOWN
-from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
-from ds2.recognition.options import DecoderOptions
-from ds2.text import HOT_BOOST, Tokenizer, normalize
+from ds2.recognition.options import DecoderOptions, hot_words
+from ds2.text import Tokenizer
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 
@@ -117,6 +116,23 @@ def search(
     return BeamDecoder(config, lexicon, lm, numbers)
 
 
+def with_hot(
+    beam: BeamDecoder | PronouncingDecoder, tokenizer: Tokenizer, boosts: Mapping[str, float]
+) -> BeamDecoder | PronouncingDecoder:
+    """The same search with more hot words: fast, because it keeps the lexicon; words that it lacks are left out."""
+    if isinstance(beam, PronouncingDecoder):
+        return beam.with_boosts(boosts)
+    config, lexicon, lm, numbers = beam.problem
+    boosts = {word: boosts[word] for word in spellable(list(boosts), tokenizer)}
+    if lexicon is None:  # it searches letters, or tokens of a language model, which are no words
+        return search(tokenizer, config, None, None, boosts) if lm is None else beam
+    nats = lexicon.boosts.copy()
+    for word, boost in boosts.items():
+        if (number := lexicon.number(tokenizer.encode(word))) != NO_WORD:
+            nats[number] = boost
+    return BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
+
+
 def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     """The words that the alphabet can spell."""
     beyond = tokenizer.unknown("".join(set().union(*words)))
@@ -146,25 +162,6 @@ def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
     """(V,) the language model's number for each token; -1 for the space, which such models leave out."""
     absent = dict.fromkeys(tokenizer.tokens, 0) | {" ": -1}
     return np.array([lm.index.get(token, absent[token]) for token in tokenizer.tokens], np.int32)
-
-
-def hot_words(arguments: tuple[str, ...]) -> dict[str, float]:
-    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
-
-    Raises:
-        ParameterError: there is no word, or no finite number after =.
-    """
-    boosts = {}
-    for argument in arguments:
-        word, equals, nats = argument.partition("=")
-        word = normalize(word)
-        try:
-            boosts[word] = float(nats) if equals else HOT_BOOST
-        except ValueError:
-            boosts[word] = math.nan
-        if not word or not math.isfinite(boosts[word]):
-            raise ParameterError("hot", f"{argument}: expected WORD, or WORD=NATS such as deep=3.5")
-    return boosts
 
 
 def load_search_model(path: Path) -> NGram:

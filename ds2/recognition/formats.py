@@ -58,10 +58,10 @@ def to_srt(transcript: "Transcript", name: str) -> str:
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
-    """WebVTT subtitles, with the channel as the voice; & and < are markup there."""
+    """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
-        text = cue.display.replace("&", "&amp;").replace("<", "&lt;")
+        text = cue.display.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
     return "WEBVTT\n\n" + "".join(cues)
 

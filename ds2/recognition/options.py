@@ -1,13 +1,16 @@
 """The options of the decoder; this module imports nothing heavy, because the command line reads it first."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ds2.text import HOT_BOOST, normalize
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
+MOST_BOOST = 100  # nats: beyond, probabilities would overflow
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,22 @@ class DecoderOptions:
 
 
 DEFAULT_OPTIONS = DecoderOptions()
+
+
+def hot_words(arguments: Iterable[str]) -> dict[str, float]:
+    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
+
+    Raises:
+        ParameterError: there is no word, or no number after =, or a large one.
+    """
+    boosts = {}
+    for argument in arguments:
+        word, equals, nats = argument.partition("=")
+        word = normalize(word)
+        try:
+            boosts[word] = float(nats) if equals else HOT_BOOST
+        except ValueError:
+            boosts[word] = math.nan
+        if not word or not abs(boosts[word]) <= MOST_BOOST:
+            raise ParameterError("hot", f"{argument}: expected WORD, or WORD=NATS such as deep=3.5, up to {MOST_BOOST}")
+    return boosts

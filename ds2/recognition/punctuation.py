@@ -39,7 +39,10 @@ class Tagger(torch.nn.Module):
 
     def __init__(self, config: TaggerConfig):
         super().__init__()
-        self.embedding = torch.nn.Embedding(config.words + ENDINGS, config.width)
+        weight = torch.empty(config.words + ENDINGS, config.width)
+        if not weight.is_meta:  # there the layer's own drawing would import torch's compiler, a second of start-up
+            weight.normal_()
+        self.embedding = torch.nn.Embedding.from_pretrained(weight, freeze=False)
         self.first = torch.nn.Conv1d(config.width, config.channels, KERNEL, padding="same")
         self.layers = torch.nn.ModuleList(
             torch.nn.Conv1d(config.channels, config.channels, KERNEL, padding="same") for _ in range(config.layers - 1)

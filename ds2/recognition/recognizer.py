@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ds2.bundle import DEFAULT_MODEL, Bundle
+from ds2.bundle import DEFAULT_MODEL, Bundle, knows
 from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SHOWN = 12  # words of a closed vocabulary that are named
 ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
 
 
@@ -91,8 +90,8 @@ class Recognizer:
 
     @classmethod
     def _loaded(cls, model: Engine, bundle: Bundle, name: str, options: DecoderOptions) -> "Recognizer":
-        if vocabulary := bundled_vocabulary(bundle):
-            logger.warning("%s knows these words and no other: %s", name, ", ".join(vocabulary[:SHOWN]))
+        if bundled_vocabulary(bundle):
+            logger.warning("%s knows %s", name, knows(bundle.metadata))
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         beam = make_beam(tokenizer, bundle, options)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None

@@ -13,7 +13,7 @@ from ds2.utils.errors import InputError
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
 CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
-BATCH_SECONDS = 240.0  # of audio, padding included, in one pass of the model
+BATCH_SECONDS = 90.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
 Source = TypeVar("Source", bound=Segment | InMemory)  # what a recording is read from
@@ -154,6 +154,8 @@ class Batches(Generic[Source]):
 def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Arrays (T, ...) of different lengths -> (B, longest T, ...) with zeros behind them, (B,) their lengths."""
     lengths = np.array([len(row) for row in rows])
+    if len(rows) == 1:  # without a copy: it may be an hour
+        return rows[0][None], lengths
     batch = np.zeros((len(rows), lengths.max(), *rows[0].shape[1:]), rows[0].dtype)
     for place, row in zip(batch, rows, strict=True):
         place[: len(row)] = row

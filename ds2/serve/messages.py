@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Literal
 
 from ds2.model.config import Precision
-from ds2.recognition.options import DecoderOptions, EngineName
+from ds2.recognition.options import DecoderOptions, EngineName, hot_words
 from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig
 
 Encoding = Literal["pcm16", "float32", "mulaw"]
 LOWEST_RATE, HIGHEST_RATE = 8000, 192_000  # Hz; a browser sends its sound card's rate
+MOST_HOT = 100  # hot words of a stream
 SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
 
 
@@ -23,12 +24,16 @@ class StreamConfig:
     encoding: Encoding = "pcm16"
     endpoints: bool = True  # a pause ends an utterance
     stable: bool = False  # partial results say how many of their characters are final
+    hot: tuple[str, ...] = ()  # words to prefer, each as "word" or "word=nats"
 
     def __post_init__(self) -> None:
         if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
             raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
         if self.encoding not in SAMPLE_BYTES:
             raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
+        if len(self.hot) > MOST_HOT:
+            raise ValueError(f"hot: at most {MOST_HOT} words, got {len(self.hot)}")
+        hot_words(self.hot)  # raises a ValueError for what is no word
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import read_metadata
+from ds2.bundle import knows, read_metadata
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.pool import Pool
@@ -77,21 +77,6 @@ class Models:
     def listing(self) -> list[dict[str, Any]]:
         """The models in the form of OpenAI's API, and what each knows."""
         return [
-            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(path)}
+            {"id": name, "object": "model", "created": 0, "owned_by": "ds2", "knows": knows(read_metadata(path))}
             for name, path in self.paths.items()
         ]
-
-
-def knows(path: Path) -> str:
-    """A line on what a model can recognise, from its bundle.
-
-    Raises:
-        InputError: the bundle is damaged.
-    """
-    metadata = read_metadata(path)
-    if vocabulary := metadata.get("vocabulary"):
-        shown = " ".join(vocabulary[:10])
-        return f"{len(vocabulary)} words: {shown}{' ...' if len(vocabulary) > 10 else ''}"
-    if about := metadata.get("language_model"):
-        return f"words of any kind, {len(about.get('words', [])):,} of them by its language model"
-    return "words of any kind, spelt as they sound"

@@ -87,7 +87,7 @@ class Transcriptions:
         handle = None
         try:
             first = await _in_thread(next, pieces, b"")  # a bad file takes no stream of the model
-            handle = self.models.pools[name].open(StreamConfig(rate, "float32"))
+            handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
             finals = self._transcribe(handle, itertools.chain([first], pieces), began)
             if asked.stream:
                 response: Response = StreamingResponse(_events(finals, handle), media_type="text/event-stream")

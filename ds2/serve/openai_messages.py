@@ -9,9 +9,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
+from ds2.recognition.options import hot_words
 from ds2.recognition.transcript import Transcript
 from ds2.serve.gate import Refused
-from ds2.serve.messages import Final
+from ds2.serve.messages import MOST_HOT, Final
+from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = {"word", "segment"}
@@ -27,6 +29,7 @@ class Asked:
     stream: bool
     language: str
     model: str
+    hot: tuple[str, ...]
 
 
 def parse(form: FormData) -> Asked:
@@ -47,7 +50,27 @@ def parse(form: FormData) -> Asked:
         raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
     return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20],
-                 str(form.get("model", "")))  # fmt: skip
+                 str(form.get("model", "")), _hot(form))  # fmt: skip
+
+
+def _hot(form: FormData) -> tuple[str, ...]:
+    """The words of the fields `hot`, and those that stand alone between the commas of OpenAI's `prompt`; the words of a
+    sentence are too frequent to be preferred.
+
+    Raises:
+        Refused: a field `hot` does not hold words.
+    """
+    fields = [*form.getlist("hot[]"), *form.getlist("hot")]
+    listed = [word.strip() for value in fields for word in str(value).split(",") if word.strip()]
+    prompt = [piece.strip(" .") for piece in str(form.get("prompt", "")).replace("\n", ",").split(",")]
+    prompted = [piece for piece in prompt if piece.isalpha()]
+    try:
+        hot_words(listed)
+    except ParameterError as error:
+        raise Refused(400, "request", str(error), field="hot") from error
+    if len(listed) > MOST_HOT:
+        raise Refused(400, "request", f"hot: at most {MOST_HOT} words, got {len(listed)}", field="hot")
+    return (*listed, *prompted)[:MOST_HOT]
 
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:

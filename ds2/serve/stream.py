@@ -17,8 +17,10 @@ import soxr
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
+from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.finish import Finisher
+from ds2.recognition.options import hot_words
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.text import BLANK
@@ -138,6 +140,7 @@ class LiveStream:
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
+        self.beam = with_hot(setup.beam, setup.finish.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
         self.spans = deque([Span(setup, 0.0)])
@@ -182,7 +185,7 @@ class LiveStream:
         rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
         if len(rows):
-            self.setup.beam.step([self.search], [rows])
+            self.beam.step([self.search], [rows])
             self.frames += len(rows)
             if self.setup.finish.judge is not None:
                 self.rows.append(rows.copy())
@@ -217,14 +220,14 @@ class LiveStream:
 
     def _partial(self, now: float) -> list[Event]:
         self.behind = False
-        hypothesis = self.setup.beam.partial(self.search)
+        hypothesis = self.beam.partial(self.search)
         text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
         if text == self.shown:
             return []
         self.shown, self.shown_at = text, now
         stable = 0
         if self.config.stable:
-            certain = hypothesis.tokens[: self.setup.beam.stable(self.search)]
+            certain = hypothesis.tokens[: self.beam.stable(self.search)]
             stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
@@ -233,7 +236,7 @@ class LiveStream:
         seconds = self.setup.frame_seconds
         start = self.spans[0].start + self.utterance_start * seconds
         duration = (self.frames - self.utterance_start) * seconds
-        finish, hypotheses = self.setup.finish, self.setup.beam.finish(self.search)
+        finish, hypotheses = self.setup.finish, self.beam.finish(self.search)
         best = finish(hypotheses[: 1 + self.setup.competitors], self.rows, duration, start)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
         for hypothesis in hypotheses[1:]:
@@ -243,7 +246,7 @@ class LiveStream:
         return [Final(best, tuple(found.values()), start)] if best.text else []
 
     def _begin_utterance(self, frame: int) -> None:
-        self.search = self.setup.beam.begin()
+        self.search = self.beam.begin()
         self.rows: list[np.ndarray] = []  # (k, V) log-probabilities of the utterance, for a judge
         self.utterance_start = frame  # of the span
         self.labels = None

@@ -46,7 +46,10 @@ class Wishes:
         model = values.get("model", self.model)
         if not isinstance(model, str):
             raise ValueError(f"model must be a name, got {_quoted(model)}")
-        return Wishes(StreamConfig(rate, encoding, stable=push), words, alternatives, push, model)
+        hot = values.get("hot", list(self.stream.hot))
+        if not isinstance(hot, list) or not all(isinstance(word, str) for word in hot):
+            raise ValueError(f"hot must be a list of words, got {_quoted(hot)}")
+        return Wishes(StreamConfig(rate, encoding, stable=push, hot=tuple(hot)), words, alternatives, push, model)
 
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
         """The result of some utterances."""

@@ -22,10 +22,14 @@ def njit(**options: Any) -> Callable[[Any], Any]:
     """`numba.njit(cache=True)` that also works where neither the package nor the user's cache folder is writable.
 
     numba refuses to compile there. This decorator then keeps the machine code in a private temporary folder or, if
-    there is none, compiles it again in each process. It compiles all kernels of ds2.
+    there is none, compiles it again in each process. It compiles all kernels of ds2. A kernel with `forceinline`
+    becomes part of those that call it: its own machine code is not kept.
     """
+    options["no_cfunc_wrapper"] = True  # nothing but Python and other kernels calls them
 
     def compile_lazily(function: Any) -> Any:
+        if options.get("forceinline"):
+            return numba.njit(**options)(function)
         with contextlib.suppress(NoCache):
             return _with_cache(function, options)
         if folder := _private_folder():

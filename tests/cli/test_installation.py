@@ -9,8 +9,7 @@ from pathlib import Path
 from helpers.commands import Outcome
 
 import ds2
-from ds2.bundle import MODELS
-from ds2.cli.describe import PACKAGED
+from ds2.bundle import MODELS, knows, read_metadata
 
 
 def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None:
@@ -18,7 +17,7 @@ def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None
     assert (code, errors) == (0, "")
     lines = {line.split()[0]: line for line in output.splitlines()}
     for path in MODELS.glob("*.safetensors"):
-        assert PACKAGED[path.stem] in lines[path.stem]
+        assert f"knows {knows(read_metadata(path))}" in lines[path.stem]
         assert ("live streams" in lines[path.stem].split("knows")[0]) == (path.stem == "digits-streaming")
 
 
@@ -41,6 +40,14 @@ def test_doctor_names_what_mends(tmp_path: Path) -> None:
     train = next(number for number, line in enumerate(lines) if "[train]" in line)
     assert lines[train].endswith("lacks optuna")
     assert "pip install" in lines[train + 1]
+
+
+def test_doctor_says_whether_a_microphone_can_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')")
+    _, lines = doctor({"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(ds2.__file__).parents[1]}"})
+    [place] = [number for number, line in enumerate(lines) if "PortAudio" in line]
+    assert lines[place].startswith("missing")
+    assert "libportaudio2" in lines[place + 1]
 
 
 def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:

@@ -41,3 +41,17 @@ def test_a_bad_file_and_a_model_that_cannot_stream_are_refused(
 def test_the_microphone_needs_its_package(run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sounddevice", None)
     assert_refused(run("listen"), "sounddevice is not installed", "pip install '.[listen]'")
+
+
+def test_the_microphone_needs_portaudio_and_a_sound_card(run: Callable[..., Outcome]) -> None:
+    """One line, whatever this machine lacks; a microphone would listen for ever."""
+    try:
+        import sounddevice
+    except OSError:
+        assert_refused(run("listen"), "microphone: PortAudio library not found", "apt install libportaudio2")
+        return
+    if any(device["max_input_channels"] for device in sounddevice.query_devices()):
+        pytest.skip("this machine has a microphone")
+    code, output, errors = run("listen")
+    assert (code, output) == (2, "")
+    assert "python -m sounddevice lists the devices" in errors

@@ -19,6 +19,12 @@ def test_two_words_by_hand() -> None:
     assert words.tolist() == [NO_WORD, NO_WORD, 1, 2, 0]
 
 
+def test_words_are_found_by_their_tokens() -> None:
+    lexicon = Lexicon([(2, 1), (2,), (0, 1)], 9)
+    assert [lexicon.number(tokens) for tokens in [(2, 1), (2,), (0, 1)]] == [0, 1, 2]
+    assert {lexicon.number(tokens) for tokens in [(), (0,), (1,), (2, 0), (2, 1, 1)]} == {NO_WORD}
+
+
 @given(WORDS)
 def test_every_word_and_no_other_ends_where_its_tokens_lead(words: list[list[int]]) -> None:
     """The last of several equal words owns the node; an empty word has no node."""

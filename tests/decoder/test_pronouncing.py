@@ -65,6 +65,14 @@ def test_the_language_model_tells_homophones_apart(lm: NGram) -> None:
     assert text(found.tokens) == "two cats to"
 
 
+def test_hot_words_can_be_changed_afterwards(lm: NGram) -> None:
+    log_probs = posteriors([T, UW, 1, K, AE, T, S])
+    usual = decoder(lm)
+    for beam, expected in ((usual.with_boosts({"to": 6.5, "unheard": 9.0}), "to cats"), (usual, "two cats")):
+        [[found, *_]] = beam(log_probs, torch.tensor([log_probs.shape[1]]))
+        assert text(found.tokens) == expected
+
+
 def test_letters_lie_on_the_frames_of_their_phones(lm: NGram) -> None:
     """cats: K on frames 0 and 1, AE on 3 and 4, T on 6 and 7, S on 9 and 10; two: three letters on two phones."""
     log_probs = posteriors([K, AE, T, S, 1, T, UW])

@@ -14,13 +14,13 @@ from ds2.recognition.decoding import (
     beam_config,
     bundled_model,
     bundled_pronunciations,
-    hot_words,
     is_over_tokens,
     make_beam,
     search,
     with_decoder,
+    with_hot,
 )
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
@@ -98,10 +98,27 @@ def test_hot_words_are_heard_more_readily() -> None:
     assert best(search(TOKENIZER, BeamConfig(), lm, boosts={"b": 30.0})) == "b"  # no word of the language model
 
 
+def test_hot_words_can_be_changed_afterwards() -> None:
+    """As a stream of the server does: the search is that of one made with these words."""
+    lm, hot = model("a", "a", "b", "ab"), {"b": 1.0, "ax": 9.0}  # "ax" cannot be spelt
+    for beam in (
+        search(TOKENIZER, BeamConfig(), None),
+        search(TOKENIZER, BeamConfig(), lm),
+        search(TOKENIZER, BeamConfig(closed=True), None, ["a", "b"]),
+    ):
+        assert best(beam) == "a"
+        assert best(with_hot(beam, TOKENIZER, hot)) == "b"
+        assert best(beam) == "a"
+    configured = search(TOKENIZER, BeamConfig(), lm, boosts={"b": 1.0})
+    assert best(with_hot(configured, TOKENIZER, {"ab": 0.1})) == "b"
+    tokens = search(TOKENIZER, BeamConfig(), model("a b c"))
+    assert with_hot(tokens, TOKENIZER, hot) is tokens
+
+
 def test_hot_words_are_parsed() -> None:
     assert hot_words(("deep", "speech=2.5")) == {"deep": 5.0, "speech": 2.5}
     assert hot_words(("Deep=1",)) == {"deep": 1.0}  # as transcripts spell it
-    for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf"):
+    for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf", "deep=1e5"):
         with pytest.raises(InputError, match="WORD=NATS"):
             hot_words((wrong,))
 

@@ -17,10 +17,10 @@ from serve.conftest import RunningServer
 from serve.test_openai import wav
 from serve.test_vosk import close_code, lock_step, text_of
 
-from ds2.bundle import locate
+from ds2.bundle import knows, locate, read_metadata
 from ds2.serve.application import Application
 from ds2.serve.config import ServeConfig
-from ds2.serve.models import Models, knows
+from ds2.serve.models import Models
 from ds2.serve.openai_messages import FORMATS
 from ds2.utils.errors import InputError, ParameterError
 
@@ -43,8 +43,11 @@ def test_the_specification_names_what_is_served() -> None:
 
 
 def test_what_a_model_knows() -> None:
-    assert knows(locate("digits")).startswith("10 words: eight five")
-    assert "100,003 of them" in knows(locate("english"))
+    assert knows(read_metadata("digits")).startswith("10 words and no other: eight five")
+    assert knows(read_metadata("english")) == "100,003 words"
+    lettered = {"config": {}, "language_model": {"words": ["a", "b"]}}
+    assert knows(lettered) == "words of any kind, 2 of them by its language model"
+    assert knows({"config": {}}) == "words of any kind, spelt as they sound"
 
 
 def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path) -> None:
@@ -53,7 +56,7 @@ def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[st
     text, samples = next(iter(spoken.items()))
     listing = json.loads(urllib.request.urlopen(f"{server.url}/v1/models").read())["data"]
     assert [model["id"] for model in listing] == ["digits-streaming", "other"]
-    assert listing[1]["knows"].startswith("10 words: ")
+    assert listing[1]["knows"].startswith("10 words and no other: ")
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     assert client.audio.transcriptions.create(model="other", file=wav(samples)).text == text
 

@@ -9,8 +9,10 @@ import pytest
 import soundfile
 import torch
 from serve.conftest import RunningServer
+from starlette.datastructures import FormData, UploadFile
 
 from ds2.data.audio import resample
+from ds2.serve.openai_messages import parse
 
 
 @pytest.fixture
@@ -62,6 +64,26 @@ def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -
     assert get("text").strip() == said[0]
     assert get("srt").startswith("1\n00:00:00,")
     assert get("vtt").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_hot_words_are_those_of_one_request(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    def words(**fields: object) -> list[str]:
+        answer = client.audio.transcriptions.create(model="digits-streaming", file=wav(said[1]), **fields)  # type: ignore
+        return answer.text.split()
+
+    digit = said[0].split()[-1]
+    assert digit not in words(extra_body={"hot": [f"{digit}=-60", "unheard"]})
+    assert words() == words(prompt=f"Say {digit} again, unheard.") == said[0].split()
+    with pytest.raises(openai.BadRequestError, match="at most 100 words, got 101"):
+        words(extra_body={"hot": ",".join(["nine"] * 101)})
+    with pytest.raises(openai.BadRequestError, match="nine=loud: expected WORD"):
+        words(extra_body={"hot": "nine=loud"})
+
+
+def test_a_prompt_lists_words_between_commas() -> None:
+    prompt = "Zürich, New York, spectrogram.\nLoud voices"
+    fields = [("file", UploadFile(io.BytesIO())), ("prompt", prompt), ("hot", "a=2, b")]
+    assert parse(FormData(fields)).hot == ("a=2", "b", "Zürich", "spectrogram")
 
 
 def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:

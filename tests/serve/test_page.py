@@ -56,8 +56,12 @@ class Tab:
         except TimeoutError:
             pytest.fail(f"{condition} did not come true; the page says {self.complaints}")
 
-    async def picture(self, path: Path) -> None:
-        answer = await self.ask("Page.captureScreenshot", format="png")
+    async def picture(self, path: Path, width: int = 900) -> None:
+        """A screenshot of the page's content, as wide as the screen."""
+        await self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        height = await self.run("document.querySelector('main').getBoundingClientRect().height")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        answer = await self.ask("Page.captureScreenshot", format="png", clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))
 
 
@@ -111,7 +115,7 @@ def written(path: Path, samples: np.ndarray) -> Path:
 
 
 def pictures(name: str, tmp_path: Path) -> Path:
-    """Where a screenshot goes: for a person to look at, the folder in DS2_PICTURES."""
+    """Where a screenshot goes: DS2_PICTURES=benchmarks/serve renews those of ds2/serve/README.md."""
     return Path(os.environ.get("DS2_PICTURES", tmp_path)) / f"{name}.png"
 
 
@@ -144,7 +148,7 @@ async def files_hold(tab: Tab, text: str) -> None:
     assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:\d\d,\d{3}\n", srt)
     assert [word["text"] for word in json.loads(values)["words"]] == text.split()
     assert await tab.run("document.getElementById('knows').textContent") == (
-        "digits-streaming knows 10 words: eight five four nine one seven six three two zero"
+        "digits-streaming knows 10 words and no other: eight five four nine one seven six three two zero"
     )
     assert not await tab.run("document.getElementById('figures').open")
 
@@ -170,6 +174,8 @@ def test_what_is_said_into_the_microphone_stands_on_the_page(
             heard = await tab.run("document.getElementById('final').textContent")
             latency = await tab.run("document.getElementById('latency').textContent")
             await tab.picture(pictures("page_final", tmp_path))
+            await tab.picture(pictures("page_phone", tmp_path), 360)
+            assert await tab.run("document.documentElement.scrollWidth") == 360
             assert heard.split() == text.split()
             assert re.fullmatch(r"\d+ ms", latency)
             await files_hold(tab, text)

@@ -77,6 +77,25 @@ def test_vosks_test_client_gets_partial_results_and_a_final_one(
     speak(server.live, conversation)
 
 
+def test_hot_words_are_those_of_one_stream(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+    text, samples = next(iter(spoken.items()))
+    digit = text.split()[-1]
+
+    async def hot(socket: ClientConnection) -> str:
+        await tell(socket, {"config": {"sample_rate": 8000, "hot": [f"{digit}=-60"]}})
+        return text_of(await lock_step(socket, samples))
+
+    async def wrong(socket: ClientConnection) -> tuple[int | None, str]:
+        await tell(socket, {"config": {"hot": "nine"}})
+        return await close_code(socket)
+
+    assert speak(server.live, hot).split()[:3] == text.split()[:3]
+    assert digit not in speak(server.live, hot).split()
+    code, last = speak(server.live, wrong)
+    assert code == 1007
+    assert "hot must be a list of words, got 'nine'" in last
+
+
 def test_8000_hz_is_the_default_and_eof_may_have_blanks(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
 

@@ -92,7 +92,8 @@ function connect(rate, stop) {
   socket.onmessage = ({ data }) => show(JSON.parse(data), socket);
   return new Promise((resolve, reject) => {
     socket.onopen = () => {
-      socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1, model: $("model").value } }));
+      const hot = $("hot").value.split(",").map((word) => word.trim()).filter(Boolean);
+      socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1, model: $("model").value, hot } }));
       resolve(socket);
     };
     socket.onclose = ({ code, reason }) => {
