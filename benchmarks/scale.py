@@ -1,15 +1,16 @@
-"""Time and memory of manifests by their size: compile, open, the order of an epoch, the first minibatch, a resume.
+"""Time and memory of manifests by their size: compile, open, the order of an epoch, the first minibatch, a resume, ...
 
     python benchmarks/scale.py --sizes 10000 100000 1000000 --output benchmarks/scale
 
-Each step runs in a process of its own, which reports its time and its peak of memory; the audio is not touched.
+Each step runs in a process of its own, which reports its time and its peak of memory, beyond what the imports take; the
+pages of the mapped file, which all processes share, do not count. The audio is not touched.
 """
 
 import argparse
 import json
 import multiprocessing
-import resource
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,13 +34,8 @@ def write_lines(path: Path, size: int) -> None:
             for number in range(first, min(first + 10_000, size)):
                 text = " ".join(WORDS[word] for word in words[number - first])
                 audio = f"audio/{number // 1000:06}/{number:09}.flac"
-                line = {
-                    "audio_filepath": audio,
-                    "duration": seconds[number - first],
-                    "text": text,
-                    "speaker": f"s{number % 997}",
-                }
-                file.write(json.dumps(line) + "\n")
+                line = f'"duration": {seconds[number - first]}, "text": "{text}", "speaker": "s{number % 997}"'
+                file.write(f'{{"audio_filepath": "{audio}", {line}}}\n')
 
 
 def compile_lines(lines: Path) -> None:
@@ -97,6 +93,28 @@ def alphabet(lines: Path) -> None:
     Tokenizer.from_texts(values(read_manifest(lines.with_suffix(".arrow")), "text"))
 
 
+def statistics(lines: Path) -> None:
+    from ds2.data.manifest import read_manifest, summary
+
+    assert summary(read_manifest(lines.with_suffix(".arrow"))).hours > 0
+
+
+def split_by_speaker(lines: Path) -> None:
+    from ds2.data.manifest import read_manifest
+    from ds2.data.split import split
+
+    assert len(split(read_manifest(lines.with_suffix(".arrow")), {"dev": 0.01, "test": 0.01})["dev"])
+
+
+def leaks(lines: Path) -> None:
+    """What `ds2 data validate` compares between the training set and a test set of a thousand utterances."""
+    from ds2.data.manifest import read_manifest
+    from ds2.data.validate import leaks
+
+    utterances = read_manifest(lines.with_suffix(".arrow"))
+    assert any(leaks({"train": utterances, "test": utterances[:1000]}))
+
+
 STEPS: dict[str, Callable[[Path], None]] = {
     "compile": compile_lines,
     "open": open_compiled,
@@ -104,19 +122,38 @@ STEPS: dict[str, Callable[[Path], None]] = {
     "first minibatch": first_minibatch,
     "resume in mid-epoch": resume,
     "alphabet": alphabet,
+    "statistics": statistics,
+    "split by speaker": split_by_speaker,
+    "leaks": leaks,
     "read JSON Lines": read_lines,
 }
 
 
+def own_megabytes() -> float:
+    """Memory of this process that no file backs."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) / 1024
+
+
 def measured(step: str, lines: Path) -> tuple[float, float]:
-    """Seconds of CPU, and MB of peak memory beyond what the imports take; mapped files count as far as read."""
+    """Seconds of CPU, and MB of peak memory."""
     import ds2.data.manifest
     import ds2.data.sampler  # noqa: F401
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, peak, done = own_megabytes(), [0.0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            peak.append(max(peak.pop(), own_megabytes()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     began = time.process_time()
     STEPS[step](lines)
-    return time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    seconds = time.process_time() - began
+    done.set()
+    watcher.join()
+    return seconds, max(0.0, peak[0] - before)
 
 
 def measure(sizes: list[int], folder: Path) -> Iterator[dict[str, Any]]:

@@ -40,6 +40,7 @@ def validate_command(
     from collections import Counter
 
     from ds2.data.manifest import read_manifest, write_manifest
+    from ds2.data.selection import Joined
     from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
     from ds2.utils.files import make_folder
     from ds2.utils.progress import Progress
@@ -52,11 +53,10 @@ def validate_command(
         raise ParameterError("clean", "two manifests have the same name, one would overwrite the other; rename it")
     refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])
     splits = {str(path): read_manifest(path) for path in manifests}
-    utterances = [utterance for split in splits.values() for utterance in split]
+    utterances = Joined(list(splits.values()))
     with Progress("examining", len(utterances), "utterances") as progress:
         examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
-    findings = [finding for item in examined for finding in item.findings]
-    findings += [*duplicates(examined), *leaks(splits)]
+    findings = [*examined.findings, *duplicates(examined), *leaks(splits)]
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}  # which ds2 data split is for
     _print_findings(findings)
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(finding.kind for finding in findings).most_common())
@@ -66,7 +66,7 @@ def validate_command(
     if clean is not None:
         make_folder(clean)
         for name, split in splits.items():
-            write_manifest(clean / Path(name).name, [utterance for utterance in split if utterance.place not in bad])
+            write_manifest(clean / Path(name).name, (utterance for utterance in split if utterance.place not in bad))
     return SOME_FAILED if findings else 0
 
 
@@ -194,7 +194,7 @@ def sample_command(manifest: Positional[Path], hours: float, output: Output, see
     refuse_overwriting([manifest], [output])
     drawn = sample(read_manifest(manifest), hours, seed)
     write_manifest(output, drawn)
-    print(f"{output}: {len(drawn)} utterances, {sum(utterance.duration for utterance in drawn) / 3600:.2f} h")
+    print(f"{output}: {len(drawn)} utterances, {drawn.durations.sum() / 3600:.2f} h")
     return 0
 
 

@@ -8,8 +8,7 @@ Processes of one machine share the mapping; an utterance becomes a Python object
 import functools
 import itertools
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,10 @@ from ds2.data.json_lines import (
     checked_line,
     duplicate,
     read_blocks,
+    relative_audio,
 )
 from ds2.data.parquet_file import opened_table
+from ds2.data.remote import fetched
 from ds2.data.selection import Columnar
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -38,7 +39,7 @@ SUFFIX = ".arrow"
 FORMAT = {b"ds2": b"1"}  # raised when a reader of the old form could not read the new one
 ROWS = 1 << 16  # of a table in Parquet that are read at once
 KINDS = {  # of the columns, as Arrow names them
-    "audio": "string",  # path, relative to the folder of the file or absolute
+    "audio": "string",  # path, relative to the folder of the file or absolute, or URL
     "duration": "double",  # seconds
     "text": "string",
     "offset": "double",  # seconds, or NULL
@@ -111,12 +112,12 @@ class CompiledManifest(Columnar):
             audio = self._batch(number).column("audio")
             folders = pyarrow.compute.replace_substring_regex(audio, "/?[^/]*$", "").dictionary_encode()
             here = [numbers.setdefault(name, len(numbers)) for name in folders.dictionary.to_pylist()]
-            parts.append(np.array(here)[folders.indices.to_numpy()])
-        return np.concatenate(parts), [self._folder / name for name in numbers]
+            parts.append(np.array(here, np.int32)[folders.indices.to_numpy()])
+        return np.concatenate(parts), [Path(self._absolute(name)) for name in numbers]
 
     @functools.cached_property
-    def _folder(self) -> Path:
-        return self.path.parent.absolute()
+    def _absolute(self) -> Callable[[str], str]:
+        return absolute_audio(self.path.parent)
 
     def _batch(self, number: int) -> "pyarrow.RecordBatch":
         """A block of the file, which is checked once."""
@@ -155,7 +156,8 @@ class CompiledManifest(Columnar):
             raise self._damaged(str(error)) from error
         if not isinstance(others, dict):
             raise self._damaged("an extra that is not an object")
-        return Utterance(self._folder / audio, duration, text, offset, speaker, lang, others, f"{self.path}:{line}")
+        place = f"{self.path}:{line}"
+        return Utterance(Path(self._absolute(audio)), duration, text, offset, speaker, lang, others, place)
 
 
 def _is_possible(column: "pyarrow.Array", name: str) -> bool:
@@ -184,13 +186,14 @@ def compile_manifest(source: Path, target: Path, step: Callable[[int], object] =
     """
     import pyarrow
 
-    absolute, folder = absolute_audio(source.parent), os.path.join(target.parent.absolute(), "")
+    source = fetched(source)
+    absolute, relative = absolute_audio(source.parent), relative_audio(target.parent)
     hashes, numbers, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)], schema()
     with atomic_write(target) as partial, pyarrow.OSFile(str(partial), "wb") as file:
         with pyarrow.ipc.new_file(file, columns) as writer:
             for block in _table_blocks(source) if source.suffix == ".parquet" else read_blocks(source):
                 audio = [absolute(line.audio_filepath) for line in block.lines]
-                writer.write_batch(_batch(block, [path.removeprefix(folder) for path in audio], columns))
+                writer.write_batch(_batch(block, list(map(relative, audio)), columns))
                 hashes.append(_hashes(block, audio))
                 numbers.append(np.asarray(block.numbers, np.int64))
                 step(len(audio))
@@ -200,11 +203,11 @@ def compile_manifest(source: Path, target: Path, step: Callable[[int], object] =
     return count
 
 
-def write_compiled(target: Path, utterances: Sequence[Utterance]) -> None:
+def write_compiled(target: Path, utterances: Iterable[Utterance]) -> None:
     """Writes utterances that were checked before as a compiled manifest, whole or not at all."""
     import pyarrow
 
-    folder, columns = os.path.join(target.parent.absolute(), ""), schema()
+    relative, columns = relative_audio(target.parent), schema()
     rows = enumerate(utterances, 1)
     with (
         atomic_write(target) as partial,
@@ -214,7 +217,7 @@ def write_compiled(target: Path, utterances: Sequence[Utterance]) -> None:
         while part := list(itertools.islice(rows, ROWS)):
             lines = [Line("", each.duration, each.text, each.offset, each.speaker, each.lang) for _, each in part]
             block = Block([number for number, _ in part], lines, [each.extra for _, each in part])
-            audio = [str(each.audio_path.absolute()).removeprefix(folder) for _, each in part]
+            audio = [relative(str(each.audio_path.absolute())) for _, each in part]
             writer.write_batch(_batch(block, audio, columns))
 
 

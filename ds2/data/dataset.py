@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from ds2.data.audio import read_audio
 from ds2.data.augment import Augmenter
 from ds2.data.manifest import Utterance
+from ds2.data.remote import StorageError
 from ds2.data.sampler import Key
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
@@ -48,6 +49,8 @@ class Batch:
 class SpeechDataset(Dataset[Example | InputError]):
     """Reads, augments and encodes utterances; an unreadable one comes back as its error, not as an exception.
 
+    A StorageError is raised: all other utterances would fail, too.
+
     An item's key is (epoch, index), and the augmentation is seeded by it: the same key gives the same samples in
     every process and on every run.
     """
@@ -75,6 +78,8 @@ class SpeechDataset(Dataset[Example | InputError]):
             if self.augmenter is not None:
                 samples = self.augmenter(samples, epoch, index)
             targets = torch.tensor(self.tokenizer.encode(utterance.text), dtype=torch.long)
+        except StorageError:
+            raise
         except InputError as error:
             return error
         return Example(utterance, samples, targets)

@@ -7,6 +7,7 @@ import soundfile
 
 from ds2.data.audio import read_audio, resample
 from ds2.data.manifest import Utterance
+from ds2.data.remote import fetched
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError
 
@@ -47,6 +48,6 @@ def _file(utterance: Utterance) -> bytes:
     path = utterance.audio_path
     try:
         archive = archive_of(path)
-        return read_member(path, archive) if archive else path.read_bytes()
+        return read_member(path, archive) if archive else fetched(path).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error

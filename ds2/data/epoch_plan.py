@@ -16,7 +16,7 @@ class SamplingConfig:
     weights: tuple[float, ...] = ()  # share of each training manifest in the epoch's hours; empty: all hours it has
     epoch_hours: float = 0.0  # 0: all hours of the manifests
     batch_seconds: float = 0.0  # of padded audio in a minibatch; 0: no limit, minibatches are cut by number
-    open_shards: int = 0  # shards that are read from at a time, from the second epoch on; 0: all
+    open_shards: int = 0  # read from at a time, from the second epoch on, each by one rank alone; 0: all, by all ranks
 
     def __post_init__(self) -> None:
         for name in ("epoch_hours", "batch_seconds", "open_shards"):
@@ -43,7 +43,7 @@ def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, se
         indices; a function of (seed, epoch) alone.
     """
     if not config.weights and not config.epoch_hours:
-        return np.arange(len(durations))
+        return np.arange(len(durations), dtype=np.int32)
     parts, first = [], 0
     shares = _shares(durations, sizes, config)
     for number, (size, seconds) in enumerate(zip(sizes, shares, strict=True)):
@@ -83,14 +83,45 @@ def _starts(durations: np.ndarray, batch_size: int, batch_seconds: float) -> np.
     return starts[:count]
 
 
-def windows(drawn: np.ndarray, shards: np.ndarray, open_shards: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Groups `drawn` by windows of `open_shards` random shards; (N,) `shards`: the shard of each utterance."""
+def owners(shards: np.ndarray, ranks: int) -> np.ndarray | None:
+    """(N,) the rank that reads the shard of each utterance; None where shards are too few or too unequal to share."""
+    owner = shards % ranks
+    counts = np.bincount(owner, minlength=ranks)
+    return owner if ranks > 1 and counts.max(initial=0) <= 2 * counts.min() else None
+
+
+def windows(
+    drawn: np.ndarray, shards: np.ndarray, open_shards: int, ranks: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Groups `drawn` by windows of about `open_shards` random shards, as many of each owner.
+
+    Args:
+        shards: (N,) the shard of each utterance.
+        ranks: number of owners.
+    """
     order = rng.permutation(int(shards.max()) + 1)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order)) // open_shards
-    window = place[shards[drawn]]
+    window_of_shard = np.empty_like(order)
+    own = [order[order % ranks == rank] for rank in range(ranks)]
+    count = -(-max(1, min(map(len, own))) // max(1, open_shards // ranks))
+    for part in own:
+        window_of_shard[part] = np.arange(len(part)) * count // max(1, len(part))
+    window = window_of_shard[shards[drawn]]
     grouped = np.argsort(window, kind="stable")
     return np.split(drawn[grouped], np.flatnonzero(np.diff(window[grouped])) + 1)
+
+
+def spread(order: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """The utterances of all owners side by side: a minibatch of neighbours has as many of each, of like duration.
+
+    Args:
+        order: utterances by duration.
+        owner: (N,) of each utterance.
+    """
+    place = np.empty(len(order))
+    for rank in range(int(owner.max()) + 1):
+        own = np.flatnonzero(owner[order] == rank)
+        place[own] = (np.arange(len(own)) + 0.5) / max(1, len(own))
+    return order[np.argsort(place, kind="stable")]
 
 
 def _shares(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig) -> np.ndarray:

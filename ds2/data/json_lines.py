@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from ds2.data.remote import mirror_folder, mirrored, url_of
 from ds2.utils.errors import InputError
 
 NUMBER, TEXT, OPTIONAL = (float, int), (str,), (type(None),)
@@ -80,10 +81,23 @@ def absolute_audio(folder: Path) -> Callable[[str], str]:
     before = os.path.join(folder.absolute(), "")
 
     def absolute(audio: str) -> str:
-        audio = audio if os.path.isabs(audio) else before + audio
-        return str(Path(audio)) if "./" in audio or "//" in audio else audio  # "./a.wav" is "a.wav"
+        if "./" in audio or "//" in audio:  # "./a.wav" is "a.wav"; a URL
+            audio = str(mirrored(audio))
+        return audio if os.path.isabs(audio) else before + audio
 
     return absolute
+
+
+def relative_audio(folder: Path) -> Callable[[str], str]:
+    """A function that names absolute paths as a manifest in this folder does: relative below it, URLs of the mirror."""
+    before, mirror = os.path.join(folder.absolute(), ""), os.path.join(mirror_folder(), "")
+    if before.startswith(mirror):
+        mirror = "\0"  # which no path begins with: here, too, shards lie beside their manifest
+
+    def relative(audio: str) -> str:
+        return (audio.startswith(mirror) and url_of(audio)) or audio.removeprefix(before)
+
+    return relative
 
 
 def duplicate(name: str, number: int, other: int) -> InputError:

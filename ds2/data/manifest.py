@@ -3,9 +3,8 @@
 import contextlib
 import gc
 import json
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ds2.data.compiled import SUFFIX, CompiledManifest, write_compiled
-from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks
+from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
+from ds2.data.remote import fetched
 from ds2.data.selection import durations, values
 from ds2.data.utterance import Segment as Segment
 from ds2.data.utterance import Utterance
@@ -41,22 +41,24 @@ class ManifestSummary:
 def read_manifest(path: str | Path) -> Sequence[Utterance]:
     """Reads and checks a manifest; relative audio paths are relative to it. The audio itself is not touched.
 
-    A compiled manifest (.arrow) was checked when it was compiled: it is mapped into memory, whatever its size.
+    The path may be a URL, see `ds2.data.remote`. A compiled manifest (.arrow) was checked when it was compiled: it is
+    mapped into memory, whatever its size.
 
     Raises:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset,
             a duplicate; or the file is missing, not UTF-8, or has no utterance.
     """
-    if Path(path).suffix == SUFFIX:
-        return CompiledManifest(path)
+    here = fetched(path)
+    if here.suffix == SUFFIX:
+        return CompiledManifest(here)
     with _collector_paused():
-        utterances = _read(Path(path))
+        utterances = _read(here)
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
     return utterances
 
 
-def write_manifest(path: str | Path, utterances: Sequence[Utterance]) -> None:
+def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
     """Writes a manifest, whole or not at all; audio below its folder is named relative to it.
 
     A path that ends in .arrow gets a compiled manifest.
@@ -65,11 +67,11 @@ def write_manifest(path: str | Path, utterances: Sequence[Utterance]) -> None:
     if path.suffix == SUFFIX:
         write_compiled(path, utterances)
         return
-    folder = os.path.join(path.absolute().parent, "")
+    relative = relative_audio(path.parent)
     # backslashreplace writes what UTF-8 cannot hold (bytes of odd file names) as \udcff, which JSON reads back
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for utterance in utterances:
-            file.write(ENCODER.encode(_line(utterance, folder)) + "\n")
+            file.write(ENCODER.encode(_line(utterance, relative)) + "\n")
 
 
 def check_characters(utterances: Sequence[Utterance], tokenizer: Tokenizer) -> None:
@@ -97,7 +99,7 @@ def summary(utterances: Sequence[Utterance]) -> ManifestSummary:
         words += len(text.split())
     return ManifestSummary(
         utterances=len(utterances),
-        hours=sum(seconds.tolist()) / 3600,
+        hours=float(seconds.sum()) / 3600,
         speakers=len(set(values(utterances, "speaker")) - {None}),
         shortest=float(seconds.min()),
         median=float(np.median(seconds)),
@@ -111,16 +113,21 @@ def _read(path: Path) -> list[Utterance]:
     name = str(path)
     absolute = absolute_audio(path.parent)
     utterances: list[Utterance] = []
-    first: dict[tuple[str, float | None, float | None], int] = {}  # a segment's first line
+    first: dict[object, int] = {}  # a segment's first line
+    folder, known = Path(), ""  # of the line before: a Path is made in half the time from that of its folder
     for block in read_blocks(path):
         for number, line, extra in zip(*block, strict=True):
-            audio, offset = absolute(line.audio_filepath), line.offset
-            other = first.setdefault((audio, offset, None if offset is None else line.duration), number)
+            audio, offset, seconds = absolute(line.audio_filepath), line.offset, line.duration
+            other = first.setdefault(audio if offset is None else (audio, offset, seconds), number)
             if other != number:
                 raise duplicate(name, number, other)
-            place = f"{name}:{number}"
-            values = (line.duration, line.text, offset, line.speaker, line.lang)
-            utterances.append(Utterance(Path(audio), *values, dict(extra), place))
+            above, _, below = audio.rpartition("/")
+            if above != known or not known:
+                folder, known = Path(above or "/"), above
+            place, own = f"{name}:{number}", dict(extra) if extra else {}
+            utterances.append(
+                Utterance(folder / below, seconds, line.text, offset, line.speaker, line.lang, own, place)
+            )
     return utterances
 
 
@@ -136,10 +143,10 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _line(utterance: Utterance, folder: str) -> dict[str, Any]:
+def _line(utterance: Utterance, relative: Callable[[str], str]) -> dict[str, Any]:
     """The JSON object of an utterance; keys without a value are left out."""
     values = {
-        "audio_filepath": str(utterance.audio_path).removeprefix(folder),
+        "audio_filepath": relative(str(utterance.audio_path)),
         "duration": utterance.duration,
         "text": utterance.text,
         "offset": utterance.offset,

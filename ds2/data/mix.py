@@ -1,6 +1,6 @@
 """Noisy copies of a manifest's recordings, and hours of noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,18 +60,19 @@ def mix(
     """
     make_folder(folder / "audio")
     mixture = Mixture(utterances, folder / "audio", Augmenter(config, sample_rate, seed))
-    written, skipped = [], []
-    for item in DataLoader(mixture, batch_size=None, num_workers=jobs if jobs > 1 else 0):
-        if isinstance(item, Utterance):
-            written.append(item)
-        else:
-            skipped.append(item)
-        step()
-    if not written:
-        raise InputError(
-            f"{folder}: none of the utterances can be read ({skipped[0] if skipped else 'there are none'})"
-        )
-    write_manifest(folder / "manifest.jsonl", written)
+    skipped: list[str] = []
+
+    def written() -> Iterator[Utterance]:
+        for item in DataLoader(mixture, batch_size=None, num_workers=jobs if jobs > 1 else 0):
+            if isinstance(item, Utterance):
+                yield item
+            else:
+                skipped.append(item)
+            step()
+        if len(skipped) == len(mixture):
+            raise InputError(f"{folder}: none of the utterances can be read ({[*skipped, 'there are none'][0]})")
+
+    write_manifest(folder / "manifest.jsonl", written())
     return skipped
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ds2.data.download import Archive, fetch_all, unpack_once
 from ds2.data.json_lines import MOST_SECONDS
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.selection import durations, values
 from ds2.data.sound import SUFFIXES, probe
 from ds2.text import normalize
 from ds2.utils.errors import InputError
@@ -134,8 +135,7 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
             write_manifest(folder / f"{split}.jsonl", utterances)
         else:
             (folder / f"{split}.jsonl").unlink(missing_ok=True)
-        speakers = len({utterance.speaker for utterance in utterances} - {None})
-        hours = sum(utterance.duration for utterance in utterances) / 3600
+        speakers, hours = len(set(values(utterances, "speaker")) - {None}), durations(utterances).sum() / 3600
         print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
     write_lines(folder / "skipped.txt", skipped)
     if skipped:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.data.epoch_plan import SamplingConfig, cut, draw, windows
+from ds2.data.epoch_plan import SamplingConfig, cut, draw, owners, spread, windows
 from ds2.data.selection import Selection, durations
 from ds2.data.utterance import Utterance
 
@@ -38,12 +38,15 @@ class Share:
     ranks: int = 1
     pieces: int = 1
 
-    def of(self, batch: Sequence[int], durations: np.ndarray) -> list[list[int]]:
+    def of(self, batch: Sequence[int], durations: np.ndarray, owner: np.ndarray | None = None) -> list[list[int]]:
         """A minibatch of indices -> this rank's pieces of it; all pieces have about as many utterances and frames.
 
         The longest utterance that is left goes to the piece with the least audio that has room. Pieces are empty where
-        a minibatch has fewer utterances than there are pieces.
+        a minibatch has fewer utterances than there are pieces. With an (N,) `owner` a rank takes those that it owns.
         """
+        if owner is not None:
+            own = [index for index in batch if owner[index] == self.rank]
+            return Share(pieces=self.pieces).of(own, durations)
         if self.ranks * self.pieces == 1:
             return [list(batch)]
         room = -(-len(batch) // (self.ranks * self.pieces))
@@ -86,7 +89,8 @@ class SortaGradSampler:
     A Curriculum of some epochs begins with the shortest quarter of the utterances and adds longer ones; these epochs
     have fewer minibatches than later ones.
 
-    A SamplingConfig weights several corpora, cuts minibatches by seconds of audio, and reads few shards at a time.
+    A SamplingConfig weights several corpora, cuts minibatches by seconds of audio, and reads few shards at a time: then
+    each rank reads shards that no other rank reads, the same ones in every epoch.
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class SortaGradSampler:
         self.sampling = sampling or SamplingConfig()
         sources = sources or Sources()
         self.sizes = list(sources.sizes) or [len(self.durations)]
-        self.shards = np.asarray(sources.shards, dtype=np.int64)
+        self.shards = np.asarray(sources.shards, dtype=np.int32)
+        windowed = self.sampling.open_shards > 0 and len(self.shards) > 0
+        self.owner = owners(self.shards, self.share.ranks) if windowed else None
         self.epoch = 0
         self.start = 0  # first batch still to be taken in this epoch
 
@@ -130,15 +136,19 @@ class SortaGradSampler:
         """All minibatches of an epoch as indices of utterances; views of one order."""
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.curriculum.sortagrad
-        jitter = 0.0 if by_increasing_duration else rng.uniform(-JITTER, JITTER, len(self.durations))
-        apparent = self.durations * (1.0 + jitter)
+        apparent = np.ones(len(self.durations))
+        if not by_increasing_duration:
+            apparent += rng.uniform(-JITTER, JITTER, len(self.durations))
+        apparent *= self.durations  # in place: a corpus may have ten million utterances
         drawn = self._drawn(epoch)
-        drawn = drawn[np.argsort(apparent[drawn], kind="stable")][: self._shortest(epoch, len(drawn))]
+        apparent = apparent[drawn]
+        drawn = drawn[np.argsort(apparent, kind="stable")][: self._shortest(epoch, len(drawn))]
         if by_increasing_duration:
             return self._cut(drawn)
         parts = [drawn]
         if self.sampling.open_shards and len(self.shards):
-            parts = windows(drawn, self.shards, self.sampling.open_shards, rng)
+            ranks = 1 if self.owner is None else self.share.ranks
+            parts = windows(drawn, self.shards, self.sampling.open_shards, ranks, rng)
         batches: list[np.ndarray] = []
         for part in parts:
             own = self._cut(part)
@@ -156,7 +166,25 @@ class SortaGradSampler:
         share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.curriculum.epochs
         return max(1, round(share * drawn))
 
+    def first_uses(self) -> list[tuple[int, int]]:
+        """(number of a piece, shard) for each shard in the order in which this rank begins to read them.
+
+        Pieces are counted from the minibatch on with which the next iteration begins.
+        """
+        batches = self.batches(self.epoch)[self.start :]
+        if not batches:
+            return []
+        order, number = np.concatenate(batches), np.repeat(np.arange(len(batches)), list(map(len, batches)))
+        if self.owner is not None:
+            own = self.owner[order] == self.share.rank
+            order, number = order[own], number[own]
+        shards, places = np.unique(self.shards[order], return_index=True)
+        begin = np.argsort(places)
+        return list(zip((number[places] * self.share.pieces)[begin].tolist(), shards[begin].tolist(), strict=True))
+
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        if self.owner is not None:
+            order = spread(order, self.owner)
         return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
@@ -165,5 +193,5 @@ class SortaGradSampler:
 
     def __iter__(self) -> Iterator[list[Key]]:
         for batch in self.batches(self.epoch)[self.start :]:
-            for piece in self.share.of(batch.tolist(), self.durations):
+            for piece in self.share.of(batch.tolist(), self.durations, self.owner):
                 yield [(self.epoch, index) for index in piece]

@@ -72,6 +72,9 @@ class Joined(Columnar):
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
 
+    def __iter__(self) -> Iterator[Utterance]:
+        return (utterance for part in self.parts for utterance in part)
+
     def utterance(self, number: int) -> Utterance:
         part = int(np.searchsorted(self.ends, number, side="right"))
         return self.parts[part][number - (int(self.ends[part - 1]) if part else 0)]

@@ -126,12 +126,12 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     write_shards(utterances, target, ShardConfig(coding="keep", shuffle=False))
 
 
-def shard_numbers(utterances: Sequence[Utterance]) -> np.ndarray:
-    """(N,) the shard of each utterance, from 0; all plain files count as one more shard."""
+def shards_of(utterances: Sequence[Utterance]) -> tuple[np.ndarray, list[Path | None]]:
+    """(N,) number of the shard of each utterance, and the shards; all plain files count as one more shard, None."""
     numbers: dict[Path | None, int] = {}
     of_utterance, found = folders(utterances)
     of_folder = [numbers.setdefault(archive_of(folder / "x"), len(numbers)) for folder in found]
-    return np.array(of_folder, np.int64)[of_utterance]
+    return np.array(of_folder, np.int32)[of_utterance], list(numbers)
 
 
 def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> None:

@@ -23,6 +23,7 @@ from ds2.data.containers import refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.data.ffmpeg import FFmpegSound
 from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
+from ds2.data.remote import fetched, mirrored
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
 
@@ -222,13 +223,13 @@ def _gathered(blocks: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
 def _checked(path: str | Path | InMemory) -> bytes | IO[bytes]:
     if isinstance(path, InMemory):
         return _checked_memory(path.data, path.name)
-    path = Path(path)
+    path = mirrored(path)
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: not a possible file name")
     if (archive := archive_of(path)) is not None:
         return _checked_memory(read_member(path, archive), str(path))
     try:
-        size = path.stat().st_size
+        size = fetched(path).stat().st_size
         if path.is_dir():
             raise InputError(f"{path}: is a folder, not an audio file")
         if size == 0:

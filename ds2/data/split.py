@@ -1,26 +1,21 @@
 """Manifests split into parts, joined and sampled; a speaker or a sentence stays in one part."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from ds2.data.selection import Selection, durations
+from ds2.data.selection import Selection, durations, values
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
 By = Literal["speaker", "text", "utterance"]
-KEYS: dict[str, Callable[[Utterance], str]] = {
-    "speaker": lambda utterance: utterance.speaker or "",
-    "text": lambda utterance: utterance.text,
-    "utterance": lambda utterance: f"{utterance.audio_path}:{utterance.offset}",
-}
 
 
 def split(
     utterances: Sequence[Utterance], shares: Mapping[str, float], by: By = "speaker", seed: int = 1
-) -> dict[str, list[Utterance]]:
+) -> dict[str, Selection]:
     """Parts of about the wanted shares of the hours; no speaker, or no text, is in two parts.
 
     Args:
@@ -32,21 +27,22 @@ def split(
     """
     if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
         raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
-    groups = _groups(utterances, by)
-    if len(groups) <= len(shares):
-        raise ParameterError("by", f"{len(groups)} {by}s cannot be cut into {len(shares) + 1} parts; try utterance")
-    order = random.Random(seed).sample(sorted(groups), len(groups))
-    total = sum(utterance.duration for utterance in utterances)
-    parts: dict[str, list[Utterance]] = {}
+    numbers: dict[str, int] = {}
+    group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _keys(utterances, by)), np.int64)
+    if len(numbers) <= len(shares):
+        raise ParameterError("by", f"{len(numbers)} {by}s cannot be cut into {len(shares) + 1} parts; try utterance")
+    order = [numbers[key] for key in random.Random(seed).sample(sorted(numbers), len(numbers))]
+    lengths = durations(utterances)
+    seconds, total = np.bincount(group, lengths), float(lengths.sum())  # of each group, of all
+    parts: dict[str, list[int]] = {}
     for name, share in shares.items():
-        parts[name] = []
+        parts[name], filled = [], 0.0
         kept = 1 + len(shares) - len(parts)  # a group for train and for each part that is still to come
         # A group is taken while more than half of it is still wanted: parts come out as near as groups allow.
-        while len(order) > kept and (
-            not parts[name] or _seconds(parts[name]) + _seconds(groups[order[-1]]) / 2 < share * total
-        ):
-            parts[name] += groups[order.pop()]
-    return {"train": [utterance for key in order for utterance in groups[key]], **parts}
+        while len(order) > kept and (not parts[name] or filled + seconds[order[-1]] / 2 < share * total):
+            filled += seconds[order[-1]]
+            parts[name].append(order.pop())
+    return {name: _of_groups(utterances, group, wanted) for name, wanted in {"train": order, **parts}.items()}
 
 
 def cut_speakers(utterances: Sequence[Utterance], speakers: set[str]) -> tuple[list[Utterance], list[Utterance]]:
@@ -84,14 +80,20 @@ def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> Sele
     return Selection(utterances, np.sort(np.array(kept, np.int64)))
 
 
-def _groups(utterances: Sequence[Utterance], by: By) -> dict[str, list[Utterance]]:
-    groups: dict[str, list[Utterance]] = {}
-    for utterance in utterances:
-        if by == "speaker" and utterance.speaker is None:
-            raise InputError(f"{utterance.place}: names no speaker; split by text or by utterance")
-        groups.setdefault(KEYS[by](utterance), []).append(utterance)
-    return groups
+def _keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:
+    """What each utterance must share a part with the others that have it."""
+    if by == "utterance":
+        yield from (f"{utterance.audio_path}:{utterance.offset}" for utterance in utterances)
+        return
+    for number, key in enumerate(values(utterances, by)):
+        if key is None:
+            raise InputError(f"{utterances[number].place}: names no speaker; split by text or by utterance")
+        yield key
 
 
-def _seconds(utterances: Sequence[Utterance]) -> float:
-    return sum(utterance.duration for utterance in utterances)
+def _of_groups(utterances: Sequence[Utterance], group: np.ndarray, wanted: Sequence[int]) -> Selection:
+    """The utterances of the groups `wanted`, group by group; (N,) `group` of each utterance."""
+    place = np.full(int(group.max()) + 1, len(group))
+    place[list(wanted)] = np.arange(len(wanted))
+    there = np.flatnonzero(place[group] < len(group))
+    return Selection(utterances, there[np.argsort(place[group[there]], kind="stable")])

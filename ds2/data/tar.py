@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from ds2.data.remote import fetched, url_of
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
@@ -25,10 +26,10 @@ Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the
 
 
 def archive_of(path: Path) -> Path | None:
-    """The archive that `path` leads into, if any."""
+    """The archive that `path` leads into, if any; one in object storage need not be here yet."""
     for parent in path.parents:
         if parent.suffix == ".tar":
-            return parent if parent.is_file() else None
+            return parent if url_of(parent) or parent.is_file() else None
     return None
 
 
@@ -36,10 +37,10 @@ def read_member(path: Path, archive: Path) -> bytes:
     """The bytes of the file `path` inside `archive`.
 
     Raises:
-        InputError: there is no such member, or the archive is damaged.
+        InputError: there is no such member, or the archive is damaged or cannot be fetched.
     """
     name = path.relative_to(archive).as_posix()
-    here = archive.stat()
+    here = fetched(archive).stat()
     opened = _opened(str(archive), here.st_size, here.st_mtime_ns)  # held until it has been read
     if name not in opened.places:
         raise InputError(f"{path}: {archive.name} has no such file")

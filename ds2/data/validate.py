@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,10 +13,12 @@ import numpy as np
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
+from ds2.data.selection import durations, values
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
 THREADS = 2  # decoding releases Python's lock
+AT_ONCE = 1024  # utterances that wait for a thread
 OUTLINE_POINTS = 100  # of the loudness of an utterance, that identify copies in another coding
 SAME_OUTLINE = 0.995  # correlation of two outlines
 SAME_DURATION = 0.06  # seconds that codecs add at the ends
@@ -48,26 +49,48 @@ class Finding:
 class Examined:
     """The result of reading an utterance's audio."""
 
-    number: int  # its position in all that was examined
-    utterance: Utterance
     findings: list[Finding]
     digest: bytes = b""  # of the samples
     outline: np.ndarray | None = None  # (OUTLINE_POINTS,) of unit length; None: no audio, or too uniform to identify it
 
 
+@dataclass(frozen=True)
+class Examination:
+    """What is known of all utterances: some 230 bytes of each.
+
+    Attributes:
+        findings: of each utterance by itself.
+        digests: (N, 2) int64, of the samples.
+        outlines: (N, OUTLINE_POINTS) float16, of unit length; zeros where there is none.
+    """
+
+    utterances: Sequence[Utterance]
+    findings: list[Finding]
+    digests: np.ndarray
+    outlines: np.ndarray
+
+
 def examine_all(
     utterances: Sequence[Utterance], config: ValidateConfig, step: Callable[[], None] = lambda: None
-) -> list[Examined]:
+) -> Examination:
     """Examines every utterance; calls `step` after each."""
+    findings: list[Finding] = []
+    digests = np.zeros((len(utterances), 2), np.int64)
+    outlines = np.zeros((len(utterances), OUTLINE_POINTS), np.float16)
+    rows = enumerate(utterances)
     with ThreadPoolExecutor(THREADS) as threads:
-        examined = []
-        for result in threads.map(examine, itertools.count(), utterances, itertools.repeat(config)):
-            examined.append(result)
-            step()
-    return examined
+        while some := list(itertools.islice(rows, AT_ONCE)):
+            results = threads.map(lambda row: examine(row[1], config), some)
+            for (number, _), result in zip(some, results, strict=True):
+                findings += result.findings
+                if result.outline is not None:
+                    digests[number] = np.frombuffer(result.digest, np.int64)
+                    outlines[number] = result.outline
+                step()
+    return Examination(utterances, findings, digests, outlines)
 
 
-def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examined:
+def examine(utterance: Utterance, config: ValidateConfig) -> Examined:
     """Reads the audio and compares it with the manifest."""
     findings = list(_text_findings(utterance, config))
 
@@ -79,7 +102,7 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
         samples, rate = read_audio(path, None, offset, duration, channel)
     except InputError as error:
         found("unreadable", str(error))
-        return Examined(number, utterance, findings)
+        return Examined(findings)
     seconds = len(samples) / rate
     if abs(seconds - utterance.duration) > config.duration_error:
         found("duration", f"the manifest says {utterance.duration:.2f} s, the audio has {seconds:.2f} s")
@@ -91,23 +114,22 @@ def examine(number: int, utterance: Utterance, config: ValidateConfig) -> Examin
         found("clipped", f"{clipped:.1%} of the samples are at full scale")
     values = samples.numpy()
     digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-    return Examined(number, utterance, findings, digest, _outline(values))
+    return Examined(findings, digest, _outline(values))
 
 
-def duplicates(examined: Iterable[Examined]) -> Iterator[Finding]:
+def duplicates(examined: Examination) -> Iterator[Finding]:
     """Audio that occurs twice: the same samples, or the same loudness over time (a copy in another coding or level).
 
     The finding names the utterance of a pair that was examined first: the one of the training set, if that comes first.
     """
-    groups: dict[bytes, list[Examined]] = defaultdict(list)
-    for item in examined:
-        if item.outline is not None:
-            groups[item.digest].append(item)
-    for first, *others in groups.values():
-        for other in others:
-            yield _pair("duplicate audio", first.utterance, other.utterance, "the same samples")
-    unique = sorted((group[0] for group in groups.values()), key=lambda item: item.utterance.duration)
-    yield from _near_duplicates(unique)
+    there = np.flatnonzero(examined.outlines.any(1))
+    _, firsts, group = np.unique(examined.digests[there], axis=0, return_index=True, return_inverse=True)
+    first = there[firsts[group.ravel()]]  # with the samples of each utterance that is there
+    for here, other in zip(first.tolist(), there.tolist(), strict=True):
+        if here != other:
+            utterances = examined.utterances
+            yield _pair("duplicate audio", utterances[here], utterances[other], "the same samples")
+    yield from _near_duplicates(examined, there[firsts])
 
 
 def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
@@ -117,14 +139,15 @@ def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
     """
     (first, training), *others = splits.items()
     for name, utterances in others:
-        texts = {utterance.text: utterance for utterance in utterances if utterance.text.strip()}
-        speakers = {utterance.speaker: utterance for utterance in utterances if utterance.speaker}
-        for utterance in training:
-            if utterance.speaker and (other := speakers.pop(utterance.speaker, None)):
-                why = f"{utterance.speaker!r} speaks in {first} and {name}"
-                yield _pair("leaking speaker", utterance, other, why)
-            if utterance.text in texts:
-                yield _pair("leaking transcript", utterance, texts[utterance.text], repr(utterance.text[:60]))
+        texts = {text: number for number, text in enumerate(values(utterances, "text")) if text.strip()}
+        speakers = {speaker: number for number, speaker in enumerate(values(utterances, "speaker")) if speaker}
+        pairs = zip(values(training, "text"), values(training, "speaker"), strict=True)
+        for number, (text, speaker) in enumerate(pairs):
+            if speaker and (other := speakers.pop(speaker, None)) is not None:
+                why = f"{speaker!r} speaks in {first} and {name}"
+                yield _pair("leaking speaker", training[number], utterances[other], why)
+            if text in texts:
+                yield _pair("leaking transcript", training[number], utterances[texts[text]], repr(text[:60]))
 
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
@@ -161,17 +184,17 @@ def _outline(samples: np.ndarray) -> np.ndarray | None:
     return outline / norm if norm > 1e-6 else None
 
 
-def _near_duplicates(items: Sequence[Examined]) -> Iterator[Finding]:
-    """`items` by increasing duration: only neighbours can be copies."""
-    if not items:
-        return
-    durations = np.array([item.utterance.duration for item in items])
-    outlines = np.stack([item.outline for item in items if item.outline is not None])
-    ends = np.searchsorted(durations, durations + SAME_DURATION, side="right")
-    for at, end in enumerate(ends):
-        for other in np.flatnonzero(outlines[at + 1 : end] @ outlines[at] > SAME_OUTLINE).tolist():
-            pair = sorted((items[at], items[at + 1 + other]), key=lambda item: item.number)
-            yield _pair("duplicate audio", pair[0].utterance, pair[1].utterance, "the same sound in another coding")
+def _near_duplicates(examined: Examination, numbers: np.ndarray) -> Iterator[Finding]:
+    """Of the utterances of these numbers, by increasing duration only neighbours can be copies."""
+    seconds = durations(examined.utterances)[numbers]
+    numbers, seconds = numbers[order := np.argsort(seconds, kind="stable")], seconds[order]
+    ends = np.searchsorted(seconds, seconds + SAME_DURATION, side="right")
+    for at, end in enumerate(ends.tolist()):
+        others = numbers[at + 1 : end]
+        alike = examined.outlines[others].astype(np.float32) @ examined.outlines[numbers[at]].astype(np.float32)
+        for other in others[alike > SAME_OUTLINE].tolist():
+            here, there = (examined.utterances[number] for number in sorted((int(numbers[at]), other)))
+            yield _pair("duplicate audio", here, there, "the same sound in another coding")
 
 
 def _pair(kind: str, here: Utterance, there: Utterance, why: str) -> Finding:

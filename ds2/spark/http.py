@@ -94,7 +94,13 @@ def _request(url: str, name: str, data: bytes) -> urllib.request.Request:
 
 def _transcript(answer: Row) -> Row:
     words = [
-        {"text": str(word["word"]), "start": float(word["start"]), "end": float(word["end"]), "confidence": None}
+        {
+            "text": str(word["word"]),
+            "start": float(word["start"]),
+            "end": float(word["end"]),
+            "confidence": None,
+            "speaker": None,
+        }
         for word in answer.get("words", [])
     ]
     return {"text": str(answer["text"]), "words": words, "duration": float(answer["duration"])}

@@ -1,29 +1,38 @@
 """SpeechTranscriber: recordings in, transcripts out."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from pyspark.sql.types import ArrayType, StructType
 
+from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.transcript import Transcript
 from ds2.spark.models import HasDecoder, HasModel, loaded
 from ds2.spark.recordings import RecordingStage, recording
 from ds2.spark.remote import Row, Settings
+from ds2.spark.stage import Setting, flag
 from ds2.utils.errors import InputError
 
 WORD = StructType().add("text", "string").add("start", "double").add("end", "double").add("confidence", "double")
-TRANSCRIPT = StructType().add("text", "string").add("words", ArrayType(WORD)).add("duration", "double")
+SPOKEN = StructType([*WORD.fields]).add("speaker", "integer")
+TRANSCRIPT = StructType().add("text", "string").add("words", ArrayType(SPOKEN)).add("duration", "double")
 
 
 def transcribe_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[Row | InputError]:
     """Runs on an executor, in minibatches of recordings of like length."""
     [recognizer] = loaded(settings)
-    for _, result in recognizer.transcribe_files(map(recording, rows)):
+    transcribe = partial(transcribe_channels, recognizer) if settings["separate"] else recognizer.transcribe_files
+    for _, result in transcribe(map(recording, rows)):
         yield result if isinstance(result, InputError) else transcript_row(result)
 
 
 def transcript_row(transcript: Transcript) -> Row:
-    """A transcript as a value of TRANSCRIPT."""
-    words = [{name: getattr(word, name) for name in WORD.names} for word in transcript.words]
+    """A transcript as a value of TRANSCRIPT; the speaker of a word is its channel, from 1 on."""
+    words = [
+        {name: getattr(word, name) for name in WORD.names} | {"speaker": channel or None}
+        for channel, turn in transcript.turns
+        for word in turn.words
+    ]
     return {"text": transcript.text, "words": words, "duration": transcript.duration}
 
 
@@ -33,10 +42,11 @@ class SpeechTranscriber(RecordingStage, HasModel, HasDecoder):
         transcriber = SpeechTranscriber(inputCol="content", outputCol="transcript", model="english")
         transcriber.transform(spark.read.format("binaryFile").load("s3a://bucket/calls"))
 
-    A result has text, words (text, start and end in seconds, confidence) and duration in seconds. A Python worker reads
-    up to GROUP_SECONDS of audio ahead, of one partition, sorts it by length, and runs it in minibatches; that bounds
-    its memory.
+    A result has text, words (text, start and end in seconds, confidence, speaker) and duration in seconds. A Python
+    worker reads up to GROUP_SECONDS of audio ahead, of one partition, sorts it by length, and runs it in minibatches;
+    that bounds its memory.
     """
 
+    separate = Setting("transcribe each channel by itself, as of a telephone call: a speaker is a channel", flag, False)
     work = staticmethod(transcribe_rows)
     kind = TRANSCRIPT

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
@@ -16,9 +17,11 @@ from ds2.data.augment import Augmenter
 from ds2.data.compiled import SUFFIX, compile_manifest
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import Utterance, check_characters, read_manifest
+from ds2.data.prefetch import PrefetchingSampler
+from ds2.data.remote import fetched, url_of
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
 from ds2.data.selection import Joined, durations, values
-from ds2.data.shards import shard_numbers
+from ds2.data.shards import shards_of
 from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
 from ds2.train.config import TrainConfig
@@ -58,6 +61,7 @@ class TrainingData:
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         share = Share(ranks.number, ranks.size, config.accumulate)
+        shards, self.archives = shards_of(self.train)
         self.sampler = SortaGradSampler(
             durations(self.train),
             config.batch_size,
@@ -65,12 +69,12 @@ class TrainingData:
             Curriculum(config.sortagrad, config.curriculum_epochs),
             share,
             config.sampling,
-            Sources([len(manifest) for manifest in manifests], shard_numbers(self.train)),
+            Sources([len(manifest) for manifest in manifests], shards),
         )
 
     @property
     def hours(self) -> float:
-        return float(sum(self.sampler.durations.tolist())) / 3600
+        return float(np.cumsum(self.sampler.durations)[-1]) / 3600
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""
@@ -80,7 +84,9 @@ class TrainingData:
         """This rank's pieces of the minibatches of the epoch given to `sampler.begin`, augmented."""
         rate = self.config.model.frontend.sample_rate
         augmenter = Augmenter(self.config.augment, rate, self.config.seed)
-        return self._loader(SpeechDataset(self.train, self.tokenizer, rate, augmenter), self.sampler, keep=True)
+        remote = any(archive is not None and url_of(archive) for archive in self.archives)
+        sampler = PrefetchingSampler(self.sampler, self.archives) if remote else self.sampler
+        return self._loader(SpeechDataset(self.train, self.tokenizer, rate, augmenter), sampler, keep=True)
 
     def plain_loader(self, utterances: Sequence[Utterance]) -> Loader:
         """Batches of any utterances without augmentation, the shortest first."""
@@ -118,7 +124,7 @@ class TrainingData:
         joined = torch.cat(frames, dim=1)
         frontend.set_statistics(joined.mean(1), joined.std(1))
 
-    def _loader(self, dataset: SpeechDataset, sampler: SortaGradSampler, keep: bool) -> Loader:
+    def _loader(self, dataset: SpeechDataset, sampler: SortaGradSampler | PrefetchingSampler, keep: bool) -> Loader:
         workers = self.config.data.workers
         return DataLoader(
             dataset,  # type: ignore[arg-type]
@@ -137,6 +143,7 @@ def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:
     Raises:
         InputError: as `read_manifest`.
     """
+    path = fetched(path)
     target = path.with_name(f".{path.name}{SUFFIX}")
     large = path.suffix != SUFFIX and path.is_file() and path.stat().st_size >= LARGE_BYTES
     if not large or not os.access(path.parent, os.W_OK) or find_spec("pyarrow") is None:
@@ -145,7 +152,7 @@ def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:
         logger.info("compiling %s", path)
         compile_manifest(path, target)
     ranks.barrier()
-    return read_manifest(target)
+    return read_manifest(target if target.exists() else path)  # another machine has a mirror of its own
 
 
 def _ignore_signals(worker: int) -> None:

@@ -42,7 +42,7 @@ def replaces(old_name: str, default: Any) -> Any:
 def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """Reads a TOML file into the dataclass `cls`; each override is `section.key=value`, the value in TOML.
 
-    Relative paths, in the file and in the overrides, are relative to the file's folder.
+    Relative paths, in the file and in the overrides, are relative to the file's folder; URLs stay as they are.
 
     Raises:
         InputError: the file is missing or not TOML, a key is unknown, a value has the wrong type or is refused by
@@ -182,7 +182,7 @@ class _Reader:
                 raise self.wrong(key, value, "be a section of keys")
             return dict(value)
         if kind is Path and isinstance(value, str):
-            return self.folder / value
+            return Path(value) if "://" in value else self.folder / value
         if kind is float and type(value) is int and abs(value) <= MOST_INTEGER:
             return float(value)
         if type(value) is not kind:

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "cn2an": "train",
+    "fsspec": "remote",
     "jinja2": "corpus",
     "matplotlib": "train",
     "num2words": "train",

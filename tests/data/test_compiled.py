@@ -16,7 +16,7 @@ from ds2.data.compiled import CompiledManifest, compile_manifest, schema
 from ds2.data.layouts import parquet
 from ds2.data.manifest import check_characters, read_manifest, summary, write_manifest
 from ds2.data.selection import Joined, Selection, durations, folders, values
-from ds2.data.shards import shard_numbers
+from ds2.data.shards import shards_of
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -75,7 +75,7 @@ def test_columns_are_those_of_the_lines(manifest: Path, tmp_path: Path) -> None:
             list(values(other, name)) for name in ("text", "speaker")
         ]
         assert [folders(one)[1][n] for n in folders(one)[0]] == [folders(other)[1][n] for n in folders(other)[0]]
-        assert shard_numbers(one).tolist() == shard_numbers(other).tolist()
+        assert shards_of(one)[0].tolist() == shards_of(other)[0].tolist()
         assert list(one) == list(other)
         assert summary(one) == summary(other)
 

@@ -21,7 +21,7 @@ from ds2.data.audio import read_audio
 from ds2.data.convert import convert
 from ds2.data.encode import encoded
 from ds2.data.manifest import Utterance, read_manifest
-from ds2.data.shards import ShardConfig, shard_numbers, stream, write_shards
+from ds2.data.shards import ShardConfig, shards_of, stream, write_shards
 from ds2.data.sound import probe
 from ds2.data.tar import index_path, read_member, scan
 from ds2.utils.errors import InputError
@@ -49,7 +49,7 @@ def test_a_sharded_corpus_is_a_corpus_like_any_other(tmp_path: Path, digits: lis
     path, part = sharded[3].audio_path, read_audio(sharded[3].audio_path, None, 0.1, 0.05)[0]
     assert torch.equal(part, read_audio(path)[0][800:1200])
     assert probe(path).duration == pytest.approx(sharded[3].duration, abs=1e-3)
-    assert set(shard_numbers(sharded)) == set(range(count))
+    assert set(shards_of(sharded)[0]) == set(range(count))
 
 
 def test_index_says_where_the_members_lie_and_is_not_needed(tmp_path: Path, digits: list[Utterance]) -> None:

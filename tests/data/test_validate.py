@@ -18,7 +18,7 @@ CONFIG = ValidateConfig()
 
 
 def kinds(utterance: Utterance) -> set[str]:
-    return {finding.kind for finding in examine(0, utterance, CONFIG).findings}
+    return {finding.kind for finding in examine(utterance, CONFIG).findings}
 
 
 def write(path: Path, samples: np.ndarray, text: str = "hello there", duration: float | None = None) -> Utterance:
@@ -31,7 +31,7 @@ NOISE = 0.1 * np.random.default_rng(0).normal(size=8000)
 
 def test_real_recordings_have_no_findings(spoken_digits: Callable[[int], Path]) -> None:
     examined = examine_all(read_manifest(spoken_digits(10)), CONFIG)
-    assert [finding for item in examined for finding in item.findings] == []
+    assert examined.findings == []
     assert list(duplicates(examined)) == []
 
 
@@ -39,7 +39,7 @@ def test_a_cut_off_opus_is_found_and_a_report_names_files_of_any_name(tmp_path: 
     path = tmp_path / os.fsdecode(b"\xff.opus")
     soundfile.write(os.fsencode(path), NOISE, 8000, format="OGG", subtype="OPUS")
     path.write_bytes(path.read_bytes()[:-100])
-    findings = examine(0, Utterance(path, 1.0, "hello", place="m:1"), CONFIG).findings
+    findings = examine(Utterance(path, 1.0, "hello", place="m:1"), CONFIG).findings
     write_findings(tmp_path / "report.jsonl", findings)
     [line] = (tmp_path / "report.jsonl").read_text().splitlines()
     assert json.loads(line)["message"] == f"{path}: cut off, its last page is not whole; copy it again"

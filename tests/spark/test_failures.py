@@ -1,8 +1,12 @@
-"""Workers that die in the middle of a job, or of a stream, lose and double nothing."""
+"""Workers that die in the middle of a job, or of a stream, lose and double nothing; one that lacks ds2 says so."""
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
+import venv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +15,12 @@ import pytest
 import soundfile
 
 if TYPE_CHECKING:
-    from conftest import Cluster
+    from helpers.spark_cluster import Cluster
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 RECORDINGS = 24
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -98,3 +103,32 @@ def wait_for_tasks(spark: "SparkSession", count: int) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("no task ended")
+
+
+def test_an_executor_without_ds2_says_what_to_install(tmp_path: Path, tiny_bundle: Path) -> None:
+    """Its Python is that of an environment with pyspark and without ds2, in an empty folder, without PYTHONPATH."""
+    pyspark = pytest.importorskip("pyspark", reason="needs pyspark, of the extra spark")
+    packages = Path(pyspark.__file__).parents[1]
+    if (packages / "ds2").exists():
+        pytest.skip("ds2 is installed beside pyspark")
+    venv.create(tmp_path / "bare", with_pip=False)
+    [site] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (site / "pyspark.pth").write_text(f"{packages}\n")  # not the .pth files there, by which ds2 is found
+    (tmp_path / "empty").mkdir()
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pyspark.sql import SparkSession
+from ds2.spark import SpeechTranscriber
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+table = spark.createDataFrame([(bytearray(b"?"),)], "content binary")
+stage = SpeechTranscriber(inputCol="content", outputCol="heard", model={str(tiny_bundle)!r})
+stage.transform(table).collect()
+"""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "JAVA_HOME")}
+    environment = {**kept, "PYSPARK_PYTHON": str(tmp_path / "bare" / "bin" / "python")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    message = f"No module named 'ds2' on an executor, in {tmp_path}/bare/bin/python; install ds2 with the extra spark"
+    assert message in done.stderr

@@ -8,7 +8,9 @@ import pytest
 import soundfile
 
 import ds2
+from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -75,6 +77,28 @@ def test_nulls_stay_null_and_damaged_recordings_have_errors(
     for number in (2, 4, 5):
         assert found[number].why.startswith(f"{number}.wav: ")
         assert "\n" not in found[number].why
+
+
+def test_speakers_are_the_channels_of_a_call(spark: "SparkSession", tiny_bundle: Path, tmp_path: Path) -> None:
+    """Of bytes and of paths; a recording of one channel has no speakers."""
+    from ds2.spark import SpeechTranscriber
+
+    rng = np.random.default_rng(0)
+    for name, shape in (("two.wav", (16000, 2)), ("one.wav", (9000,))):
+        soundfile.write(tmp_path / name, rng.normal(0, 0.1, shape), 8000)
+    rows = [(n, bytearray((tmp_path / f"{n}.wav").read_bytes()), str(tmp_path / f"{n}.wav")) for n in ("two", "one")]
+    table = spark.createDataFrame(rows, "name string, content binary, path string")
+    recognizer = Recognizer.load(tiny_bundle, "cpu")
+    segments = [Segment(tmp_path / f"{name}.wav") for name in ("two", "one")]
+    [(_, two), (_, one)] = transcribe_channels(recognizer, segments)
+    expected = [(word.text, number) for number, turn in two.turns for word in turn.words]
+    assert {speaker for _, speaker in expected} == {1, 2}
+    for columns in ({"inputCol": "content"}, {"pathCol": "path"}):
+        stage = SpeechTranscriber(outputCol="heard", model=tiny_bundle, separate=True, **columns)
+        found = {row.name: row.heard for row in stage.transform(table).collect()}
+        assert [(word.text, word.speaker) for word in found["two"].words] == expected
+        assert found["one"].text == one.text
+        assert {word.speaker for word in found["one"].words} == {None}
 
 
 def test_an_empty_table_and_a_table_of_nulls(spark: "SparkSession", tiny_bundle: Path) -> None:

@@ -1,0 +1,152 @@
+"""Files in object storage, such as s3://bucket/corpus/manifest.jsonl, by fsspec.
+
+A folder of this machine mirrors the storage, so that a path is a path everywhere else:
+
+    s3://bucket/corpus/shard-000000.tar  <->  CACHE/s3/bucket/corpus/shard-000000.tar
+
+A file is fetched whole when it is first read; those that were used longest ago make room for it. CACHE is `DS2_CACHE`,
+by default ~/.cache/ds2/remote, and holds up to `DS2_CACHE_GB`, by default 100.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, TypeVar
+
+from ds2.utils.errors import InputError
+from ds2.utils.files import atomic_write, make_folder
+
+SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
+WAITS = (0.5, 2.0, 8.0)  # seconds before another try, after one that failed
+IN_USE = 60.0  # seconds since its last use in which a file is not removed
+GB = 10**9
+
+Result = TypeVar("Result")
+_current: set[Path] = set()  # files that this process has compared with the storage
+
+
+class StorageError(InputError):
+    """A storage that cannot be read, whatever the file: it ends a training, where a damaged file does not."""
+
+    def __init__(self, message: str):
+        """A DataLoader hands the error of its worker over with a traceback in front, which is left out."""
+        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
+
+
+def mirrored(path: str | Path) -> Path:
+    """Where the file of a URL lies on this machine after it was fetched; the path of any other file.
+
+    Raises:
+        InputError: the URL leads out of its storage.
+    """
+    if (scheme := SCHEME.match(str(path))) is None:
+        return Path(path)
+    inside = PurePosixPath(str(path)[scheme.end() :])
+    if ".." in inside.parts:
+        raise InputError(f"{path}: a URL must not hold ..")
+    return mirror_folder() / scheme[1] / inside
+
+
+def url_of(path: str | Path) -> str | None:
+    """The URL of a file in the mirror; None for any other file."""
+    root = os.path.join(mirror_folder(), "")
+    if not str(path).startswith(root) or not (inside := os.path.normpath(path)).startswith(root):
+        return None
+    scheme, _, key = inside.removeprefix(root).partition("/")
+    return f"{scheme}://{key}" if key else None
+
+
+def fetched(path: str | Path) -> Path:
+    """A file on this machine; that of a URL, or of a path in the mirror, is fetched unless it is here and unchanged.
+
+    Each process asks the storage once for each file whether it has changed.
+
+    Raises:
+        InputError: the storage has no such file.
+        StorageError: no connection after several tries, no permission, or no package for such a storage.
+    """
+    path = mirrored(path)
+    url = url_of(path)
+    if url is None:
+        return path
+    if path not in _current or not path.exists():
+        make_folder(path.parent)
+        _update(path, url)
+        _current.add(path)
+    with contextlib.suppress(OSError):
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    return path
+
+
+def _update(path: Path, url: str) -> None:
+    """Fetches a file, one process at a time, unless it is here in the version of the storage."""
+    with _record(path) as record:
+        about = _tried(url, lambda storage, key: storage.info(key))
+        version = hashlib.sha256(str(sorted(map(str, about.items()))).encode()).hexdigest()
+        if path.exists() and record.read() == version:
+            return
+        size = about["size"] or 0
+        _make_room(size)
+        with atomic_write(path) as partial:
+            _tried(url, lambda storage, key: storage.get_file(key, str(partial)))
+            if partial.stat().st_size < size:
+                raise StorageError(f"{url}: broke off after {partial.stat().st_size} of {size} bytes; run it again")
+        record.truncate(0)
+        record.write(version)
+
+
+@contextlib.contextmanager
+def _record(path: Path) -> Iterator[IO[str]]:
+    """The file beside `path` that holds its version, locked: other processes and threads wait for it."""
+    with path.with_name(f".{path.name}.version").open("a+") as record:
+        fcntl.flock(record, fcntl.LOCK_EX)
+        record.seek(0)
+        yield record
+
+
+def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
+    """What `work` does with the storage and the file's key in it; a try that fails is repeated."""
+    import fsspec
+
+    for wait in (*WAITS, None):
+        try:
+            return work(*fsspec.url_to_fs(url))
+        except (PermissionError, ImportError, ValueError) as error:
+            raise StorageError(f"{url}: cannot be read ({_line(error)})") from error
+        except Exception as error:  # every storage has errors of its own
+            cause = error.__cause__ or error
+            if isinstance(error, FileNotFoundError) and not type(cause).__module__.startswith("aiohttp"):
+                raise InputError(f"{url}: the storage has no such file") from error
+            if wait is None:  # fsspec calls a server that does not answer a missing file, too
+                tries = len(WAITS) + 1
+                raise StorageError(f"{url}: cannot be read in {tries} tries ({_line(cause)}); run it again") from error
+        time.sleep(wait)
+    raise AssertionError("the last try returns or raises")
+
+
+def _line(error: BaseException) -> str:
+    """An error in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _make_room(size: int) -> None:
+    """Removes the files that were used longest ago, so that one of `size` bytes finds room in the mirror."""
+    most = float(os.environ.get("DS2_CACHE_GB") or 100) * GB
+    there = [(path, path.stat()) for path in mirror_folder().rglob("[!.]*") if path.is_file()]
+    filled = size + sum(about.st_size for _, about in there)
+    for path, about in sorted(there, key=lambda item: item[1].st_atime):
+        if filled <= most or time.time() - about.st_atime < IN_USE:
+            return
+        path.unlink(missing_ok=True)
+        filled -= about.st_size
+
+
+def mirror_folder() -> Path:
+    """The folder of this machine that mirrors all storages."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.environ.get("DS2_CACHE") or os.path.join(home, "ds2", "remote"))
