@@ -3,8 +3,9 @@
 #     recipes/english/run.sh TEXTS CMUDICT BUNDLE PREPARE-OPTION...
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
-# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer" continues
-# training by longer.toml, START=bundle.safetensors starts from another model, RANKS=2 trains with two processes.
+# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer augmented
+# phones" continues training by these configurations, START=bundle.safetensors starts from another model, RANKS=2 trains
+# with two processes.
 # LIVE=english-streaming.safetensors also makes a bundle for live speech, whose training starts from the other's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -30,7 +30,7 @@ from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import WEIGHTS, Calibration
 from ds2.recognition.decoding import search, with_decoder
 from ds2.recognition.formats import to_json
-from ds2.recognition.punctuation import Punctuator, Tagger, TaggerConfig
+from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_confidence import calibrated
 from ds2.text import Tokenizer
@@ -63,7 +63,9 @@ def bundle_seeds() -> list[Files]:
     closed = Bundle(plain.weights, plain.metadata | {"vocabulary": ["a", "b", "ab"]})
     spoken = with_decoder(_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
     judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))
-    full = Punctuator(["a", "b"], Tagger(TaggerConfig(2, 4, 4, 2))).added_to(judged, {"f1": {"comma": 0.5}})
+    tagger = {name: torch.randn(shape).half() for name, shape in shapes(2, 4, 3, 2).items()}
+    about = judged.metadata | {"punctuation": {"words": ["a", "b"], "f1": {"comma": 0.5}}}
+    full = dataclasses.replace(judged, metadata=about, punctuation=tagger)
     bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 

@@ -26,6 +26,7 @@ TEXTS = (None, "", "\0", "a\nb", "../../x", "\udcff", "a" * 100_000, "[" * 5000,
 NUMBERS = (None, 0.0, -0.0, -1.0, 1e308, float("nan"), float("inf"), float("-inf"))
 INTEGERS = (None, 0, -1, 2**63 - 1)
 HOSTILE = {"string": TEXTS, "double": NUMBERS, "int64": INTEGERS}
+MANIFEST_COLUMNS = ("audio_filepath", "duration", "text", "offset", "lang", "note", "source")
 
 
 def compiled_seeds() -> list[Files]:
@@ -78,7 +79,7 @@ def parquet_seeds() -> list[Files]:
     sound = io.BytesIO()
     soundfile.write(sound, np.arange(-800, 800, dtype=np.int16), 8000, format="WAV")
     row = {"audio": {"bytes": sound.getvalue(), "path": "a.wav"}, "text": "one", "speaker_id": "ada", "duration": 0.2}
-    manifest = [{name: row.get(name) for name in ("audio_filepath", "duration", "text", "offset")} for row in ROWS]
+    manifest = [{name: row.get(name) for name in MANIFEST_COLUMNS} for row in ROWS]
     return [{"t.parquet": _parquet([row] * 3)}, {"t.parquet": _parquet(manifest)}]
 
 

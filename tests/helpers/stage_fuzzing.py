@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {  # another value for a setting, by its name; all othe
     "processes": 2,
     "concurrency": 2,
     "retries": 0,
+    "separate": True,
 }
 NUMBERS = ("lmWeight", "wordBonus", "shortest", "longest", "wer", "keep", "bias", "threshold", "timeout")
 LISTS = ("deviation", "weights")
