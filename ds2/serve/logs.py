@@ -11,7 +11,7 @@ import time
 from logging.handlers import QueueHandler
 
 WAITING = 10_000  # lines; more are dropped
-LAST_SECONDS = 1.0  # for the remaining lines at the end of a process
+LAST_SECONDS = 5.0  # for the remaining lines at the end of a process
 STDERR = 2
 
 

@@ -64,8 +64,9 @@ def test_joins_are_measured_without_naming_a_model(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["measure.py", str(prepared)])
     recipe_script("longform/measure").main()
-    [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| all | 0.6 | 8 | ")]
-    assert row.split(" | ")[4] == "100.0%"  # within 0.5 s
+    [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| all | 0.6 | ")]
+    _, _, joins, *_ = row.split(" | ")
+    assert 4 <= int(joins) <= 8  # of those beside words that the default model hears right
 
 
 def test_another_manifest_is_joined_anew(prepared: Path) -> None:
