@@ -25,12 +25,13 @@ class PrefetchingSampler:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[list[Key]]:
-        waiting = deque(self.sampler.first_uses())
+        batches = self.sampler.remaining()
+        waiting = deque(self.sampler.first_uses(batches))
         ahead = max(AHEAD, self.sampler.sampling.open_shards // self.sampler.share.ranks)
         begun: deque[int] = deque()  # first uses, still to come, of shards that are being fetched
         with ThreadPoolExecutor(THREADS) as threads:
             try:
-                for number, keys in enumerate(self.sampler):
+                for number, keys in enumerate(self.sampler.pieces(batches)):
                     while begun and begun[0] <= number:
                         begun.popleft()
                     while waiting and len(begun) < ahead:

@@ -166,12 +166,12 @@ class SortaGradSampler:
         share = FIRST_SHARE + (1 - FIRST_SHARE) * epoch / self.curriculum.epochs
         return max(1, round(share * drawn))
 
-    def first_uses(self) -> list[tuple[int, int]]:
-        """(number of a piece, shard) for each shard in the order in which this rank begins to read them.
+    def remaining(self) -> list[np.ndarray]:
+        """The minibatches of this epoch that are still to be taken."""
+        return self.batches(self.epoch)[self.start :]
 
-        Pieces are counted from the minibatch on with which the next iteration begins.
-        """
-        batches = self.batches(self.epoch)[self.start :]
+    def first_uses(self, batches: Sequence[np.ndarray]) -> list[tuple[int, int]]:
+        """(number of a piece, shard) for each shard in the order in which this rank begins to read them."""
         if not batches:
             return []
         order, number = np.concatenate(batches), np.repeat(np.arange(len(batches)), list(map(len, batches)))
@@ -192,6 +192,10 @@ class SortaGradSampler:
         return self.count(self.epoch) * self.share.pieces
 
     def __iter__(self) -> Iterator[list[Key]]:
-        for batch in self.batches(self.epoch)[self.start :]:
+        yield from self.pieces(self.remaining())
+
+    def pieces(self, batches: Sequence[np.ndarray]) -> Iterator[list[Key]]:
+        """This rank's pieces of minibatches."""
+        for batch in batches:
             for piece in self.share.of(batch.tolist(), self.durations, self.owner):
                 yield [(self.epoch, index) for index in piece]

@@ -174,7 +174,7 @@ def test_ranks_read_shards_of_their_own_which_are_fetched_ahead(
         for epoch in range(2):
             sampler.begin(epoch)
             own = sorted({int(shards[index]) for keys in sampler for _, index in keys})
-            assert own == sorted(shard for _, shard in sampler.first_uses())
+            assert own == sorted(shard for _, shard in sampler.first_uses(sampler.remaining()))
             read[rank].append(set(own))
         minibatches = iter(PrefetchingSampler(sampler, archives))
         next(minibatches)
