@@ -44,16 +44,18 @@ def export(
         raise InputError(
             f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {rate} Hz; export it as onnx"
         )
-    live, tokens = streams(config), Tokenizer(model.metadata["tokens"])
+    live, tokens, card = streams(config), Tokenizer(model.metadata["tokens"]), model_card(bundle)
+    about = {"model_card": card, "license": LICENCE if locate(bundle).parent == MODELS else ""}
     if format == "web":
         graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
-        contents = page_files(config, tokens, graph, live, decoder)
-        if card := model_card(bundle):
+        contents = page_files(config, tokens, labelled(graph, about), live, decoder)
+        if card:
             contents["model-card.md"] = card.encode()
     else:
-        contents = {"model.onnx": offline(model, bundle, weights, format == "sherpa").SerializeToString()}
+        whole = labelled(offline(model, bundle, weights, format == "sherpa"), about)
+        contents = {"model.onnx": whole.SerializeToString()}
         if format == "onnx" and live:
-            contents["streaming.onnx"] = streaming(model, bundle, weights).SerializeToString()
+            contents["streaming.onnx"] = labelled(streaming(model, bundle, weights), about).SerializeToString()
         contents["tokens.txt"] = token_table(tokens).encode()
     for name, content in contents.items():
         with atomic_write(output / name) as partial:
@@ -95,7 +97,7 @@ def _checked(
 ) -> onnx.ModelProto:
     config = from_dict(ModelConfig, bundle.metadata["config"], name)
     try:
-        return graph(config, _metadata(bundle, name, config))
+        return graph(config, _metadata(bundle, config))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     except MISFITS as error:
@@ -112,11 +114,18 @@ def model_card(bundle: str) -> str:
     return read_text(path) if path.is_file() else ""
 
 
-def _metadata(bundle: Bundle, name: str, config: ModelConfig) -> dict[str, str]:
+def labelled(graph: onnx.ModelProto, about: dict[str, str]) -> onnx.ModelProto:
+    """The same graph, with these facts in its metadata; empty ones are left out."""
+    for key, value in about.items():
+        if value:
+            graph.metadata_props.add(key=key, value=value)
+    return graph
+
+
+def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
     """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
     facts: dict[str, Any] = {key: value for key, value in bundle.metadata.items() if key != "language_model"}
-    about = {"model_card": model_card(name), "license": LICENCE if locate(name).parent == MODELS else ""}
-    return {key: value for key, value in about.items() if value} | {
+    return {
         "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),
         "frame_seconds": str(config.frame_seconds),
