@@ -14,19 +14,15 @@ from torch import Tensor, nn
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import CLIP
-from ds2.model.gru_kernels import sigmoid, tanh
+from ds2.model.gru_kernels import inlined, sigmoid, tanh
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_dot import has_matrix_unit
 from ds2.model.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 from ds2.model.recurrent import Direction, RecurrentLayer, State
-from ds2.utils.fast_exp import REORDER
-from ds2.utils.jit import njit
 
 RNN, GRU, LSTM = 1, 3, 4  # by the number of their gates
 MOST = np.float32(CLIP)
 ONE, ZERO = np.float32(1), np.float32(0)
-
-inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
 
 
 class Run(NamedTuple):
