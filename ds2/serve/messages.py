@@ -1,5 +1,6 @@
 """The messages between the server and its model processes; light to import, because the server needs no torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,11 +10,23 @@ from ds2.recognition.options import DecoderOptions, EngineName, hot_words
 from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.live_config import LiveConfig
+from ds2.utils.errors import ParameterError
 
 Encoding = Literal["pcm16", "float32", "mulaw"]
 LOWEST_RATE, HIGHEST_RATE = 8000, 192_000  # Hz; a browser sends its sound card's rate
 MOST_HOT = 100  # hot words of a stream
 SAMPLE_BYTES = {"pcm16": 2, "float32": 4, "mulaw": 1}
+
+
+def check_hot(words: Sequence[str]) -> None:
+    """Checks the hot words of a stream.
+
+    Raises:
+        ParameterError: there are too many, or one is no word.
+    """
+    if len(words) > MOST_HOT:
+        raise ParameterError("hot", f"at most {MOST_HOT} words, got {len(words)}")
+    hot_words(words)
 
 
 @dataclass(frozen=True)
@@ -31,9 +44,7 @@ class StreamConfig:
             raise ValueError(f"sample_rate must be {LOWEST_RATE} to {HIGHEST_RATE} Hz, got {self.sample_rate:g}")
         if self.encoding not in SAMPLE_BYTES:
             raise ValueError(f"encoding must be one of {', '.join(SAMPLE_BYTES)}, got {self.encoding!r}")
-        if len(self.hot) > MOST_HOT:
-            raise ValueError(f"hot: at most {MOST_HOT} words, got {len(self.hot)}")
-        hot_words(self.hot)  # raises a ValueError for what is no word
+        check_hot(self.hot)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
-from ds2.recognition.options import hot_words
 from ds2.recognition.transcript import Transcript
 from ds2.serve.gate import Refused
-from ds2.serve.messages import MOST_HOT, Final
+from ds2.serve.messages import MOST_HOT, Final, check_hot
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -58,18 +57,16 @@ def _hot(form: FormData) -> tuple[str, ...]:
     sentence are too frequent to be preferred.
 
     Raises:
-        Refused: a field `hot` does not hold words.
+        Refused: the fields `hot` do not hold words, or too many.
     """
     fields = [*form.getlist("hot[]"), *form.getlist("hot")]
     listed = [word.strip() for value in fields for word in str(value).split(",") if word.strip()]
     prompt = [piece.strip(" .") for piece in str(form.get("prompt", "")).replace("\n", ",").split(",")]
     prompted = [piece for piece in prompt if piece.isalpha()]
     try:
-        hot_words(listed)
+        check_hot(listed)
     except ParameterError as error:
         raise Refused(400, "request", str(error), field="hot") from error
-    if len(listed) > MOST_HOT:
-        raise Refused(400, "request", f"hot: at most {MOST_HOT} words, got {len(listed)}", field="hot")
     return (*listed, *prompted)[:MOST_HOT]
 
 

@@ -27,6 +27,7 @@ from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
 SPEECH = 0.5  # a frame with a less probable blank holds a label
+ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
 LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
 NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
 
@@ -40,7 +41,6 @@ class Setup:
     finish: Finisher
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
-    alternatives: int = 10  # hypotheses of an utterance; clients get those with different texts
 
     @functools.cached_property
     def chunk_frames(self) -> int:
@@ -240,7 +240,7 @@ class LiveStream:
         finish, hypotheses = self.setup.finish, self.beam.finish(self.search)
         best = finish(hypotheses[: 1 + self.setup.competitors], self.rows, duration, start)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
-        for hypothesis in hypotheses[1 : self.setup.alternatives]:
+        for hypothesis in hypotheses[1:ALTERNATIVES]:
             transcript = finish([hypothesis], [], duration, start)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
         self._begin_utterance(self.frames)

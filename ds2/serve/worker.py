@@ -31,7 +31,7 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import Chunk, LiveStream, Setup
+from ds2.serve.stream import ALTERNATIVES, Chunk, LiveStream, Setup
 from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 
@@ -167,7 +167,7 @@ def load(config: WorkerConfig) -> Setup:
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
-    return Setup(model, beam.with_nbest(Setup.alternatives), recognizer.finish, config.live, competitors)
+    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
 
 
 def warm_up(setup: Setup, most: int) -> None:
