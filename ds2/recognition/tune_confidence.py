@@ -22,9 +22,8 @@ from ds2.utils.errors import InputError
 
 NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
 NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
-THRESHOLDS = tuple(
-    round(0.01 * step, 2) for step in range(21)
-)  # up to one word in five right: beyond it strangers lose words
+# Up to one word in five right: beyond it strangers lose words.
+THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(21))
 MOST_LOST = 0.002  # of the words of a data set: by so much its error rate may rise
 RARE = 0.2  # false words a minute that are as good as none
 
