@@ -63,6 +63,11 @@ def phone_targets(texts: Sequence[str], pronunciations: Mapping[str, Sequence[Pr
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), lengths
 
 
+def phone_text(labels: Iterable[int]) -> str:
+    """Phones as text, with a bar between words: K AE T | S AE T."""
+    return " ".join("|" if label == SPACE else TOKENS[label] for label in labels)
+
+
 def _phones(words: Sequence[str], pronunciations: Mapping[str, Sequence[Pronunciation]]) -> list[int]:
     if not all(word in pronunciations for word in words):
         return []

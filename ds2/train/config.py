@@ -37,18 +37,20 @@ class OptimizerConfig:
 
     `sgd`: Nesterov SGD, the rate divided by `annealing` after each epoch (Deep Speech 2, sections 3.3 and 4).
     `adamw`: AdamW, the rate rises linearly over `warmup` of all updates and falls to 0 as a cosine (one cycle).
+    `muon`: Muon for the matrices of hidden layers, AdamW for the rest, on the schedule of `adamw`.
     """
 
-    name: Literal["sgd", "adamw"] = "sgd"
+    name: Literal["sgd", "adamw", "muon"] = "sgd"
     learning_rate: float = 3e-4  # the highest learning rate of the schedule
     momentum: float = 0.99  # sgd
     annealing: float = 1.2  # sgd: divisor of the learning rate after each epoch
-    warmup: float = 0.1  # adamw: fraction of all updates
+    warmup: float = 0.1  # adamw, muon: fraction of all updates
     weight_decay: float = 0.0  # factor, for each unit of the learning rate
     clip_norm: float = 400.0  # largest norm of the gradient; a longer gradient is scaled down to it
     gradient_spike: float = formerly("surge", 0.0)  # times the mean norm: above it an update is skipped; 0: never
     label_smoothing: float = 0.0  # weight, 0 to 1, of the divergence from uniform posteriors within the loss
-    phone_weight: float = 0.5  # weight of the CTC loss of the phones, next to that of the tokens
+    phone_weight: float = 0.5  # weight of the loss of the phones, next to that of the tokens
+    phone_loss: Literal["ctc", "ctc-crf"] = "ctc"  # ctc-crf: whole sequences of phones against each other, by a trigram
     ema_decay: float = formerly("average_decay", 0.0)  # for each update; the averaged weights are kept; 0: no average
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from ds2.train.distributed.ranks import Ranks
 from ds2.utils.errors import InputError
 
 LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
+SAMPLED_TEXTS = 50_000
 STATISTICS_UTTERANCES = 200  # that the mean and deviation of the features are computed from
 
 logger = logging.getLogger(__name__)
@@ -104,6 +105,10 @@ class TrainingData:
         few = few[:: max(1, len(few) // max(1, self.config.observe))][: self.config.observe]
         dataset = SpeechDataset(few, self.tokenizer, self.config.model.frontend.sample_rate)
         return collate([dataset[0, index] for index in range(len(few))])
+
+    def sample_of_texts(self) -> Iterator[str]:
+        """Up to `SAMPLED_TEXTS` texts of the training set, evenly spaced."""
+        return (utterance.text for utterance in self.train[:: 1 + len(self.train) // SAMPLED_TEXTS])
 
     def measure_features(self, frontend: Frontend) -> None:
         """Sets the front end's mean and deviation of every frequency bin, from evenly spaced training utterances.

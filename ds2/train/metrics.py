@@ -10,7 +10,12 @@ from ds2.utils.files import atomic_write, numbered_lines
 
 FIGURES = {"epoch", "loss", "dev_loss", "wer", "cer", "learning_rate", "seconds", "utterances_per_second"}
 
-Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped
+Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped, and per where phones are learnt
+
+
+def score(epoch: Epoch) -> tuple[float, float]:
+    """The smaller, the better the model: errors in phones where it learns them (they are searched), or in words."""
+    return epoch["per" if "per" in epoch else "wer"], epoch["dev_loss"]
 
 
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:

@@ -7,11 +7,11 @@ from ds2.ctc import ctc_loss
 from ds2.ctc.alignment import frame_labels
 from ds2.data.augment import augment_features, seeded_generator
 from ds2.data.dataset import Batch
-from ds2.data.pronunciation import phone_targets, read_pronunciations
 from ds2.model.acoustic import AcousticModel, Output
 from ds2.model.frontend import valid_mask
 from ds2.model.random_walk import affinity_loss
 from ds2.train.config import TrainConfig
+from ds2.train.phone_loss import PhoneLoss
 from ds2.train.recompute import recompute_activations
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -20,21 +20,19 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 class Objective(nn.Module):
     """CTC of the augmented features and, if configured, the loss of the random walk's affinities and label smoothing.
 
-    With a pronouncing lexicon the CTC loss of the phones is added for utterances whose words are all in the lexicon
-    (multi-task learning, Caruana 1997; phones with characters, Sanabria and Metze 2018).
+    For a model that knows phones `phone_loss` is added.
 
     A rank whose part of a minibatch is empty takes part with a loss of 0 and gradients of 0, because the others wait
     for it in batch normalisation and in the exchange of gradients.
     """
 
-    def __init__(self, model: AcousticModel, config: TrainConfig):
+    def __init__(self, model: AcousticModel, config: TrainConfig, phone_loss: PhoneLoss | None = None):
         super().__init__()
         self.model = model
         self.augment = config.augment
         self.smoothing = config.optimizer.label_smoothing
         self.precision = PRECISIONS[config.compute.precision]
-        self.phone_weight = config.optimizer.phone_weight
-        self.pronunciations = read_pronunciations(config.data.lexicon) if config.data.lexicon is not None else {}
+        self.phone_loss = phone_loss
         if config.compute.recompute:
             recompute_activations(model)
         self.network = torch.compile(model.network, dynamic=True) if config.compute.compile else model.network
@@ -57,16 +55,9 @@ class Objective(nn.Module):
         if affinities is not None:
             labels = frame_labels(logits, lengths, targets, target_lengths)
             losses = losses + affinity_loss(affinities, labels, lengths)
-        if phone_logits is not None:
-            losses = losses + self.phone_weight * self._phone_losses(phone_logits, lengths, batch)
+        if phone_logits is not None and self.phone_loss is not None:
+            losses = losses + self.phone_loss(phone_logits, lengths, [each.text for each in batch.utterances])
         return losses, lengths
-
-    def _phone_losses(self, logits: Tensor, lengths: Tensor, batch: Batch) -> Tensor:
-        """(B, T, P), (B,) -> (B,) nats; 0 if a word has no pronunciation."""
-        targets, target_lengths = phone_targets([each.text for each in batch.utterances], self.pronunciations)
-        targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
-        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
-        return losses * (target_lengths > 0)
 
     def _scores(self, features: Tensor, lengths: Tensor) -> Output:
         if self.precision is torch.float32:

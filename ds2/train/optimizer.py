@@ -1,6 +1,7 @@
 """Optimisers and their schedules. A schedule is a function of the step: only the optimiser's state is saved."""
 
 import math
+from typing import Any
 
 from torch import nn, optim
 
@@ -12,7 +13,39 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> optim.Optimizer
         return optim.SGD(
             model.parameters(), config.learning_rate, config.momentum, nesterov=True, weight_decay=config.weight_decay
         )
+    if config.name == "muon":
+        return Muon(model, config.learning_rate, config.weight_decay)
     return optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+
+
+class Muon(optim.Optimizer):
+    """Muon for the matrices of hidden layers, AdamW for all other parameters, at one learning rate.
+
+    A matrix moves by its momentum with all singular values made equal, scaled to the size of AdamW's updates
+    (Liu et al. 2025, "Muon is scalable for LLM training", section 2.2).
+    """
+
+    def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float):
+        named = list(model.named_parameters())
+        hidden = [value for name, value in named if value.ndim == 2 and "output." not in name]
+        others = [value for name, value in named if value.ndim != 2 or "output." in name]
+        self.parts: tuple[optim.Optimizer, ...] = (
+            optim.Muon(hidden, learning_rate, weight_decay, adjust_lr_fn="match_rms_adamw"),
+            optim.AdamW(others, learning_rate, weight_decay=weight_decay),
+        )
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups[0]["lr"] = group["lr"]
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for part, saved in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(saved)
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int, epoch: int) -> float:

@@ -57,7 +57,9 @@ def write_epoch(folder: Path, state: RunState) -> None:
     write_scalars(folder / "tensorboard", record)
     logger.info(
         f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
-        f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, {record['utterances_per_second']} utterances/s"
+        f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, "
+        + (f"PER {record['per']:.2%}, " if "per" in record else "")
+        + f"{record['utterances_per_second']} utterances/s"
     )
 
 
@@ -85,13 +87,13 @@ def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]
 
 def model_bundle(model: AcousticModel, config: TrainConfig, data: TrainingData, record: Epoch) -> Bundle:
     """The model at the end of an epoch."""
-    training = {
+    training: dict[str, Any] = {
         "version": ds2.__version__,
         "corpus": [path.name for path in config.data.train],
         "hours": round(data.hours, 3),
         "seed": config.seed,
-        **{key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer")},
     }
+    training |= {key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer", "per") if key in record}
     metadata: dict[str, Any] = {
         "config": to_dict(config.model),
         "tokens": list(data.tokenizer.tokens),

@@ -19,7 +19,7 @@ class RunState:
     seconds: float = 0.0  # spent in this epoch
     skipped: list[str] = field(default_factory=list)  # a line for each utterance skipped in this epoch
     history: list[Epoch] = field(default_factory=list)
-    best: tuple[float, float] = (math.inf, math.inf)  # dev WER and loss of the best model
+    best: tuple[float, float] = (math.inf, math.inf)  # `metrics.score` of the best model
     best_epoch: int = 0  # epochs done when it was saved
 
     def joined(self, parts: "list[RunState]") -> "RunState":

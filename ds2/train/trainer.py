@@ -34,8 +34,10 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
+from ds2.train.metrics import score
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
+from ds2.train.phone_loss import PhoneLoss
 from ds2.train.plots import draw_curves
 from ds2.train.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
@@ -91,6 +93,8 @@ class Trainer:
         if self.ranks.number > 0:
             torch.manual_seed(hash((config.seed, self.ranks.number)))  # each rank has its own dropout
         freeze(self.model, config.start, 0)  # raises InputError where a name in start.freeze is wrong
+        lexicon = config.data.lexicon
+        self.phone_loss = None if lexicon is None else PhoneLoss(config, lexicon, self.data.sample_of_texts())
         self.strategy = self._make_strategy()
         if resuming:
             self._resume()
@@ -203,15 +207,15 @@ class Trainer:
             first = state.skipped[0] if state.skipped else "sampling.epoch_hours is shorter than an utterance"
             raise InputError(f"epoch {state.epoch + 1}: no utterance can be trained on; {first}")
         model = self.strategy.updater.validated
-        validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks)
+        pronunciations = self.phone_loss.pronunciations if self.phone_loss is not None else None
+        validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks, pronunciations)
         if math.isnan(validation["wer"]):
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
         record = state.record(validation, self.strategy.updater.rate)
         state.history.append(record)
-        score = (record["wer"], record["dev_loss"])
-        better = score < state.best
+        better = score(record) < state.best
         if better:
-            state.best, state.best_epoch = score, state.epoch + 1
+            state.best, state.best_epoch = score(record), state.epoch + 1
         if self.ranks.first:
             if better:
                 model_bundle(model, self.config, self.data, record).save(self.best)
@@ -236,7 +240,8 @@ class Trainer:
         updates = self.data.batches_of_run() * (self.ranks.size if own else 1)
         served = copy.deepcopy(self.model) if own and self.ranks.first else self.model
         updater = Updater(served, self.config, updates)
-        return STRATEGIES[name](Objective(self.model, self.config), updater, self.ranks, self.config.parallel)
+        objective = Objective(self.model, self.config, self.phone_loss)
+        return STRATEGIES[name](objective, updater, self.ranks, self.config.parallel)
 
     def _joint_state(self) -> RunState:
         """The state with the sums of all ranks."""

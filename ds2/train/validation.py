@@ -1,11 +1,14 @@
 """Validation on the dev set, after every epoch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.data.dataset import Batch
+from ds2.data.pronunciation import Pronunciation, phone_targets, phone_text
 from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
@@ -14,32 +17,73 @@ from ds2.train.distributed.ranks import Ranks
 
 
 @torch.no_grad()
-def validate(model: AcousticModel, tokenizer: Tokenizer, batches: Iterable[Batch], ranks: Ranks) -> dict[str, float]:
+def validate(
+    model: AcousticModel,
+    tokenizer: Tokenizer,
+    batches: Iterable[Batch],
+    ranks: Ranks,
+    pronunciations: Mapping[str, Sequence[Pronunciation]] | None = None,
+) -> dict[str, float]:
     """`dev_loss` (nats per utterance), `wer` and `cer`, greedily decoded; all NaN when no utterance can be read.
 
-    Each rank passes its own batches; every rank returns the figures over all of them.
+    With pronunciations, for a model that knows phones, also their error rate `per`, over the utterances whose words
+    are all among them. Each rank passes its own batches; every rank returns the figures over all of them.
     """
     model.eval()
-    device = model.output.weight.device
-    references: list[str] = []
-    hypotheses: list[str] = []
+    texts = _Texts()
+    phones = _Texts()
     loss = 0.0
     for batch in batches:
         if not batch.utterances:
             continue
-        log_probs, lengths = model(batch.samples.to(device), batch.sample_lengths.to(device))
+        device = model.output.weight.device
+        output = model.network(*model.frontend(batch.samples.to(device), batch.sample_lengths.to(device)))
+        log_probs = torch.log_softmax(output.logits.float(), dim=2)
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
-        loss += float(ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True).sum())
-        references += [utterance.text for utterance in batch.utterances]
-        hypotheses += [tokenizer.decode(hypothesis.tokens) for hypothesis in greedy(log_probs, lengths)]
-    parts = ranks.gather((loss, references, hypotheses))
-    loss = sum(part[0] for part in parts)
-    references = [text for part in parts for text in part[1]]
-    hypotheses = [text for part in parts for text in part[2]]
-    if not references:
+        losses = ctc_loss(log_probs, targets, output.lengths, target_lengths, reduction="none", zero_infinity=True)
+        loss += float(losses.sum())
+        references = [utterance.text for utterance in batch.utterances]
+        texts.add(references, [tokenizer.decode(found.tokens) for found in greedy(log_probs, output.lengths)])
+        if pronunciations is not None and output.phone_logits is not None:
+            phones.add(*_phones(references, output.phone_logits, output.lengths, pronunciations))
+    parts = ranks.gather((loss, texts, phones))
+    texts, phones = _Texts.joined([part[1] for part in parts]), _Texts.joined([part[2] for part in parts])
+    if not texts.references:
         return dict.fromkeys(("dev_loss", "wer", "cer"), float("nan"))
-    return {
-        "dev_loss": loss / len(references),
-        "wer": wer(references, hypotheses),
-        "cer": cer(references, hypotheses),
+    figures = {
+        "dev_loss": sum(part[0] for part in parts) / len(texts.references),
+        "wer": wer(texts.references, texts.hypotheses),
+        "cer": cer(texts.references, texts.hypotheses),
     }
+    return figures | ({"per": wer(phones.references, phones.hypotheses)} if phones.references else {})
+
+
+@dataclass
+class _Texts:
+    references: list[str] = field(default_factory=list)
+    hypotheses: list[str] = field(default_factory=list)
+
+    def add(self, references: Sequence[str], hypotheses: Sequence[str]) -> None:
+        self.references += references
+        self.hypotheses += hypotheses
+
+    @classmethod
+    def joined(cls, parts: "Iterable[_Texts]") -> "_Texts":
+        result = cls()
+        for part in parts:
+            result.add(part.references, part.hypotheses)
+        return result
+
+
+def _phones(
+    texts: Sequence[str], logits: Tensor, lengths: Tensor, pronunciations: Mapping[str, Sequence[Pronunciation]]
+) -> tuple[list[str], list[str]]:
+    """Right and recognised phones of the texts whose words all have a pronunciation."""
+    targets, sizes = phone_targets(texts, pronunciations)
+    found = greedy(torch.log_softmax(logits.float(), dim=2), lengths)
+    known = [
+        (phone_text(row[:size].tolist()), phone_text(hypothesis.tokens))
+        for row, size, hypothesis in zip(targets, sizes.tolist(), found, strict=True)
+        if size
+    ]
+    return [right for right, _ in known], [said for _, said in known]

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -75,7 +76,9 @@ def test_phones_are_learnt_beside_letters(spoken_digits: Manifests, tmp_path: Pa
 
     def loss(weight: float, words: dict[str, str]) -> torch.Tensor:
         trainer = trained(weight, words, 1)
-        return Objective(trainer.model.eval(), trainer.config)(train_batch(trainer), (1, 1, 0))[0].detach()
+        return Objective(trainer.model.eval(), trainer.config, trainer.phone_loss)(train_batch(trainer), (1, 1, 0))[
+            0
+        ].detach()
 
     letters, one, half = loss(0.0, DIGITS), loss(1.0, DIGITS), loss(0.5, DIGITS)
     assert bool((one > letters + 1).all())
@@ -85,6 +88,29 @@ def test_phones_are_learnt_beside_letters(spoken_digits: Manifests, tmp_path: Pa
     before = trainer.model.phone_output.weight.detach().clone()
     bundle = Bundle.load(trainer.run())
     assert not torch.equal(bundle.weights["phone_output.weight"], before)
+
+
+def test_phones_learn_as_whole_sequences(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """CTC-CRF knows from the training texts which phones follow each other, so its loss is smaller than that of CTC."""
+    manifest = spoken_digits(8)
+    data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, DIGITS))
+    model = dataclasses.replace(TINY, phones=len(PHONE_TOKENS))
+
+    def trained(kind: Literal["ctc", "ctc-crf"], epochs: int) -> Trainer:
+        optimizer = OptimizerConfig("adamw", 1e-3, phone_loss=kind)
+        config = plain_config(manifest, data=data, model=model, optimizer=optimizer, epochs=epochs)
+        return Trainer(config, tmp_path / f"{kind}-{epochs}")
+
+    def loss(trainer: Trainer) -> float:
+        objective = Objective(trainer.model.eval(), trainer.config, trainer.phone_loss)
+        return float(objective(train_batch(trainer), (1, 1, 0))[0].detach().sum())
+
+    crf, ctc = trained("ctc-crf", 1), trained("ctc", 1)
+    assert loss(crf) < loss(ctc)
+    longer = trained("ctc-crf", 4)
+    before = loss(longer)
+    longer.run()
+    assert loss(longer) < before
 
 
 def test_a_lexicon_and_the_layer_that_learns_it_come_together(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
-"""Schedules by hand."""
+"""Schedules by hand, and how Muon moves a matrix."""
 
 import pytest
+import torch
+from torch import nn
 
 from ds2.train.config import OptimizerConfig
-from ds2.train.optimizer import learning_rate
+from ds2.train.optimizer import Muon, learning_rate
 
 
 def test_sgd_is_annealed_after_each_epoch() -> None:
@@ -20,3 +22,21 @@ def test_one_cycle_rises_then_falls_to_nothing() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[55] == pytest.approx(0.5)
     assert rates[100] == pytest.approx(0.0)
+
+
+def test_muon_moves_all_directions_of_a_hidden_matrix_alike() -> None:
+    """Whatever the gradient's singular values, those of the update are near one size; the rest moves as by AdamW."""
+    torch.manual_seed(3)
+    model = nn.ModuleDict({"hidden": nn.Linear(24, 16), "output": nn.Linear(16, 4)})
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    gradient = torch.randn(16, 24) @ torch.diag(torch.logspace(0, -2, 24))
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5)
+    model["hidden"].weight.grad = gradient
+    Muon(model, learning_rate=0.1, weight_decay=0.0).step()
+    moved = {name: before[name] - value.detach() for name, value in model.named_parameters()}
+    sizes = torch.linalg.svdvals(moved["hidden.weight"])
+    assert float(sizes.max() / sizes.min()) < 2 < 10 < float(torch.linalg.cond(gradient))
+    assert float(moved["hidden.weight"].square().mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.3)
+    for name in ("hidden.bias", "output.weight", "output.bias"):
+        torch.testing.assert_close(moved[name], torch.full_like(moved[name], 0.1), rtol=1e-3, atol=0)

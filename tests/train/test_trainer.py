@@ -47,7 +47,9 @@ def test_learns_and_writes_bundle_metrics_and_curves(spoken_digits: Manifests, t
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("optimizer", [OptimizerConfig("adamw", 5e-3), OptimizerConfig("sgd", 1e-4)])
+@pytest.mark.parametrize(
+    "optimizer", [OptimizerConfig("adamw", 5e-3), OptimizerConfig("muon", 5e-3), OptimizerConfig("sgd", 1e-4)]
+)
 def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
     spoken_digits: Manifests, tmp_path: Path, optimizer: OptimizerConfig
 ) -> None:

@@ -1,0 +1,126 @@
+"""CTC-CRF: the probability of the labels among all label sequences, weighted by a trigram of labels.
+
+CTC takes frames as independent, given the speech: it never learns which sequences of labels are likely. Here a path has
+the weight exp(sum of its frames' logits) p(labels), and the loss is minus the logarithm of the share of the right
+labels' paths in all paths (Xiang and Ou 2019, "CRF-based single-stage acoustic modeling with CTC topology", section 3).
+It is discriminative training of whole sequences: where speech is scarce it makes fewer errors than CTC.
+
+The forward and backward recursions over all paths are matrix products of a minibatch, in probabilities scaled to the
+sum 1 at every frame. A state is the last two labels and whether its frame is a blank.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from ds2.ctc.loss import ctc_loss
+from ds2.ctc.trigram import END, Trigram
+
+TINY = 1e-30  # of the sum of all states: smaller ones are 0, since processors are slow near the smallest float
+
+
+def ctc_crf_loss(
+    logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, trigram: Trigram
+) -> Tensor:
+    """(B, T, V) logits, (B, L) padded targets, (B,), (B,) -> (B,) nats, at least 0; output 0 is the blank.
+
+    The loss of an utterance with more labels than its frames can hold is 0, and so is that of one without labels.
+    """
+    log_probs = torch.log_softmax(logits.float(), dim=2)
+    ctc = ctc_loss(log_probs, targets, input_lengths, target_lengths, reduction="none", zero_infinity=True)
+    prior = trigram.log_probabilities(targets, target_lengths).to(logits.device)
+    valid = (ctc > 0) & (target_lengths.to(logits.device) > 0)
+    return (ctc - prior + log_partition(log_probs, input_lengths, trigram)) * valid
+
+
+def log_partition(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
+    """(B, T, V) float32 log weights of frames' outputs, (B,) -> (B,) nats: log of the weight of all paths.
+
+    The gradient with respect to log_probs[t, v] is the probability of output v at frame t.
+    """
+    return _LogPartition.apply(log_probs, lengths, trigram)
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
+        order = lengths.argsort(descending=True, stable=True).to(log_probs.device)
+        paths = _Paths(log_probs[order].exp(), lengths.sort(descending=True).values.cpu(), trigram)
+        totals = paths.forward()
+        ctx.paths, ctx.order = paths, order  # type: ignore[attr-defined]
+        return torch.empty_like(totals).index_copy(0, order, totals)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        posteriors = ctx.paths.posteriors()  # type: ignore[attr-defined]
+        unsorted = torch.empty_like(posteriors).index_copy(0, ctx.order, posteriors)  # type: ignore[attr-defined]
+        return unsorted * gradient.view(-1, 1, 1), None, None
+
+
+class _Paths:
+    """The states of B utterances, the longest first: those that have a frame t are the first active[t].
+
+    Weights of states are (B, V, V), by the label before the last and the last: `label` where the frame emits the last
+    label, `blank` where it emits a blank.
+    """
+
+    def __init__(self, probabilities: Tensor, lengths: Tensor, trigram: Trigram):
+        table = trigram.table.to(probabilities.device)
+        self.probabilities = probabilities  # (B, T, V)
+        self.active = [int((lengths > frame).sum()) for frame in range(int(lengths.max()) if len(lengths) else 0)]
+        self.end = table[:, :, END]
+        self.after_blank = table.diagonal(dim1=1, dim2=2).clone()  # (V, V): p(b | a, b), which needs a blank before it
+        self.after_blank[:, END] = 0.0
+        self.other = table.clone()  # (V, V, V)
+        self.other.diagonal(dim1=1, dim2=2).zero_()
+        self.other[:, :, END] = 0.0
+        self.scales: list[Tensor] = []  # of each frame: (active,)
+        self.columns: list[tuple[Tensor, Tensor]] = []  # label and blank states after each frame
+
+    def forward(self) -> Tensor:
+        """(B,) logarithms of the weight of all paths."""
+        batch, outputs = self.probabilities.shape[0], self.probabilities.shape[2]
+        label, blank = self.probabilities.new_zeros(2, batch, outputs, outputs)
+        blank[:, END, END] = 1.0
+        last_label, last_blank = label.clone(), blank.clone()
+        totals = self.probabilities.new_zeros(batch)
+        for frame, count in enumerate(self.active):
+            label, blank = self._step(self.probabilities[:count, frame], label[:count], blank[:count])
+            scale = label.sum((1, 2)) + blank.sum((1, 2))
+            for weights in (label, blank):
+                torch.nn.functional.threshold(weights.div_(scale.view(-1, 1, 1)), TINY, 0.0, inplace=True)
+            totals[:count] += scale.log()
+            last_label[:count], last_blank[:count] = label, blank
+            self.scales.append(scale)
+            self.columns.append((label, blank))
+        self.ended = ((last_label + last_blank) * self.end).sum((1, 2))
+        return totals + self.ended.log()
+
+    def _step(self, emitted: Tensor, label: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
+        """(A, V) probabilities of a frame's outputs and the states before it -> the states after it."""
+        either = label + blank
+        entered = torch.bmm(either.permute(2, 0, 1), self.other.transpose(0, 1)).transpose(0, 1)  # (A, V, V)
+        entered.diagonal(dim1=1, dim2=2).add_((blank * self.after_blank).sum(1))
+        return entered.add_(label).mul_(emitted.unsqueeze(1)), either.mul_(emitted[:, :1, None])
+
+    def posteriors(self) -> Tensor:
+        """(B, T, V): the probability of each output at each frame."""
+        result = torch.zeros_like(self.probabilities)
+        label = (self.end / self.ended.view(-1, 1, 1)).contiguous()  # backward weights: with the forward ones the sum 1
+        blank = label.clone()
+        for frame in range(len(self.active) - 1, -1, -1):
+            count = self.active[frame]
+            labels, blanks = self.columns[frame]
+            result[:count, frame] = (labels * label[:count]).sum(1)
+            result[:count, frame, 0] = (blanks * blank[:count]).sum((1, 2))
+            emitted = self.probabilities[:count, frame] / self.scales[frame].view(-1, 1)
+            label[:count], blank[:count] = self._step_back(emitted, label[:count], blank[:count])
+        return result
+
+    def _step_back(self, emitted: Tensor, label: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
+        """(A, V) scaled probabilities of a frame's outputs and backward weights after it -> those before it."""
+        label, blank = label * emitted.unsqueeze(1), blank * emitted[:, :1, None]
+        entered = torch.bmm(label.transpose(0, 1), self.other.permute(1, 2, 0)).permute(1, 2, 0)  # (A, V, V)
+        repeated = label.diagonal(dim1=1, dim2=2).unsqueeze(1) * self.after_blank
+        return label + blank + entered, blank + entered + repeated

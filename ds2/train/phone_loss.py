@@ -1,0 +1,41 @@
+"""The loss of the phones, next to that of the tokens (multi-task learning, Caruana 1997; Sanabria and Metze 2018)."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from ds2.ctc import ctc_loss
+from ds2.ctc.crf import ctc_crf_loss
+from ds2.ctc.trigram import Trigram
+from ds2.data.pronunciation import TOKENS, phone_targets, read_pronunciations
+from ds2.train.config import TrainConfig
+
+CTC_SHARE = 0.1  # weight of the CTC loss beside CTC-CRF, without which the peaks drift (Xiang and Ou 2019, section 3.3)
+
+
+class PhoneLoss:
+    """CTC or CTC-CRF (`optimizer.phone_loss`) of the utterances whose words are all in the lexicon."""
+
+    def __init__(self, config: TrainConfig, lexicon: Path, texts: Iterable[str]):
+        """`texts` of the training set, from which CTC-CRF estimates its trigram of phones.
+
+        Raises:
+            InputError: the lexicon cannot be read.
+        """
+        self.weight = config.optimizer.phone_weight
+        self.pronunciations = read_pronunciations(lexicon)
+        self.trigram = self._trigram(texts) if config.optimizer.phone_loss == "ctc-crf" else None
+
+    def __call__(self, logits: Tensor, lengths: Tensor, texts: Sequence[str]) -> Tensor:
+        """(B, T, P), (B,) -> (B,) weighted nats; 0 if a word has no pronunciation."""
+        targets, target_lengths = phone_targets(texts, self.pronunciations)
+        targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
+        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        if self.trigram is not None:
+            losses = CTC_SHARE * losses + ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram)
+        return self.weight * losses * (target_lengths > 0)
+
+    def _trigram(self, texts: Iterable[str]) -> Trigram:
+        rows = (phone_targets([text], self.pronunciations)[0][0].tolist() for text in texts)
+        return Trigram.from_labels((row for row in rows if row), len(TOKENS))

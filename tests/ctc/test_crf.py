@@ -1,0 +1,118 @@
+"""CTC-CRF against the enumeration of all paths, and the trigram by hand."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from ds2.ctc.crf import ctc_crf_loss, log_partition
+from ds2.ctc.trigram import Trigram
+
+OUTPUTS = 4
+TRIGRAM = Trigram.from_labels([[1, 2, 3], [1, 1, 2], [3], [2, 2, 1, 3]], OUTPUTS)
+
+
+def labels_of(path: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(symbol for symbol, _ in itertools.groupby(path) if symbol)
+
+
+def log_prior(labels: tuple[int, ...]) -> Tensor:
+    row = (0, 0, *labels, 0)
+    return torch.stack([TRIGRAM.table[row[i : i + 3]].double().log() for i in range(len(row) - 2)]).sum()
+
+
+def enumerated(scores: Tensor) -> Tensor:
+    """Log of the weight of all paths through (T, V) scores."""
+    paths = itertools.product(range(OUTPUTS), repeat=len(scores))
+    weights = [
+        torch.stack([scores[t, symbol] for t, symbol in enumerate(path)]).sum() + log_prior(labels_of(path))
+        for path in paths
+    ]
+    return torch.stack(weights).logsumexp(0)
+
+
+def random_scores(*shape: int) -> Tensor:
+    return (2 * torch.randn(*shape, generator=torch.Generator().manual_seed(4))).log_softmax(-1)
+
+
+def test_the_partition_is_the_sum_over_all_paths_and_its_gradient_their_posteriors() -> None:
+    lengths = torch.tensor([3, 5, 1, 4])  # not in order, and not all as long as the minibatch
+    scores = random_scores(4, 5, OUTPUTS).requires_grad_()
+    found = log_partition(scores, lengths, TRIGRAM)
+    expected = torch.stack([enumerated(row[:length].double()) for row, length in zip(scores, lengths, strict=True)])
+    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
+    weights = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    [gradient] = torch.autograd.grad((found * weights).sum(), scores)
+    [exact] = torch.autograd.grad((expected * weights).sum(), scores)
+    torch.testing.assert_close(gradient, exact.float(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_probabilities_of_all_label_sequences_sum_to_one() -> None:
+    """Those without labels, which the loss leaves out, are counted by hand."""
+    frames, scores = 3, random_scores(1, 3, OUTPUTS)
+    sequences = {labels_of(path) for path in itertools.product(range(OUTPUTS), repeat=frames)}
+    empty = float(scores[0, :, 0].sum() + log_prior(()) - log_partition(scores, torch.tensor([frames]), TRIGRAM))
+    total = math.exp(empty)
+    for labels in sequences - {()}:
+        loss = ctc_crf_loss(
+            scores, torch.tensor([labels]), torch.tensor([frames]), torch.tensor([len(labels)]), TRIGRAM
+        )
+        assert float(loss) > 0
+        total += math.exp(-float(loss))
+    assert total == pytest.approx(1, abs=1e-5)
+
+
+def test_many_frames_of_sharp_scores_stay_finite() -> None:
+    """A thousand frames whose best output is e^80 times as likely as the others."""
+    best = torch.randint(OUTPUTS, (2, 1000), generator=torch.Generator().manual_seed(1))
+    scores = (80.0 * torch.nn.functional.one_hot(best, OUTPUTS)).log_softmax(2).requires_grad_()
+    lengths = torch.tensor([1000, 700])
+    partition = log_partition(scores, lengths, TRIGRAM)
+    partition.sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    assert bool(partition.isfinite().all())
+    torch.testing.assert_close(scores.grad.sum(2), (torch.arange(1000) < lengths.unsqueeze(1)).float())
+
+
+def test_labels_that_do_not_fit_and_no_labels_cost_nothing() -> None:
+    scores = random_scores(3, 2, OUTPUTS).requires_grad_()
+    targets = torch.tensor([[1, 2, 3], [0, 0, 0], [2, 0, 0]])
+    losses = ctc_crf_loss(scores, targets, torch.tensor([2, 2, 2]), torch.tensor([3, 0, 1]), TRIGRAM)
+    assert losses[:2].tolist() == [0, 0]
+    losses.sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    assert not scores.grad[:2].any()
+    assert scores.grad[2].any()
+
+
+def test_a_learner_finds_the_labels() -> None:
+    logits = torch.zeros(1, 12, OUTPUTS, requires_grad=True)
+    targets, lengths = torch.tensor([[1, 1, 3]]), (torch.tensor([12]), torch.tensor([3]))
+    optimizer = torch.optim.Adam([logits], 0.1)
+    for _ in range(300):
+        optimizer.zero_grad()
+        ctc_crf_loss(logits, targets, *lengths, TRIGRAM).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert float(ctc_crf_loss(logits.detach(), targets, *lengths, TRIGRAM)) < 0.01
+
+
+def test_the_trigram_by_hand() -> None:
+    """One sequence, 1 2: after (begin, begin) comes 1 once, of one kind.
+
+    Unigrams: (1 + 3 / 3) / (3 + 3) = 1 / 3 for each of end, 1 and 2. Bigram 1 after begin: (1 + 1 / 3) / 2 = 2 / 3, and
+    the trigram: (1 + 2 / 3) / 2 = 5 / 6. A history that was never seen has the estimates of the shorter one.
+    """
+    table = Trigram.from_labels([[1, 2]], 3).table
+    torch.testing.assert_close(table.sum(2), torch.ones(3, 3))
+    assert float(table[0, 0, 1]) == pytest.approx(5 / 6)
+    assert float(table[2, 0, 1]) == pytest.approx(2 / 3)
+    scores = Trigram(table).log_probabilities(torch.tensor([[1, 2], [1, 0]]), torch.tensor([2, 1]))
+    assert float(scores[0]) == pytest.approx(float(table[0, 0, 1].log() + table[0, 1, 2].log() + table[1, 2, 0].log()))
+    assert float(scores[1]) == pytest.approx(float(table[0, 0, 1].log() + table[0, 1, 0].log()))
+
+
+def test_too_many_outputs_for_a_dense_table() -> None:
+    with pytest.raises(ValueError, match="at most 128 outputs, got 129"):
+        Trigram.from_labels([[1]], 129)
