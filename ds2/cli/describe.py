@@ -40,7 +40,7 @@ def list_models() -> list[str]:
     for path in sorted(MODELS.glob("*.safetensors")):
         metadata = read_metadata(path)
         config = metadata["config"]
-        takes = "recordings" if config.get("bidirectional") else "recordings, live streams"
+        takes = "recordings" if config.get("bidirectional") and not config.get("chunk") else "recordings, live streams"
         rate = config.get("frontend", {}).get("sample_rate", 0) / 1000
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {_known(path, metadata)}")
@@ -83,6 +83,7 @@ def describe_model(name: str) -> str:
     delay = latency(config)
     waits = "the end of the utterance" if delay is None else f"{1000 * delay:.0f} ms of sound after it"
     direction = "bidirectional" if config.bidirectional else "forward-only"
+    direction += f" (in chunks of {config.chunk} frames)" if config.chunk else ""
     return "\n".join(
         [
             f"{name}: {config.recurrent_layers} {direction} {config.cell} layers of {config.hidden}, "

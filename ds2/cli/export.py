@@ -25,7 +25,7 @@ def export_command(
 
     Args:
         model: Bundle of a trained model, or the name of one in the package.
-        output: Folder for model.onnx and tokens.txt, of a forward-only model also streaming.onnx; or for the page.
+        output: Folder for model.onnx and tokens.txt, of a model that streams also streaming.onnx; or for the page.
         format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them;
             web is a page that transcribes in the browser (needs npm).
         weights: How the file stores the weights; int8 makes it about a quarter as large.

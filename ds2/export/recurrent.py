@@ -18,16 +18,54 @@ BEGINNING = integers(0)  # frames before the first
 
 def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H), arbitrary beyond each utterance: the directions, summed."""
+    if config.chunk:
+        forwards = run(graph, config, layer.under("forwards"), x, lengths)
+        return graph.op("Add", forwards, _in_chunks(graph, config, layer.under("backwards"), x, lengths))
     names = ["forwards", "backwards"] if config.bidirectional else ["forwards"]
     directions = [layer.under(name) for name in names]
     if config.cell == "bn-lstm":
-        results = [run_bn_lstm(graph, directions[0], x, lengths)[0]]
+        results = [run(graph, config, directions[0], x, lengths)]
         if config.bidirectional:
-            backwards, *_ = run_bn_lstm(graph, directions[1], reverse(graph, x, lengths), lengths)
-            results.append(reverse(graph, backwards, lengths))
+            results.append(from_the_end(graph, config, directions[1], x, lengths))
         return graph.op("Sum", *results)
     states, *_ = run_cell(graph, config, directions, x, lengths)
     return graph.op("ReduceSum", states, integers(1), keepdims=0)
+
+
+def _in_chunks(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+    """(T, B, D), (B,) -> (T, B, H) of a backward direction that begins anew at the end of every chunk.
+
+    (T, B, D) -> (chunks, frames, B, D) -> (frames, chunks * B, D) -> the direction, last frame to first -> and back.
+    """
+    size, missing = config.chunk, config.waits[-1][1]
+    frames, batch, inputs = (graph.op("Shape", x, start=axis, end=axis + 1) for axis in range(3))
+    count = graph.op("Div", graph.op("Add", frames, integers(missing + size - 1)), integers(size))
+    padded = graph.op("Mul", count, integers(size))
+    after = graph.op("Sub", graph.op("Sub", padded, frames), integers(missing))
+    x = graph.op("Pad", x, graph.op("Concat", integers(missing, 0, 0), after, integers(0, 0), axis=0))
+    rows = graph.op("Reshape", x, graph.op("Concat", count, integers(size), batch, inputs, axis=0))
+    rows = graph.op("Transpose", rows, perm=[1, 0, 2, 3])
+    rows = graph.op("Reshape", rows, graph.op("Concat", integers(size, -1), inputs, axis=0))
+    starts = graph.op("Mul", graph.op("Range", np.array(0), graph.op("Squeeze", count), np.array(1)), integers(size))
+    held = graph.op("Sub", graph.op("Add", lengths, integers(missing)), graph.op("Unsqueeze", starts, integers(1)))
+    held = graph.op("Clip", held, np.array(0), np.array(size))
+    states = from_the_end(graph, config, direction, rows, graph.op("Reshape", held, integers(-1)))
+    states = graph.op("Reshape", states, graph.op("Concat", integers(size), count, batch, integers(-1), axis=0))
+    states = graph.op("Transpose", states, perm=[1, 0, 2, 3])
+    states = graph.op("Reshape", states, graph.op("Concat", padded, batch, integers(-1), axis=0))
+    return graph.op("Slice", states, integers(missing), graph.op("Add", frames, integers(missing)), integers(0))
+
+
+def from_the_end(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+    """(T, B, D), (B,) -> (T, B, H): a direction from each utterance's last frame to its first."""
+    return reverse(graph, run(graph, config, direction, reverse(graph, x, lengths), lengths), lengths)
+
+
+def run(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+    """(T, B, D), (B,) -> (T, B, H): one direction of any cell, from the first frame to the last."""
+    if config.cell == "bn-lstm":
+        return run_bn_lstm(graph, direction, x, lengths)[0]
+    return graph.op("Squeeze", run_cell(graph, config, [direction], x, lengths)[0], integers(1))
 
 
 def run_cell(

@@ -1,6 +1,7 @@
-"""A forward-only model as an ONNX graph for live streams: the step of ds2/model/slots.py, its state as in- and outputs.
+"""A model as an ONNX graph for live streams: the step of ds2/model/slots.py, its state as in- and outputs.
 
-A chunk is q frames of the front end, a multiple of the model's stride. States are 0 where a stream begins:
+A chunk is q frames of the front end: the model's own `chunk`, or any multiple of its stride. States are 0 where a
+stream begins:
 
     samples (B, q * hop + overlap), positions (B,), lengths (B,), STATE ...
         -> log_probs (B, q / stride, V), next_STATE ...
@@ -16,7 +17,7 @@ from ds2.export.acoustic import convolve, flattened, head, log_probs, look_ahead
 from ds2.export.frontend import adaptive_power, standardised
 from ds2.export.graph import Graph, integers, positions, value
 from ds2.export.options import Weights
-from ds2.export.recurrent import reverse, run_bn_lstm, run_cell
+from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
 from ds2.export.weights import Layer
 from ds2.model.config import ModelConfig
 from ds2.utils.errors import InputError
@@ -66,7 +67,7 @@ class _Step:
 def streaming_graph(
     config: ModelConfig, weights: Mapping[str, np.ndarray], stored: Weights, metadata: dict[str, str]
 ) -> onnx.ModelProto:
-    """The step of a forward-only model; log_probs are those of the output frames from positions / stride - delay on.
+    """The step of a model; log_probs are those of the output frames from positions / stride - delay on.
 
     positions: front-end frames of the stream before the chunk; lengths: of the whole stream, or a number beyond all.
 
@@ -132,6 +133,7 @@ def _recurrent_stack(step: _Step, config: ModelConfig, model: Layer, x: str) -> 
     missing = graph.op("Max", graph.op("Neg", number), integers(0))
     count = graph.op("Sub", size, graph.op("Min", missing, size))  # (B,) frames that are not before the stream
     every = graph.op("Expand", size, graph.op("Shape", "positions"))
+    valid = _valid_count(step, config, missing, size) if config.chunk else ""
     x = reverse(graph, reverse(graph, x, every), count)
     names = ("h", "c") if config.cell in ("lstm", "bn-lstm") else ("h",)
     for layer in range(config.recurrent_layers):
@@ -139,15 +141,27 @@ def _recurrent_stack(step: _Step, config: ModelConfig, model: Layer, x: str) -> 
         direction = model.under(f"recurrent.{layer}.forwards")
         if config.cell == "bn-lstm":
             before = graph.op("Max", number, integers(0))
-            x, *last = run_bn_lstm(graph, direction, x, count, before, tuple(states))
+            rows, *last = run_bn_lstm(graph, direction, x, count, before, tuple(states))
         else:
             first = tuple(graph.op("Unsqueeze", state, integers(0)) for state in states)
             rows, *ends = run_cell(graph, config, [direction], x, count, first)
             last = [graph.op("Squeeze", end, integers(0)) for end in ends]
-            x = graph.op("Squeeze", rows, integers(1))
+            rows = graph.op("Squeeze", rows, integers(1))
+        if config.bidirectional:
+            backwards = from_the_end(graph, config, model.under(f"recurrent.{layer}.backwards"), x, valid)
+            rows = graph.op("Add", rows, backwards)
+        x = rows
         for state, result in zip(states, last, strict=True):
             step.keep(state, result)
     return reverse(graph, reverse(graph, x, count), every)
+
+
+def _valid_count(step: _Step, config: ModelConfig, missing: str, size: str) -> str:
+    """(B,) frames of the chunk within the stream: without those before it and after its end."""
+    graph = step.graph
+    length = graph.op("Div", graph.op("Add", "lengths", integers(config.stride - 1)), integers(config.stride))
+    until = graph.op("Sub", length, step.first(config.stride, config.waits[-1][1]))
+    return graph.op("Max", graph.op("Sub", graph.op("Min", until, size), missing), integers(0))
 
 
 def _of_frames(graph: Graph, valid: str) -> str:

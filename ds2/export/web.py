@@ -21,6 +21,7 @@ from ds2.utils.errors import InputError
 RUNTIME = "onnxruntime-web@1.30.0"  # of npm; its licence is MIT
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # of the package's folder dist
 NPM_SECONDS = 300
+CHUNK_FRAMES = 9  # front-end frames, at least, of a live step
 SEARCH_FILE = "search.safetensors"
 
 
@@ -59,7 +60,8 @@ def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live:
         }
         for state in graph.graph.input[3:]
     }
-    chunks = {"hop": hop, "overlap": config.frontend.window_samples - hop, "stride": config.stride}
+    overlap = config.frontend.window_samples - hop
+    chunks = {"hop": hop, "overlap": overlap, "chunk_frames": config.step_frames(CHUNK_FRAMES), "stride": config.stride}
     return facts | chunks | {"streaming": True, "delay": config.delay, "states": states}
 
 

@@ -12,7 +12,7 @@ from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend
 from ds2.model.lookahead import RowConvolution
 from ds2.model.random_walk import RandomWalk
-from ds2.model.recurrent import RecurrentLayer
+from ds2.model.recurrent import Chunks, RecurrentLayer
 
 
 class Output(NamedTuple):
@@ -40,9 +40,10 @@ class AcousticModel(nn.Module):
         for convolution in config.convolutions:
             self.convolutions.append(Convolution(channels, bins, convolution, config.batch_norm))
             channels, bins = convolution.channels, convolution.bins(bins)
+        chunks = Chunks(config.chunk, config.waits[-1][1])
         sizes = [channels * bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = nn.ModuleList(
-            RecurrentLayer(config.cell, inputs, hidden, config.batch_norm, config.bidirectional)
+            RecurrentLayer(config.cell, inputs, hidden, config.batch_norm, config.bidirectional, chunks)
             for inputs, hidden in itertools.pairwise(sizes)
         )
         self.dropout = nn.Dropout(config.dropout)

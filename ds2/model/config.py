@@ -102,6 +102,7 @@ class ModelConfig:
     recurrent_layers: int = 5
     hidden: int = 800  # H: units of a recurrent layer
     bidirectional: bool = True
+    chunk: int = 0  # output frames after which the backward direction begins anew, for live streams; 0: it never does
     lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
     random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
@@ -113,7 +114,16 @@ class ModelConfig:
         if not self.convolutions:
             raise ValueError("convolutions must hold at least one layer")
         require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
-        require(self, "0 or more", lambda count: count >= 0, "lookahead", "fully_connected", "random_walk", "phones")
+        require(
+            self, "0 or more", lambda count: count >= 0,
+            "chunk", "lookahead", "fully_connected", "random_walk", "phones",
+        )  # fmt: skip
+        if self.chunk and not self.bidirectional:
+            raise ValueError("chunk is for bidirectional models: a forward-only one streams as it is")
+        if self.chunk and self.chunk <= self.waits[-1][1]:
+            raise ValueError(
+                f"chunk {self.chunk} must be more than the convolutions' delay of {self.waits[-1][1]} frames"
+            )
         require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
 
     @classmethod
@@ -133,17 +143,30 @@ class ModelConfig:
         Raises:
             ValueError: it does; what to train with instead.
         """
-        if self.bidirectional:
-            raise ValueError("a bidirectional model cannot stream: train one with bidirectional = false")
+        if self.bidirectional and not self.chunk:
+            raise ValueError("a bidirectional model cannot stream: train one with chunk = 20 or bidirectional = false")
         if self.frontend.power != "adaptive":
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
         if self.random_walk:
             raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
 
     @property
+    def streams(self) -> bool:
+        """Whether the model can transcribe live sound."""
+        try:
+            self.check_streaming()
+        except ValueError:
+            return False
+        return True
+
+    @property
     def stride(self) -> int:
         """Frames of the front end per output frame."""
         return math.prod(convolution.stride[1] for convolution in self.convolutions)
+
+    def step_frames(self, frames: int) -> int:
+        """Front-end frames of a live step: the model's own chunk, or `frames` rounded up to a whole stride."""
+        return (self.chunk or -(-frames // self.stride)) * self.stride
 
     @property
     def waits(self) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ The backward direction reverses only the valid part of each utterance; a forward
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,19 @@ State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LS
 GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
 BY_HAND = {"rnn": recurrent_autograd.rnn, "gru": recurrent_autograd.gru}
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
+
+
+class Chunks(NamedTuple):
+    """How the backward direction is cut.
+
+    The first chunk is shorter by the convolutions' delay in a live stream, which makes the chunks of sound equal.
+    """
+
+    size: int  # frames; 0: no cut
+    missing: int  # frames that the first chunk lacks
+
+
+WHOLE = Chunks(0, 0)
 
 
 class Direction(nn.Module):
@@ -192,9 +205,16 @@ def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 class RecurrentLayer(MinibatchStatistics):
-    """A forward direction and, if bidirectional, a backward one over the same input, summed (equation 3)."""
+    """A forward direction and, if bidirectional, a backward one over the same input, summed (equation 3).
 
-    def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool, bidirectional: bool):
+    With `chunks` the backward direction begins anew at the end of every chunk, so that a live stream need not wait for
+    the end of the utterance (Chen and Huo 2016, "Training deep bidirectional LSTM acoustic model for LVCSR by a
+    context-sensitive-chunk BPTT approach").
+    """
+
+    def __init__(
+        self, cell: Cell, inputs: int, hidden: int, batch_norm: bool, bidirectional: bool, chunks: Chunks = WHOLE
+    ):
         super().__init__()
 
         def direction() -> Direction | BNLSTMDirection:
@@ -203,6 +223,7 @@ class RecurrentLayer(MinibatchStatistics):
         self.forwards = direction()
         self.backwards = direction() if bidirectional else None
         self.needs_moments = batch_norm and cell != "bn-lstm"
+        self.chunks = chunks
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, H), zero beyond each utterance."""
@@ -210,5 +231,21 @@ class RecurrentLayer(MinibatchStatistics):
         moments = input_moments(x, valid, self.total) if self.training and self.needs_moments else None
         result = self.forwards(x, lengths, moments)
         if self.backwards is not None:
-            result = result + reverse_valid(self.backwards(reverse_valid(x, lengths), lengths, moments), lengths)
+            result = result + (self._in_chunks if self.chunks.size else self.from_the_end)(x, lengths, moments)
         return torch.where(valid.unsqueeze(2), result, 0.0)
+
+    def from_the_end(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
+        """(B, T, D), (B,) -> (B, T, H) of the backward direction."""
+        assert self.backwards is not None
+        return reverse_valid(self.backwards(reverse_valid(x, lengths), lengths, moments), lengths)
+
+    def _in_chunks(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
+        """(B, T, D), (B,) -> (B, T, H) of the backward direction, each chunk as an utterance of its own."""
+        size, missing = self.chunks
+        count = -(-(x.shape[1] + missing) // size)
+        after = count * size - missing - x.shape[1]
+        rows = nn.functional.pad(x, (0, 0, missing, after)).reshape(-1, size, x.shape[2])
+        starts = size * torch.arange(count, device=x.device)
+        sizes = (lengths.unsqueeze(1) + missing - starts).clamp(0, size).flatten()
+        result = self.from_the_end(rows, sizes, moments)
+        return result.reshape(x.shape[0], -1, result.shape[2])[:, missing : missing + x.shape[1]]

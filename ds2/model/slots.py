@@ -1,4 +1,4 @@
-"""A forward-only model for deployment: many live streams, each in a slot of tensors that are allocated once.
+"""A model of live streams for deployment: many live streams, each in a slot of tensors that are allocated once.
 
 A chunk is a fixed number of front-end frames, so a batch is rectangular however old its streams are, and every
 step is the same operations on the same shapes. Every layer lags a fixed number of frames behind its input:
@@ -13,6 +13,7 @@ slots' state after all layers have succeeded, so that a step that failed can be 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -24,8 +25,9 @@ from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction
-from ds2.model.normalization import EPSILON, STEPS, ChannelBatchNorm, StepBatchNorm
-from ds2.model.recurrent import BNLSTMDirection, Direction
+from ds2.model.normalization import ChannelBatchNorm
+from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
+from ds2.model.step_cells import CELLS, BNLSTMStep
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
@@ -54,6 +56,7 @@ class SlotRecurrent:
     recurrent_weight: Weight  # (G * H, H)
     recurrent_bias: Tensor
     state: list[Tensor]  # (slots, H) of h, of an LSTM also of c
+    backwards: "SlotRecurrent | None" = None  # the direction from a chunk's last frame to its first
 
 
 class _Batch:
@@ -111,7 +114,7 @@ class SlotModel:
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
             self.dense = self._fold_dense()
-            self.recurrent = [self._fold_recurrent(layer.forwards) for layer in model.recurrent]  # type: ignore
+            self.recurrent = [self._fold_recurrent(cast(RecurrentLayer, layer)) for layer in model.recurrent]
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
         self.delay = model.config.delay  # output frames
 
@@ -125,7 +128,7 @@ class SlotModel:
 
     @torch.inference_mode()
     def step(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
-        """Moves each slot on by a chunk of q frames, a multiple of the model's stride.
+        """Moves each slot on by a chunk of q frames, a multiple of the model's stride, or its `chunk` where it has one.
 
         Args:
             slots: (B,) distinct.
@@ -136,7 +139,12 @@ class SlotModel:
         Returns:
             (B, q / stride, V) log_probs, with phones (B, q / stride, V + P), of the output frames from
             `positions / stride - delay` on; those before 0 and after the end mean nothing.
+
+        Raises:
+            ValueError: another number of frames than the model's chunk.
         """
+        if self.config.chunk and samples.shape[1] != self.samples(self.config.chunk * self.stride):
+            raise ValueError(f"the model takes chunks of {self.config.chunk * self.stride} frames")
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
         for layer in self.convolutions:
@@ -180,16 +188,13 @@ class SlotModel:
         return clipped_relu(x).mul_(valid[:, None, None, :])
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
-        terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
-        state = tuple(map(batch.kept, layer.state))
-        rows = []
-        for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
-            recurrent = _linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
-            state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
-            rows.append(state[0])
+        rows, state = _run(layer, x, valid, tuple(map(batch.kept, layer.state)))
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
-        return torch.stack(rows, 1)
+        if layer.backwards is None:
+            return rows
+        start = tuple(part.expand(len(x), -1) for part in layer.backwards.state)
+        return rows + _run(layer.backwards, x.flip(1), valid.flip(1), start)[0].flip(1)
 
     def _fold_convolutions(self) -> list[SlotConvolution]:
         channels, bins, total = 1, self.config.frontend.bins, 1
@@ -207,13 +212,19 @@ class SlotModel:
             channels, bins = config.channels, config.bins(bins)
         return layers
 
-    def _fold_recurrent(self, layer: Direction | BNLSTMDirection | Int8Direction) -> SlotRecurrent:
+    def _fold_recurrent(self, layer: RecurrentLayer) -> SlotRecurrent:
+        folded = self._fold_direction(layer.forwards, self.slots + 1)
+        if layer.backwards is not None:
+            folded.backwards = self._fold_direction(layer.backwards, 1)
+        return folded
+
+    def _fold_direction(self, layer: Direction | BNLSTMDirection | Int8Direction, slots: int) -> SlotRecurrent:
         if isinstance(layer, BNLSTMDirection):
-            h, c, frames = layer.start(self.slots + 1)
+            h, c, frames = layer.start(slots)
             own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
             zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
             return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
-        state = [part.clone() for part in layer.start(self.slots + 1)]
+        state = [part.clone() for part in layer.start(slots)]
         if isinstance(layer, Int8Direction):
             own, recurrent = layer.weight, layer.recurrent_weight
             return SlotRecurrent(CELLS[layer.cell], own, layer.bias, recurrent, layer.recurrent_bias, state)
@@ -236,53 +247,22 @@ class SlotModel:
         return weight.to(getattr(torch, self.precision))
 
 
+def _run(
+    layer: SlotRecurrent, x: Tensor, valid: Tensor, state: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""
+    terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
+    rows = []
+    for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
+        recurrent = _linear(state[0], layer.recurrent_weight, layer.recurrent_bias)
+        state = tuple(part * now for part in layer.step(term, recurrent, *state))  # 0 until the first frame
+        rows.append(state[0])
+    return torch.stack(rows, 1), state
+
+
 def _linear(x: Tensor, weight: Weight, bias: Tensor) -> Tensor:
     if isinstance(weight, Int8Weight):
         return int8_linear(x, weight, bias)
     if weight.dtype == torch.float32:
         return torch.nn.functional.linear(x, weight, bias)
     return half_linear(x.to(weight.dtype), weight, bias)
-
-
-def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-    size = h.shape[1]
-    r, z = (term[:, : 2 * size] + recurrent[:, : 2 * size]).sigmoid_().chunk(2, dim=1)
-    n = torch.addcmul(term[:, 2 * size :], r, recurrent[:, 2 * size :]).tanh_()
-    return (torch.lerp(n, h, z),)
-
-
-def _lstm(term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
-    i, f, g, o = (term + recurrent).chunk(4, dim=1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _rnn(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-    return (clipped_relu(term + recurrent),)
-
-
-class BNLSTMStep:
-    """A BN-LSTM's step by its population statistics: scales and shifts for each of the first STEPS frames."""
-
-    def __init__(self, layer: BNLSTMDirection):
-        self.input_scale, input_shift = scale_and_shift(layer.input_norm)
-        self.recurrent_scale, recurrent_shift = scale_and_shift(layer.recurrent_norm)
-        self.cell_scale, cell_shift = scale_and_shift(layer.cell_norm)
-        self.shift, self.cell_shift = input_shift + recurrent_shift + layer.bias, cell_shift + layer.beta
-
-    def __call__(self, term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor, frames: Tensor) -> tuple[Tensor, ...]:
-        """`frames`: (B, 1) of each stream before this one."""
-        place = frames.squeeze(1).long().clamp(max=STEPS - 1)
-        gates = term * self.input_scale[place] + recurrent * self.recurrent_scale[place] + self.shift[place]
-        i, f, g, o = gates.chunk(4, dim=1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * (c * self.cell_scale[place] + self.cell_shift[place]).tanh(), c, frames + 1.0
-
-
-def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
-    """(STEPS, H) a and b such that a * x + b is x by the population statistics of each time step."""
-    scale = norm.gamma * torch.rsqrt(norm.variances + EPSILON)
-    return scale, -scale * norm.means
-
-
-CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}

@@ -1,9 +1,9 @@
-"""A forward-only model, chunk by chunk: the same weights and the same log-probabilities as offline.
+"""A model of live streams, piece by piece: the same weights and the same log-probabilities as offline.
 
-    samples ..|chunk|            each layer keeps the part of the past that it needs again:
+    samples ..|piece|            each layer keeps the part of the past that it needs again:
        frontend   : the samples of unfinished windows, the sum of powers
        convolution: the frames under its kernel
-       recurrent  : its state
+       recurrent  : its state; where it has a backward direction, the frames of an unfinished chunk
        lookahead  : the frames whose future is not known yet
 
 A batch holds streams of any age; each may bring any number of samples, and gets the frames that became certain.
@@ -30,7 +30,9 @@ class Stream:
     frames: int  # of the front end so far
     outputs: int  # frames of log-probabilities so far
     waiting: list[Tensor]  # of each convolution (C, F, T): frames of its input that it needs again
-    recurrent: list[State]  # of each recurrent layer
+    recurrent: list[State]  # of each recurrent layer, first frame to last
+    uncut: Tensor  # (T, D) frames of a chunk that is not complete
+    cut: int  # frames that lie in chunks before those
     future: Tensor  # (T, H) frames that wait for the row convolution's future
     ended: bool = False
 
@@ -50,7 +52,7 @@ class StreamingModel:
         self.config = config
         self.phones = phones and model.phone_output is not None
         self.convolutions = cast("list[Convolution]", list(model.convolutions))
-        self.recurrent = [cast(RecurrentLayer, layer).forwards for layer in model.recurrent]
+        self.recurrent = cast("list[RecurrentLayer]", list(model.recurrent))
 
     def begin(self) -> Stream:
         """A stream without samples yet."""
@@ -59,9 +61,10 @@ class StreamingModel:
         for convolution in self.config.convolutions:
             waiting.append(weight.new_zeros(channels, bins, convolution.before))
             channels, bins = convolution.channels, convolution.bins(bins)
-        states = [tuple(part[0] for part in direction.start(1)) for direction in self.recurrent]
+        states = [tuple(part[0] for part in layer.forwards.start(1)) for layer in self.recurrent]
         power_sum = torch.zeros((), dtype=torch.float64, device=weight.device)
-        return Stream(weight.new_zeros(0), power_sum, 0, 0, waiting, states, weight.new_zeros(0, self.config.hidden))
+        uncut, future = weight.new_zeros(0, channels * bins), weight.new_zeros(0, self.config.hidden)
+        return Stream(weight.new_zeros(0), power_sum, 0, 0, waiting, states, uncut, 0, future)
 
     @torch.no_grad()
     def step(self, streams: list[Stream], chunks: list[Tensor], last: list[bool]) -> list[Tensor]:
@@ -84,7 +87,7 @@ class StreamingModel:
         for number, layer in enumerate(self.convolutions):
             rows = self._convolve(number, layer, streams, rows)
         rows = [row.flatten(0, 1).T for row in rows]
-        rows = self._recur(streams, rows)
+        rows = self._recur_in_chunks(streams, rows) if self.config.chunk else self._recur(streams, rows)
         return self._finish(streams, rows)
 
     def _features(self, stream: Stream, chunk: Tensor) -> Tensor:
@@ -130,6 +133,28 @@ class StreamingModel:
         outputs, _ = layer.step(batch, torch.tensor(counts, device=batch.device))
         return [output[:, :, :count] for output, count in zip(outputs, counts, strict=True)]
 
+    def _recur_in_chunks(self, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
+        """Like `_recur`, of the chunks that are complete."""
+        results = [[row.new_zeros(0, self.config.hidden)] for row in rows]
+        for stream, row in zip(streams, rows, strict=True):
+            stream.uncut = torch.cat([stream.uncut, row])
+        while True:
+            pieces = [self._next_chunk(stream) for stream in streams]
+            if not any(map(len, pieces)):
+                return [torch.cat(parts) for parts in results]
+            for parts, piece in zip(results, self._recur(streams, pieces), strict=True):
+                parts.append(piece)
+
+    def _next_chunk(self, stream: Stream) -> Tensor:
+        """(T, D): the next chunk, or no frame while it is not complete."""
+        size, missing = self.recurrent[0].chunks
+        count = size if stream.cut else size - missing
+        if len(stream.uncut) < count and not stream.ended:
+            count = 0
+        chunk, stream.uncut = stream.uncut[:count], stream.uncut[count:]
+        stream.cut += len(chunk)
+        return chunk
+
     def _recur(self, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
         moving = [index for index, row in enumerate(rows) if len(row)]
         results = [row.new_zeros(0, self.config.hidden) for row in rows]
@@ -137,9 +162,11 @@ class StreamingModel:
             return results
         lengths = torch.tensor([len(rows[index]) for index in moving], device=rows[0].device)
         x = torch.stack([_padded(rows[index], 0, int(lengths.max())) for index in moving])
-        for number, direction in enumerate(self.recurrent):
+        for number, layer in enumerate(self.recurrent):
             states = zip(*(streams[index].recurrent[number] for index in moving), strict=True)
-            x, state = direction.step(x, lengths, tuple(torch.stack(parts) for parts in states))
+            backwards = 0 if layer.backwards is None else layer.from_the_end(x, lengths, None)
+            x, state = layer.forwards.step(x, lengths, tuple(torch.stack(parts) for parts in states))
+            x = x + backwards
             for place, index in enumerate(moving):
                 streams[index].recurrent[number] = tuple(part[place] for part in state)
         for place, index in enumerate(moving):

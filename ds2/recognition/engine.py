@@ -42,7 +42,7 @@ class Slots(Protocol):
 
 
 class EngineStream(Protocol):
-    """One stream of sound through a forward-only model."""
+    """One stream of sound through a model that streams."""
 
     def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
         """(N,) next samples -> (T, V) log_probs of the frames that became certain; after the last all that remain."""

@@ -1,4 +1,4 @@
-"""Recognition while the speaker is still speaking, with a forward-only model.
+"""Recognition while the speaker is still speaking, with a model that streams.
 
 stream = ds2.load("digits-streaming").stream()
 for samples in microphone:
@@ -34,7 +34,7 @@ class LiveStream:
     """One stream of sound. `Recognizer.stream` makes it."""
 
     def __init__(self, recognizer: "Recognizer"):
-        """A stream of a recogniser whose model is forward-only.
+        """A stream of a recogniser whose model streams.
 
         Raises:
             ParameterError: the model cannot stream.

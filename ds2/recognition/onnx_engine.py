@@ -20,7 +20,7 @@ from ds2.utils.files import printable
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
-CHUNK_SECONDS = 0.1  # of a stream in Python
+CHUNK_FRAMES = 9  # front-end frames, at least, of a chunk in Python
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class OnnxStream:
 
     def __init__(self, model: OnnxSlots):
         self.model = model
-        self.frames = max(1, round(CHUNK_SECONDS / model.config.frame_seconds)) * model.stride  # of a chunk
+        self.frames = model.config.step_frames(CHUNK_FRAMES)  # of a chunk
         self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
         self.position = self.received = 0  # front-end frames; samples
 

@@ -128,7 +128,7 @@ class Recognizer:
         """A live stream: sound comes in pieces, partial texts and final transcripts go out.
 
         Raises:
-            ParameterError: the model is not forward-only.
+            ParameterError: the model cannot stream.
         """
         return LiveStream(self)
 

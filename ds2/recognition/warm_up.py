@@ -21,7 +21,7 @@ def warm_up() -> Iterator[str]:
     for path in sorted(MODELS.glob("*.safetensors")):
         recognizer = Recognizer.load(path, "cpu")
         recognizer.transcribe(noise, recognizer.sample_rate)
-        if not recognizer.model.config.bidirectional:
+        if recognizer.model.config.streams:
             stream = recognizer.stream()
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()

@@ -44,15 +44,11 @@ class Setup:
 
     @functools.cached_property
     def chunk_frames(self) -> int:
-        return self._whole_strides(self.config.chunk_frames)
+        return self.model.config.step_frames(self.config.chunk_frames)
 
     @functools.cached_property
     def long_chunk_frames(self) -> int:
-        return self._whole_strides(self.config.long_chunk_frames)
-
-    def _whole_strides(self, frames: int) -> int:
-        """The number of frames, rounded up to a multiple of the model's stride."""
-        return -(-frames // self.model.stride) * self.model.stride
+        return self.model.config.step_frames(self.config.long_chunk_frames)
 
     @functools.cached_property
     def frame_seconds(self) -> float:

@@ -56,24 +56,35 @@ def convolutions(draw: st.DrawFn) -> ConvolutionConfig:
     return ConvolutionConfig(draw(st.integers(1, 3)), (draw(st.sampled_from([0, 1, 3, 7])), time), stride, lookahead)
 
 
+def with_chunks(config: ModelConfig, frames: int) -> ModelConfig:
+    """Both directions, of which the backward one begins anew after so many frames beyond the least; 0: as it is."""
+    if not frames:
+        return config
+    return dataclasses.replace(config, bidirectional=True, chunk=config.waits[-1][1] + frames)
+
+
 configs = st.builds(
-    ModelConfig,
-    frontend=st.builds(
-        FrontendConfig,
-        sample_rate=st.sampled_from([1000, 1150]),
-        hop=st.sampled_from([0.01, 0.0125]),
-        power=st.sampled_from(["utterance", "adaptive"]),
+    with_chunks,
+    st.builds(
+        ModelConfig,
+        frontend=st.builds(
+            FrontendConfig,
+            sample_rate=st.sampled_from([1000, 1150]),
+            hop=st.sampled_from([0.01, 0.0125]),
+            power=st.sampled_from(["utterance", "adaptive"]),
+        ),
+        convolutions=st.lists(convolutions(), min_size=1, max_size=2).map(tuple),
+        cell=st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
+        recurrent_layers=st.integers(1, 2),
+        hidden=st.integers(1, 5),
+        bidirectional=st.booleans(),
+        lookahead=st.integers(0, 3),
+        fully_connected=st.integers(0, 4),
+        random_walk=st.integers(0, 2),
+        phones=st.sampled_from([0, 3]),
+        batch_norm=st.booleans(),
     ),
-    convolutions=st.lists(convolutions(), min_size=1, max_size=2).map(tuple),
-    cell=st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
-    recurrent_layers=st.integers(1, 2),
-    hidden=st.integers(1, 5),
-    bidirectional=st.booleans(),
-    lookahead=st.integers(0, 3),
-    fully_connected=st.integers(0, 4),
-    random_walk=st.integers(0, 2),
-    phones=st.sampled_from([0, 3]),
-    batch_norm=st.booleans(),
+    st.sampled_from([0, 0, 1, 4]),
 )
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import EPSILON, MOMENTUM, STEPS, StepBatchNorm
-from ds2.model.recurrent import NOISE, BNLSTMDirection, Cell, Direction, RecurrentLayer, reverse_valid
+from ds2.model.recurrent import NOISE, WHOLE, BNLSTMDirection, Cell, Chunks, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
 
@@ -97,9 +98,10 @@ def test_the_simple_rnn_is_clipped() -> None:
 
 
 @pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
-def test_gradients_by_finite_differences(cell: Cell) -> None:
+@pytest.mark.parametrize("chunks", [WHOLE, Chunks(2, 1)])
+def test_gradients_by_finite_differences(cell: Cell, chunks: Chunks) -> None:
     torch.manual_seed(3)
-    layer = RecurrentLayer(cell, 3, 2, True, bidirectional=True).double()
+    layer = RecurrentLayer(cell, 3, 2, True, True, chunks).double()
     x = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
 
     def run(x: Tensor) -> Tensor:
@@ -137,6 +139,39 @@ def test_every_valid_frame_hears_the_whole_utterance_and_a_forward_layer_the_pas
     (gradient,) = torch.autograd.grad(layer(x, torch.tensor([5]))[0, 2].sum(), x)
     assert (gradient[0].abs().sum(1) > 0).tolist() == [True, True, True, False, False]
     assert valid_mask(torch.tensor([3]), 5).sum() == 3
+
+
+@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
+def test_the_backward_direction_hears_its_chunk_only(cell: Cell) -> None:
+    """Chunks of 3 frames, the first of 2: [0 1] [2 3 4] [5 6]; the shorter utterance ends within the second."""
+    layer = RecurrentLayer(cell, 5, 4, True, True, Chunks(3, 1)).double()
+    layer.train()(torch.randn(4, 9, 5, dtype=torch.float64), torch.tensor([9, 8, 4, 1]))
+    layer.eval()
+    x, lengths = torch.randn(2, 7, 5, dtype=torch.float64), [7, 4]
+    result = layer(x, torch.tensor(lengths))
+    assert layer.backwards is not None
+    for row, length in enumerate(lengths):
+        whole = x[row : row + 1, :length]
+        expected = layer.forwards(whole, torch.tensor([length]), None)
+        for start, end in ((0, 2), (2, 5), (5, 7)):
+            chunk = whole[:, start:end]
+            if count := chunk.shape[1]:
+                expected[:, start:end] += layer.backwards(chunk.flip(1), torch.tensor([count]), None).flip(1)
+        torch.testing.assert_close(result[row, :length], expected[0])
+        assert not result[row, length:].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chunk": 4, "bidirectional": False}, "forward-only"),
+        ({"chunk": 2}, "must be more than the convolutions' delay of 3"),
+        ({"chunk": -1}, "0 or more"),
+    ],
+)
+def test_chunks_that_cannot_be(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(convolutions=(ConvolutionConfig(4, (5, 7), (2, 1)),), **change)
 
 
 @pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])

@@ -32,6 +32,9 @@ CONFIGS = {
         convolutions=(ConvolutionConfig(4, (11, 5), (2, 2), 0), ConvolutionConfig(4, (5, 7), (2, 2), 1)),
     ),
     "1-D, stride 4": dataclasses.replace(BASE, convolutions=(ConvolutionConfig(8, (0, 11), (1, 4)),)),
+    "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=4),
+    "chunks, lstm": dataclasses.replace(BASE, bidirectional=True, chunk=4, cell="lstm", lookahead=0),
+    "chunks, bn-lstm": dataclasses.replace(BASE, bidirectional=True, chunk=4, cell="bn-lstm"),
     "kernel of one frame, no BN": dataclasses.replace(
         BASE, convolutions=(ConvolutionConfig(4, (5, 1), (2, 1)),), batch_norm=False
     ),
@@ -96,6 +99,12 @@ def test_alone_it_is_the_offline_model(config: ModelConfig, samples: int) -> Non
     expected = offline(model, sound)
     assert feeder.log_probs.shape == expected.shape
     assert torch.allclose(feeder.log_probs, expected, atol=1e-5)
+
+
+def test_a_model_in_chunks_takes_nothing_else() -> None:
+    model = SlotModel(made(CONFIGS["chunks"]), 2)
+    with pytest.raises(ValueError, match="chunks of 12 frames"):
+        step(model, [Feeder(model, 1, torch.randn(4000))], 24)
 
 
 def test_a_bn_lstm_beyond_the_last_step_with_statistics_of_its_own() -> None:

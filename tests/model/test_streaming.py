@@ -37,6 +37,9 @@ OTHERS = {
         BASE, convolutions=tuple(ConvolutionConfig(3, (7, 5), (2, stride), lookahead=0) for stride in (3, 1, 1))
     ),
     "no BN": dataclasses.replace(BASE, batch_norm=False),
+    "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=7),
+    "chunks, lstm, no lookahead": dataclasses.replace(BASE, bidirectional=True, chunk=5, cell="lstm", lookahead=0),
+    "chunks, bn-lstm": dataclasses.replace(BASE, bidirectional=True, chunk=7, cell="bn-lstm"),
 }
 
 
@@ -96,17 +99,20 @@ def test_phones_follow_the_tokens(frames: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 2000), min_size=1, max_size=8).filter(any), st.integers(1, 4000))
-def test_random_splits_equal_offline(sizes: list[int], length: int) -> None:
-    model = made(BASE)
+@given(
+    st.sampled_from([0, 3, 8]), st.lists(st.integers(0, 2000), min_size=1, max_size=8).filter(any), st.integers(1, 4000)
+)
+def test_random_splits_equal_offline(chunk: int, sizes: list[int], length: int) -> None:
+    model = made(dataclasses.replace(BASE, bidirectional=chunk > 0, chunk=chunk))
     samples = speech(length)
     assert torch.allclose(streamed(StreamingModel(model), samples, sizes), offline(model, samples), atol=1e-5)
 
 
+@pytest.mark.parametrize("chunk", [0, 4])
 @pytest.mark.parametrize("cell", ["gru", "lstm", "bn-lstm"])
-def test_streams_of_different_ages_share_a_batch(cell: Cell) -> None:
+def test_streams_of_different_ages_share_a_batch(cell: Cell, chunk: int) -> None:
     """Three streams begin, pause and end at different times."""
-    model = made(dataclasses.replace(BASE, cell=cell))
+    model = made(dataclasses.replace(BASE, cell=cell, bidirectional=chunk > 0, chunk=chunk))
     streaming = StreamingModel(model)
     recordings = [speech(5000, 1), speech(2300, 2), speech(4100, 3)]
     generator = torch.Generator().manual_seed(0)
@@ -135,6 +141,18 @@ def test_frames_come_as_soon_as_the_latency_allows() -> None:
         streaming.step([stream], [samples[start : start + 200]], [False])
         certain = math.floor(((start + 200) / RATE - latency(BASE)) / frame + 1e-9) + 1
         assert stream.outputs == max(0, certain)
+
+
+def test_frames_of_a_chunk_come_together_within_the_latency() -> None:
+    """The last frame of a chunk needs no more sound than the convolutions see; the first one, all of the chunk."""
+    config = dataclasses.replace(BASE, bidirectional=True, chunk=5, lookahead=0)
+    streaming = StreamingModel(made(config))
+    stream, frame, counts = streaming.begin(), config.frame_seconds, set()
+    for start in range(0, 8000, 40):
+        streaming.step([stream], [speech(8000)[start : start + 40]], [False])
+        counts.add(stream.outputs)
+        assert stream.outputs >= math.floor(((start + 40) / RATE - latency(config)) / frame + 1e-9) + 1
+    assert counts == {0, *range(5 - config.delay, max(counts) + 1, 5)}
 
 
 def test_an_empty_stream_ends_as_an_empty_recording_does() -> None:

@@ -4,7 +4,6 @@ import { Greedy } from "./greedy.js";
 import { readTables } from "./scoring.js";
 import { BeamSearch } from "./search.js";
 
-const CHUNK_SECONDS = 0.1; // of a live stream
 const CORE_SECONDS = 20; // of a long recording that one pass of a model for whole utterances supplies
 const CONTEXT_SECONDS = 5; // heard on each side of it, so that no word is cut
 const UNENDED = 2n ** 40n; // frames: the length of a stream whose end is not known yet
@@ -55,7 +54,7 @@ class LiveStream {
     this.session = session;
     this.facts = facts;
     this.decoder = decoder;
-    this.frames = Math.max(1, Math.round(CHUNK_SECONDS / facts.frame_seconds)) * facts.stride;
+    this.frames = facts.chunk_frames;
     this.states = {};
     for (const [name, { double, shape }] of Object.entries(facts.states)) {
       const size = shape.reduce((product, part) => product * part, 1);
