@@ -313,7 +313,7 @@ def main() -> None:
     arguments = parser.parse_args()
     recordings = read_recordings(arguments.manifest or manifest("test"))[:RECORDINGS]
     expected = offline(recordings)
-    command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
     command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None

@@ -42,7 +42,7 @@ def load(
     """Loads a model.
 
     Args:
-        model: the path of a bundle, or the name of one in the package: english, digits, digits-streaming.
+        model: the path of a bundle, or the name of one in the package, see ds2 models: english, english-streaming, ...
         device: auto, cpu or cuda.
         lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
         lm_weight: weight of the language model's natural log-probability.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ds2.bundle import LIVE_MODEL
 from ds2.cli.options import Decoder, Model
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError
@@ -23,7 +24,7 @@ WIDTH = 79  # characters of a partial result, which stays on one line
 
 
 def listen_command(
-    model: Model = "digits-streaming",
+    model: Model = LIVE_MODEL,
     file: Path | None = None,
     device: str | None = None,
     decoder: Decoder = DEFAULT_OPTIONS,
@@ -32,7 +33,7 @@ def listen_command(
 
     The text grows while somebody speaks; a pause ends a line. Ctrl-C ends the command.
 
-    Example: ds2 listen --model digits-streaming
+    Example: ds2 listen --file talk.wav
 
     Args:
         file: Recording to play in real time in place of the microphone.

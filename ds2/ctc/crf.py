@@ -20,17 +20,23 @@ TINY = 1e-30  # of the sum of all states: smaller ones are 0, since processors a
 
 
 def ctc_crf_loss(
-    logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, trigram: Trigram
+    logits: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    trigram: Trigram,
+    ctc_weight: float = 0.0,
 ) -> Tensor:
     """(B, T, V) logits, (B, L) padded targets, (B,), (B,) -> (B,) nats, at least 0; output 0 is the blank.
 
+    `ctc_weight` times the CTC loss is added, without which the peaks may drift (section 3.3 of the paper).
     The loss of an utterance with more labels than its frames can hold is 0, and so is that of one without labels.
     """
     log_probs = torch.log_softmax(logits.float(), dim=2)
     ctc = ctc_loss(log_probs, targets, input_lengths, target_lengths, reduction="none", zero_infinity=True)
     prior = trigram.log_probabilities(targets, target_lengths).to(logits.device)
     valid = (ctc > 0) & (target_lengths.to(logits.device) > 0)
-    return (ctc - prior + log_partition(log_probs, input_lengths, trigram)) * valid
+    return ((1 + ctc_weight) * ctc - prior + log_partition(log_probs, input_lengths, trigram)) * valid
 
 
 def log_partition(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:

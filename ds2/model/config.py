@@ -11,6 +11,8 @@ Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
+LONGEST_CHUNK = 1.5  # seconds of sound that a live stream waits for
+
 CLIP = 20.0  # of the clipped ReLU
 EPSILON = 1e-5  # of batch normalisation
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
@@ -120,6 +122,10 @@ class ModelConfig:
         )  # fmt: skip
         if self.chunk and not self.bidirectional:
             raise ValueError("chunk is for bidirectional models: a forward-only one streams as it is")
+        if self.chunk and self.cell == "bn-lstm":
+            raise ValueError(
+                "chunk is not for a bn-lstm, which has statistics of its own for every frame of an utterance"
+            )
         if self.chunk and self.chunk <= self.waits[-1][1]:
             raise ValueError(
                 f"chunk {self.chunk} must be more than the convolutions' delay of {self.waits[-1][1]} frames"
@@ -145,6 +151,8 @@ class ModelConfig:
         """
         if self.bidirectional and not self.chunk:
             raise ValueError("a bidirectional model cannot stream: train one with chunk = 20 or bidirectional = false")
+        if self.chunk * self.frame_seconds > LONGEST_CHUNK:
+            raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1.5 s")
         if self.frontend.power != "adaptive":
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
         if self.random_walk:

@@ -9,7 +9,7 @@ from ds2.utils.config import formerly
 class LiveConfig:
     """How streams are cut into chunks, and when results come."""
 
-    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride
+    chunk_frames: int = 12  # front-end frames (10 ms) of a chunk; rounded up to the model's stride, or its own chunk
     long_chunk_frames: int = 48  # of a chunk where that much sound waits: at an end, or of an upload
     partial_interval_seconds: float = formerly("partial_every", 0.1)  # the least time between two partial results
     pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end an utterance

@@ -24,7 +24,6 @@ from ds2.metrics import wer
 from ds2.utils.errors import ParameterError
 
 PIECE_SECONDS = 0.1  # of sound in a message, as from a microphone
-RATE = 8000  # Hz
 FIRST_SECONDS = 2.0  # in which the streams begin, one after the other; not measured
 TIMEOUT_SECONDS = 30.0  # for a final result
 
@@ -34,7 +33,12 @@ class Recording:
     """The audio that a client sends, and its reference text."""
 
     data: bytes  # 16-bit samples
+    sample_rate: int  # Hz
     text: str
+
+    @property
+    def seconds(self) -> float:
+        return len(self.data) / 2 / self.sample_rate
 
 
 @dataclass
@@ -83,9 +87,9 @@ def read_recordings(manifest: Path) -> list[Recording]:
     """
     found = []
     for utterance in read_manifest(manifest):
-        samples, _ = read_audio(utterance.audio_path, RATE, utterance.offset or 0.0, utterance.duration)
+        samples, rate = read_audio(utterance.audio_path, None, utterance.offset or 0.0, utterance.duration)
         data = (samples.numpy() * 32767).round().astype("<i2").tobytes()
-        found.append(Recording(data, utterance.text))
+        found.append(Recording(data, rate, utterance.text))
     return found
 
 
@@ -126,7 +130,7 @@ async def _client(
         try:
             async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS) as socket:
                 utterance = _Utterance(socket, recording)
-                await asyncio.wait_for(utterance.run(), len(recording.data) / 2 / RATE + TIMEOUT_SECONDS)
+                await asyncio.wait_for(utterance.run(), recording.seconds + TIMEOUT_SECONDS)
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
             outcome.failures.append(str(error) or type(error).__name__)
             await asyncio.sleep(1.0)
@@ -146,13 +150,14 @@ class _Utterance:
         self.last = 0.0
 
     async def run(self) -> None:
-        await self.socket.send(json.dumps({"config": {"sample_rate": RATE, "push": 1}}))
+        await self.socket.send(json.dumps({"config": {"sample_rate": self.recording.sample_rate, "push": 1}}))
         reader = asyncio.create_task(self._read())
         self.begun = time.monotonic()
-        size = round(PIECE_SECONDS * RATE) * 2
+        rate = self.recording.sample_rate
+        size = round(PIECE_SECONDS * rate) * 2
         for number, start in enumerate(range(0, len(self.recording.data), size)):
             piece = self.recording.data[start : start + size]
-            spoken = self.begun + number * PIECE_SECONDS + len(piece) / 2 / RATE  # a microphone delivers it at its end
+            spoken = self.begun + number * PIECE_SECONDS + len(piece) / 2 / rate  # a microphone delivers it at its end
             await asyncio.sleep(max(0.0, spoken - time.monotonic()))
             await self.socket.send(piece)
         self.ended = time.monotonic()

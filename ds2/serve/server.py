@@ -15,7 +15,7 @@ from types import FrameType
 
 import uvicorn
 
-from ds2.bundle import locate, read_metadata
+from ds2.bundle import LIVE_MODEL, locate, read_metadata
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import Settings
@@ -53,7 +53,7 @@ def run(config: ServeConfig) -> int:
     Raises:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
-    model = config.model or locate("digits-streaming")
+    model = config.model or locate(LIVE_MODEL)
     for path in (model, *config.models):
         read_metadata(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

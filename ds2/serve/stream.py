@@ -51,6 +51,11 @@ class Setup:
         return self.model.config.step_frames(self.config.long_chunk_frames)
 
     @functools.cached_property
+    def rows_at_once(self) -> int:
+        """Output frames that are searched before the next look for a pause."""
+        return -(-self.config.chunk_frames // self.model.stride)
+
+    @functools.cached_property
     def frame_seconds(self) -> float:
         """Duration of an output frame."""
         return self.model.config.frame_seconds
@@ -134,6 +139,7 @@ class LiveStream:
     """A stream from its first byte to its last result."""
 
     labels: tuple[int, int] | None  # frames of the utterance's first and last label, in the span
+    behind: bool  # whether there are frames that no partial result shows yet
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
@@ -181,28 +187,23 @@ class LiveStream:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         rows = self.spans[0].advance(chunk, log_probs)
         events: list[Event] = []
-        if len(rows):
-            self.beam.step([self.search], [rows])
-            self.frames += len(rows)
-            if self.setup.finish.judge is not None:
-                self.rows.append(rows.copy())
-            events += self._decoded(rows, now)
-        return events + self.ends()
+        for first in range(0, len(rows), self.setup.rows_at_once):
+            events += self._decoded(rows[first : first + self.setup.rows_at_once])
+        return events + self._partial_if_due(now) + self.ends()
 
-    def _decoded(self, rows: np.ndarray, now: float) -> list[Event]:
+    def _decoded(self, rows: np.ndarray) -> list[Event]:
+        """Searches some of a chunk's rows: so few that no pause within them ends an utterance."""
+        self.beam.step([self.search], [rows])
+        self.frames += len(rows)
+        if self.setup.finish.judge is not None:
+            self.rows.append(rows.copy())
         blank = np.exp(rows[:, BLANK])
+        self.behind |= bool(blank.min() < NOTHING_NEW)
         labels = (blank < SPEECH).nonzero()[0]
         if len(labels):
             first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))
             self.labels = first if self.labels is None else self.labels[0], last
-        if self._pause_ends():
-            return self._finish_utterance()
-        if now - self.shown_at >= self.setup.config.partial_interval_seconds and (
-            self.behind or blank.min() < NOTHING_NEW
-        ):
-            return self._partial(now)
-        self.behind |= bool(blank.min() < NOTHING_NEW)
-        return []
+        return self._finish_utterance() if self._pause_ends() else []
 
     def _pause_ends(self) -> bool:
         if not self.config.endpoints:
@@ -215,7 +216,9 @@ class LiveStream:
         pause = config.short_pause_seconds if is_long else config.pause_seconds
         return self.frames - 1 - last >= pause * second
 
-    def _partial(self, now: float) -> list[Event]:
+    def _partial_if_due(self, now: float) -> list[Event]:
+        if not self.behind or now - self.shown_at < self.setup.config.partial_interval_seconds:
+            return []
         self.behind = False
         hypothesis = self.beam.partial(self.search)
         text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
@@ -247,7 +250,7 @@ class LiveStream:
         self.rows: list[np.ndarray] = []  # (k, V) log-probabilities of the utterance, for a judge
         self.utterance_start = frame  # of the span
         self.labels = None
-        self.behind, self.shown = False, ""  # whether there are frames that no partial result shows yet
+        self.behind, self.shown = False, ""
 
     def _end_span(self) -> list[Event]:
         events = self._finish_utterance()

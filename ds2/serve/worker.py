@@ -173,7 +173,7 @@ def load(config: WorkerConfig) -> Setup:
 def warm_up(setup: Setup, most: int) -> None:
     """Runs steps of each shape at several batch sizes, and the search: the first run of each is slow."""
     worker = Worker(setup, DispatchConfig())
-    for frames in (setup.chunk_frames, setup.long_chunk_frames):
+    for frames in sorted({setup.chunk_frames, setup.long_chunk_frames}):
         size = 1
         while size <= min(most, setup.model.slots):
             numbers, samples = np.arange(size), np.zeros((size, setup.model.samples(frames)), np.float32)

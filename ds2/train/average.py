@@ -10,7 +10,15 @@ from pathlib import Path
 import torch
 
 from ds2.bundle import Bundle
+from ds2.model.config import ModelConfig
+from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
+
+
+def _comparable(bundle: Bundle, key: str) -> object:
+    """Metadata in which an older bundle, without the newest options, equals a new one."""
+    value = bundle.metadata[key]
+    return from_dict(ModelConfig, value, "config") if key == "config" else value
 
 
 def average(paths: Sequence[str | Path]) -> Bundle:
@@ -25,7 +33,7 @@ def average(paths: Sequence[str | Path]) -> Bundle:
     first = bundles[0]
     for path, bundle in zip(paths, bundles, strict=True):
         for key in ("config", "tokens"):
-            if bundle.metadata[key] != first.metadata[key]:
+            if _comparable(bundle, key) != _comparable(first, key):
                 raise InputError(
                     f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
                 )

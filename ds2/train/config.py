@@ -17,7 +17,7 @@ class DataConfig:
     """The training set, the dev set and the text units."""
 
     train: tuple[Path, ...]  # manifests
-    dev: Path  # manifest; the epoch with the lowest dev WER is kept
+    dev: Path  # manifest; the epoch with the lowest dev WER is kept, with phones the lowest PER
     workers: int = 1  # processes that read and augment, for each process that trains
     units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
     fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law

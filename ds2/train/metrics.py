@@ -18,6 +18,12 @@ def score(epoch: Epoch) -> tuple[float, float]:
     return epoch["per" if "per" in epoch else "wer"], epoch["dev_loss"]
 
 
+def is_best(history: Sequence[Epoch]) -> bool:
+    """Whether the last epoch is better than all before it that were measured as it was."""
+    *before, last = history
+    return all(score(last) < score(epoch) for epoch in before if ("per" in epoch) == ("per" in last))
+
+
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
     """Writes all epochs anew, so that a resumed run neither omits nor repeats one."""
     with atomic_write(path) as partial:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from ds2.train.config import OptimizerConfig
 
@@ -27,17 +27,17 @@ class Muon(optim.Optimizer):
 
     def __init__(self, model: nn.Module, learning_rate: float, weight_decay: float):
         named = list(model.named_parameters())
-        hidden = [value for name, value in named if value.ndim == 2 and "output." not in name]
-        others = [value for name, value in named if value.ndim != 2 or "output." in name]
+        hidden = [value for name, value in named if is_hidden_matrix(name, value)]
+        others = [value for name, value in named if not is_hidden_matrix(name, value)]
         self.parts: tuple[optim.Optimizer, ...] = (
             optim.Muon(hidden, learning_rate, weight_decay, adjust_lr_fn="match_rms_adamw"),
             optim.AdamW(others, learning_rate, weight_decay=weight_decay),
         )
         super().__init__([group for part in self.parts for group in part.param_groups], {})
+        self._share_groups()
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for part, group in zip(self.parts, self.param_groups, strict=True):
-            part.param_groups[0]["lr"] = group["lr"]
+        for part in self.parts:
             part.step()
 
     def state_dict(self) -> dict[str, Any]:
@@ -46,6 +46,16 @@ class Muon(optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for part, saved in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(saved)
+        self._share_groups()
+
+    def _share_groups(self) -> None:
+        """A learning rate that is set here is that of the parts."""
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+
+def is_hidden_matrix(name: str, value: Tensor) -> bool:
+    """Whether a parameter is a product between layers; the rows of a row convolution are filters on their own."""
+    return value.ndim == 2 and "output." not in name and not name.startswith("lookahead.")
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int, epoch: int) -> float:

@@ -11,7 +11,7 @@ from ds2.ctc.trigram import Trigram
 from ds2.data.pronunciation import TOKENS, phone_targets, read_pronunciations
 from ds2.train.config import TrainConfig
 
-CTC_SHARE = 0.1  # weight of the CTC loss beside CTC-CRF, without which the peaks drift (Xiang and Ou 2019, section 3.3)
+CTC_WEIGHT = 0.1  # of the CTC loss beside CTC-CRF
 
 
 class PhoneLoss:
@@ -31,9 +31,10 @@ class PhoneLoss:
         """(B, T, P), (B,) -> (B,) weighted nats; 0 if a word has no pronunciation."""
         targets, target_lengths = phone_targets(texts, self.pronunciations)
         targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
-        losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
-        if self.trigram is not None:
-            losses = CTC_SHARE * losses + ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram)
+        if self.trigram is None:
+            losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
+        else:
+            losses = ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram, CTC_WEIGHT)
         return self.weight * losses * (target_lengths > 0)
 
     def _trigram(self, texts: Iterable[str]) -> Trigram:

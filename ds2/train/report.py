@@ -70,11 +70,11 @@ def write_report(run: Path, output: Path) -> None:
 
 
 def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
-    best = min(history, key=score)
+    best = min((each for each in history if ("per" in each) == ("per" in history[-1])), key=score)
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
     facts = {
-        f"{best['wer']:.2%}": f"best dev WER, epoch {best['epoch']}",
+        f"{best['wer']:.2%}": f"dev WER of the best epoch, {best['epoch']}",
         f"{best['cer']:.2%}": "its CER",
         f"{len(history)} of {config['epochs']}": "epochs",
         f"{parameters / 1e6:.2f} M": "parameters",

@@ -1,7 +1,7 @@
 """The folder of a run: its lock, its log of epochs, what was skipped, and the best model.
 
 FOLDER/
-  best.safetensors     the model of the epoch with the lowest dev WER
+  best.safetensors     the model of the epoch with the lowest dev WER, or PER where it learns phones
   checkpoint.pt        what a resumed run continues from
   metrics.jsonl, tensorboard/, curves.png
   skipped.txt          utterances that could not be trained on in the last epoch, and why

@@ -34,7 +34,7 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
-from ds2.train.metrics import score
+from ds2.train.metrics import is_best, score
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
@@ -110,7 +110,7 @@ class Trainer:
         return self.folder / "best.safetensors"
 
     def run(self) -> Path:
-        """Trains to the last epoch and returns the bundle of the epoch with the lowest dev WER.
+        """Trains to the last epoch and returns the bundle of the best epoch, see `metrics.score`.
 
         Raises:
             TrainingStopped: SIGTERM or SIGINT came; the checkpoint is written.
@@ -213,7 +213,7 @@ class Trainer:
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
         record = state.record(validation, self.strategy.updater.rate)
         state.history.append(record)
-        better = score(record) < state.best
+        better = is_best(state.history)
         if better:
             state.best, state.best_epoch = score(record), state.epoch + 1
         if self.ranks.first:

@@ -21,7 +21,7 @@ def talk(spoken_digits: Callable[[int], Path], tmp_path: Path) -> Path:
 
 def test_pauses_end_lines_and_the_file_plays_in_real_time(run: Callable[..., Outcome], talk: Path) -> None:
     began = time.monotonic()
-    code, output, _ = run("listen", "--file", talk)
+    code, output, _ = run("listen", "--file", talk, "--model", "digits-streaming")
     assert code == 0
     assert time.monotonic() - began >= soundfile.info(talk).duration
     lines = [line.split() for line in output.splitlines()]

@@ -58,7 +58,7 @@ def convolutions(draw: st.DrawFn) -> ConvolutionConfig:
 
 def with_chunks(config: ModelConfig, frames: int) -> ModelConfig:
     """Both directions, of which the backward one begins anew after so many frames beyond the least; 0: as it is."""
-    if not frames:
+    if not frames or config.cell == "bn-lstm":
         return config
     return dataclasses.replace(config, bidirectional=True, chunk=config.waits[-1][1] + frames)
 

@@ -42,7 +42,7 @@ class Target:
     """The server, which dies with this process."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
+        command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
         command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0  # bytes of the log

@@ -34,7 +34,6 @@ CONFIGS = {
     "1-D, stride 4": dataclasses.replace(BASE, convolutions=(ConvolutionConfig(8, (0, 11), (1, 4)),)),
     "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=4),
     "chunks, lstm": dataclasses.replace(BASE, bidirectional=True, chunk=4, cell="lstm", lookahead=0),
-    "chunks, bn-lstm": dataclasses.replace(BASE, bidirectional=True, chunk=4, cell="bn-lstm"),
     "kernel of one frame, no BN": dataclasses.replace(
         BASE, convolutions=(ConvolutionConfig(4, (5, 1), (2, 1)),), batch_norm=False
     ),

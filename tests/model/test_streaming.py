@@ -39,7 +39,6 @@ OTHERS = {
     "no BN": dataclasses.replace(BASE, batch_norm=False),
     "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=7),
     "chunks, lstm, no lookahead": dataclasses.replace(BASE, bidirectional=True, chunk=5, cell="lstm", lookahead=0),
-    "chunks, bn-lstm": dataclasses.replace(BASE, bidirectional=True, chunk=7, cell="bn-lstm"),
 }
 
 
@@ -108,8 +107,7 @@ def test_random_splits_equal_offline(chunk: int, sizes: list[int], length: int) 
     assert torch.allclose(streamed(StreamingModel(model), samples, sizes), offline(model, samples), atol=1e-5)
 
 
-@pytest.mark.parametrize("chunk", [0, 4])
-@pytest.mark.parametrize("cell", ["gru", "lstm", "bn-lstm"])
+@pytest.mark.parametrize(("cell", "chunk"), [("gru", 0), ("lstm", 0), ("bn-lstm", 0), ("gru", 4), ("lstm", 4)])
 def test_streams_of_different_ages_share_a_batch(cell: Cell, chunk: int) -> None:
     """Three streams begin, pause and end at different times."""
     model = made(dataclasses.replace(BASE, cell=cell, bidirectional=chunk > 0, chunk=chunk))
@@ -174,6 +172,7 @@ def test_an_ended_stream_takes_no_more() -> None:
     ("change", "message"),
     [
         ({"bidirectional": True}, "bidirectional"),
+        ({"bidirectional": True, "chunk": 80}, "chunk of 1.60 s is too long"),
         ({"frontend": FrontendConfig(RATE)}, "adaptive"),
         ({"random_walk": 2}, "random walk"),
     ],

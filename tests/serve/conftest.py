@@ -25,7 +25,7 @@ class RunningServer:
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None, open_files: int = 1024):
         command = ["bash", "-c", f'ulimit -n {open_files}; exec "$@"', "", sys.executable, "-m", "ds2", "serve"]
         command += ["--port", "0", *arguments]
-        variables = {**os.environ, **(environment or {})}
+        variables = {"DS2_SERVE_MODEL": "digits-streaming", **os.environ, **(environment or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         assert self.process.stderr is not None
         log = []  # until it is ready: warnings, for example

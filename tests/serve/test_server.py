@@ -456,7 +456,7 @@ def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
 
 
 def test_sigterm_before_the_model_is_ready_stops_everything() -> None:
-    command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         listing = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)]
         while "spawn_main" not in (found := subprocess.run(listing, capture_output=True, text=True).stdout):

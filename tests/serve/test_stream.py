@@ -1,5 +1,6 @@
 """A live stream, in the worker that runs it but without its process: real model, real recordings, any chunking."""
 
+import dataclasses
 import itertools
 import math
 import random
@@ -395,3 +396,12 @@ def say_rest(clients: Clients, stream: int, samples: np.ndarray) -> None:
         clients.work()
     clients.tell(End(stream))
     clients.finish()
+
+
+def test_a_pause_within_a_chunk_ends_an_utterance(setup: Setup) -> None:
+    """All sound comes at once, and in chunks of 4.8 s, longer than a digit with its pause."""
+    clients = Clients(dataclasses.replace(setup, config=LiveConfig(long_chunk_frames=480)))
+    [(text, samples)] = recordings(1)
+    pause = np.random.default_rng(0).normal(0, 30, 8000).astype(np.int16)
+    say(clients, 1, np.concatenate([samples, pause, samples, pause, samples]).tobytes(), StreamConfig(), 1 << 20)
+    assert [final.transcript.text for final in clients.finals[1]] == [text] * 3

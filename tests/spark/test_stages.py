@@ -171,7 +171,7 @@ class TestTrainOnSpark(StageFuzzing):
 def server() -> Iterator[str]:
     """The address of a running `ds2 serve`."""
     pytest.importorskip("starlette", reason="needs the extra serve")
-    command = [sys.executable, "-m", "ds2", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     url = json.loads(next(line for line in process.stderr if '"event": "ready"' in line))["url"]

@@ -1,0 +1,45 @@
+"""The default model of the server hears English sentences live, and writes what it writes in Python."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import websockets
+from serve.conftest import RunningServer
+from serve.test_vosk import lock_step, text_of
+
+import ds2
+from ds2.bundle import LIVE_MODEL
+from ds2.data.audio import read_audio
+from ds2.data.manifest import Utterance, read_manifest
+
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
+
+
+def samples_of(utterance: Utterance) -> np.ndarray:
+    return read_audio(utterance.audio_path, 16000)[0].numpy()
+
+
+def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
+    server = start(environment={"DS2_SERVE_MODEL": LIVE_MODEL})
+    recognizer = ds2.load(LIVE_MODEL, "cpu")
+
+    async def said(samples: np.ndarray) -> str:
+        async with websockets.connect(server.live) as socket:
+            await socket.send(json.dumps({"config": {"sample_rate": 16000}}))
+            replies = await lock_step(socket, (samples * 32767).astype(np.int16), 3200)
+        assert any(reply.get("partial") for reply in replies)
+        return text_of(replies)
+
+    for utterance in read_manifest(ENGLISH)[:2]:
+        samples = samples_of(utterance)
+        words = asyncio.run(said(samples)).split()
+        assert len(set(words) & set(utterance.text.split())) >= 5
+        stream, spoken = recognizer.stream(), []
+        for piece in np.split(samples, range(1600, len(samples), 1600)):
+            if stream.accept(piece, 16000):
+                spoken += stream.final().text.split()
+        spoken += stream.final().text.split()
+        assert len(set(spoken) & set(words)) >= 0.8 * len(set(words))
