@@ -11,7 +11,7 @@ Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
-LONGEST_CHUNK = 1.5  # seconds of sound that a live stream waits for
+LONGEST_CHUNK = 1.0  # seconds of sound that a live stream waits for
 
 CLIP = 20.0  # of the clipped ReLU
 EPSILON = 1e-5  # of batch normalisation
@@ -152,7 +152,7 @@ class ModelConfig:
         if self.bidirectional and not self.chunk:
             raise ValueError("a bidirectional model cannot stream: train one with chunk = 20 or bidirectional = false")
         if self.chunk * self.frame_seconds > LONGEST_CHUNK:
-            raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1.5 s")
+            raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1 s")
         if self.frontend.power != "adaptive":
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
         if self.random_walk:

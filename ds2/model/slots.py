@@ -128,7 +128,9 @@ class SlotModel:
 
     @torch.inference_mode()
     def step(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
-        """Moves each slot on by a chunk of q frames, a multiple of the model's stride, or its `chunk` where it has one.
+        """Moves each slot on by q frames, a multiple of the model's stride; by its `chunk` where it has one.
+
+        The last chunk of streams that end in it may be shorter.
 
         Args:
             slots: (B,) distinct.
@@ -141,10 +143,13 @@ class SlotModel:
             `positions / stride - delay` on; those before 0 and after the end mean nothing.
 
         Raises:
-            ValueError: another number of frames than the model's chunk.
+            ValueError: not the number of frames of the model's chunk.
         """
-        if self.config.chunk and samples.shape[1] != self.samples(self.config.chunk * self.stride):
-            raise ValueError(f"the model takes chunks of {self.config.chunk * self.stride} frames")
+        whole = self.config.chunk * self.stride
+        if whole and samples.shape[1] != self.samples(whole):
+            frames = (samples.shape[1] - self.overlap) // self.hop
+            if frames > whole or bool((positions + frames < lengths + self.delay * self.stride).any()):
+                raise ValueError(f"the model takes chunks of {whole} frames")
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
         for layer in self.convolutions:

@@ -112,10 +112,7 @@ class Span:
     def _chunk(self) -> Chunk | None:
         model = self.setup.model
         needed = self.frames - self.position if self.ended else 0
-        frames = self.setup.chunk_frames
-        if needed > frames or len(self.waiting) >= model.samples(self.setup.long_chunk_frames):
-            frames = self.setup.long_chunk_frames
-        size = model.samples(frames)
+        size = model.samples(frames := self._frames(needed))
         if self.ended:
             if needed <= 0:
                 return None
@@ -126,6 +123,15 @@ class Span:
         self.waiting = self.waiting[frames * model.hop :]
         self.position += frames
         return chunk
+
+    def _frames(self, needed: int) -> int:
+        """Front-end frames of the next chunk, of an ended span with `needed` ones left."""
+        setup, piece = self.setup, self.setup.rows_at_once * self.setup.model.stride
+        if needed > setup.chunk_frames or len(self.waiting) >= setup.model.samples(setup.long_chunk_frames):
+            return setup.long_chunk_frames
+        if self.ended and setup.model.config.chunk:  # its last chunk may be shorter
+            return min(setup.chunk_frames, -(-needed // piece) * piece)
+        return setup.chunk_frames
 
     def advance(self, chunk: Chunk, log_probs: np.ndarray) -> np.ndarray:
         """Takes the log_probs (k, V) of the next chunk and returns the rows that lie within the span."""
@@ -186,9 +192,8 @@ class LiveStream:
     def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         rows = self.spans[0].advance(chunk, log_probs)
-        events: list[Event] = []
-        for first in range(0, len(rows), self.setup.rows_at_once):
-            events += self._decoded(rows[first : first + self.setup.rows_at_once])
+        starts, size = range(0, len(rows), self.setup.rows_at_once), self.setup.rows_at_once
+        events = [event for start in starts for event in self._decoded(rows[start : start + size])]
         return events + self._partial_if_due(now) + self.ends()
 
     def _decoded(self, rows: np.ndarray) -> list[Event]:
@@ -249,8 +254,7 @@ class LiveStream:
         self.search = self.beam.begin()
         self.rows: list[np.ndarray] = []  # (k, V) log-probabilities of the utterance, for a judge
         self.utterance_start = frame  # of the span
-        self.labels = None
-        self.behind, self.shown = False, ""
+        self.labels, self.behind, self.shown = None, False, ""
 
     def _end_span(self) -> list[Event]:
         events = self._finish_utterance()

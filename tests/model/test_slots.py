@@ -100,10 +100,21 @@ def test_alone_it_is_the_offline_model(config: ModelConfig, samples: int) -> Non
     assert torch.allclose(feeder.log_probs, expected, atol=1e-5)
 
 
-def test_a_model_in_chunks_takes_nothing_else() -> None:
+@pytest.mark.parametrize("frames", [3, 6, 24])
+def test_a_model_in_chunks_takes_nothing_else(frames: int) -> None:
     model = SlotModel(made(CONFIGS["chunks"]), 2)
     with pytest.raises(ValueError, match="chunks of 12 frames"):
-        step(model, [Feeder(model, 1, torch.randn(4000))], 24)
+        step(model, [Feeder(model, 1, torch.randn(4000))], frames)
+
+
+@pytest.mark.parametrize("samples", [1, 700, 1000, 1900, 4321])
+def test_the_last_chunk_may_be_shorter(samples: int) -> None:
+    model, sound = made(CONFIGS["chunks, lstm"]), torch.randn(samples)
+    feeder = Feeder(SlotModel(model, 2), 1, sound)
+    while not feeder.done:
+        left = (feeder.model.outputs(feeder.length) + feeder.model.delay) * 3 - feeder.position
+        step(feeder.model, [feeder], min(12, left))
+    torch.testing.assert_close(feeder.log_probs, offline(model, sound), atol=1e-5, rtol=0)
 
 
 def test_a_bn_lstm_beyond_the_last_step_with_statistics_of_its_own() -> None:
