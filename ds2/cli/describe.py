@@ -62,7 +62,6 @@ def describe_model(name: str) -> str:
     Raises:
         InputError: there is no preset of that name.
     """
-    from ds2.model.acoustic import ModelConfig
     from ds2.model.presets import OUTPUTS
     from ds2.model.summary import latency, summarize
 

@@ -14,14 +14,13 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.search import Decoder, search_file
-from ds2.model.config import ModelConfig
+from ds2.model.config import LIVE_FRAMES, ModelConfig
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 RUNTIME = "onnxruntime-web@1.30.0"  # of npm; its licence is MIT
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # of the package's folder dist
 NPM_SECONDS = 300
-CHUNK_FRAMES = 9  # front-end frames, at least, of a live step
 SEARCH_FILE = "search.safetensors"
 
 
@@ -61,7 +60,7 @@ def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live:
         for state in graph.graph.input[3:]
     }
     overlap = config.frontend.window_samples - hop
-    chunks = {"hop": hop, "overlap": overlap, "chunk_frames": config.step_frames(CHUNK_FRAMES), "stride": config.stride}
+    chunks = {"hop": hop, "overlap": overlap, "chunk_frames": config.step_frames(LIVE_FRAMES), "stride": config.stride}
     return facts | chunks | {"streaming": True, "delay": config.delay, "states": states}
 
 

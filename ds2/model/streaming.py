@@ -164,9 +164,8 @@ class StreamingModel:
         x = torch.stack([_padded(rows[index], 0, int(lengths.max())) for index in moving])
         for number, layer in enumerate(self.recurrent):
             states = zip(*(streams[index].recurrent[number] for index in moving), strict=True)
-            backwards = 0 if layer.backwards is None else layer.from_the_end(x, lengths, None)
-            x, state = layer.forwards.step(x, lengths, tuple(torch.stack(parts) for parts in states))
-            x = x + backwards
+            forwards, state = layer.forwards.step(x, lengths, tuple(torch.stack(parts) for parts in states))
+            x = forwards if layer.backwards is None else forwards + layer.from_the_end(x, lengths, None)
             for place, index in enumerate(moving):
                 streams[index].recurrent[number] = tuple(part[place] for part in state)
         for place, index in enumerate(moving):

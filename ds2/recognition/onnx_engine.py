@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 
 from ds2.bundle import Bundle, check_metadata
-from ds2.model.config import UNENDED, ModelConfig
+from ds2.model.config import LIVE_FRAMES, UNENDED, ModelConfig
 from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import cpu_threads
@@ -20,7 +20,6 @@ from ds2.utils.files import printable
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
-CHUNK_FRAMES = 9  # front-end frames, at least, of a chunk in Python
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class OnnxStream:
 
     def __init__(self, model: OnnxSlots):
         self.model = model
-        self.frames = model.config.step_frames(CHUNK_FRAMES)  # of a chunk
+        self.frames = model.config.step_frames(LIVE_FRAMES)  # of a chunk
         self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
         self.position = self.received = 0  # front-end frames; samples
 

@@ -18,10 +18,9 @@ def score(epoch: Epoch) -> tuple[float, float]:
     return epoch["per" if "per" in epoch else "wer"], epoch["dev_loss"]
 
 
-def is_best(history: Sequence[Epoch]) -> bool:
-    """Whether the last epoch is better than all before it that were measured as it was."""
-    *before, last = history
-    return all(score(last) < score(epoch) for epoch in before if ("per" in epoch) == ("per" in last))
+def best_of(history: Sequence[Epoch]) -> Epoch:
+    """The best epoch, the first of equal ones, among those that were measured as the last one was."""
+    return min((epoch for epoch in history if ("per" in epoch) == ("per" in history[-1])), key=score)
 
 
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:

@@ -20,7 +20,7 @@ from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
-from ds2.train.metrics import read_metrics, score
+from ds2.train.metrics import best_of, read_metrics
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
@@ -70,7 +70,7 @@ def write_report(run: Path, output: Path) -> None:
 
 
 def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
-    best = min((each for each in history if ("per" in each) == ("per" in history[-1])), key=score)
+    best = best_of(history)
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
     facts = {

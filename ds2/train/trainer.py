@@ -34,7 +34,7 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
-from ds2.train.metrics import is_best, score
+from ds2.train.metrics import best_of, score
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
@@ -213,7 +213,7 @@ class Trainer:
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
         record = state.record(validation, self.strategy.updater.rate)
         state.history.append(record)
-        better = is_best(state.history)
+        better = best_of(state.history) is record
         if better:
             state.best, state.best_epoch = score(record), state.epoch + 1
         if self.ranks.first:

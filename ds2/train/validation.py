@@ -37,15 +37,15 @@ def validate(
         if not batch.utterances:
             continue
         device = model.output.weight.device
-        output = model.network(*model.frontend(batch.samples.to(device), batch.sample_lengths.to(device)))
-        log_probs = torch.log_softmax(output.logits.float(), dim=2)
+        scores, lengths = model.all_log_probs(batch.samples.to(device), batch.sample_lengths.to(device))
+        log_probs, of_phones = scores[..., : len(tokenizer)], scores[..., len(tokenizer) :]
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
-        losses = ctc_loss(log_probs, targets, output.lengths, target_lengths, reduction="none", zero_infinity=True)
+        losses = ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         loss += float(losses.sum())
         references = [utterance.text for utterance in batch.utterances]
-        texts.add(references, [tokenizer.decode(found.tokens) for found in greedy(log_probs, output.lengths)])
-        if pronunciations is not None and output.phone_logits is not None:
-            phones.add(*_phones(references, output.phone_logits, output.lengths, pronunciations))
+        texts.add(references, [tokenizer.decode(found.tokens) for found in greedy(log_probs, lengths)])
+        if pronunciations is not None:
+            phones.add(*_phones(references, of_phones, lengths, pronunciations))
     parts = ranks.gather((loss, texts, phones))
     texts, phones = _Texts.joined([part[1] for part in parts]), _Texts.joined([part[2] for part in parts])
     if not texts.references:
@@ -76,14 +76,13 @@ class _Texts:
 
 
 def _phones(
-    texts: Sequence[str], logits: Tensor, lengths: Tensor, pronunciations: Mapping[str, Sequence[Pronunciation]]
+    texts: Sequence[str], log_probs: Tensor, lengths: Tensor, pronunciations: Mapping[str, Sequence[Pronunciation]]
 ) -> tuple[list[str], list[str]]:
     """Right and recognised phones of the texts whose words all have a pronunciation."""
     targets, sizes = phone_targets(texts, pronunciations)
-    found = greedy(torch.log_softmax(logits.float(), dim=2), lengths)
     known = [
         (phone_text(row[:size].tolist()), phone_text(hypothesis.tokens))
-        for row, size, hypothesis in zip(targets, sizes.tolist(), found, strict=True)
+        for row, size, hypothesis in zip(targets, sizes.tolist(), greedy(log_probs, lengths), strict=True)
         if size
     ]
     return [right for right, _ in known], [said for _, said in known]
