@@ -6,6 +6,9 @@ for samples in microphone:
         print(stream.final().text)
     else:
         print(stream.partial(), end="\\r")
+print(stream.final().text)
+
+    samples -> the model, step by step -> rows ahead -> the search, up to a pause -> final -> what was ahead goes on
 """
 
 import dataclasses
@@ -28,6 +31,7 @@ if TYPE_CHECKING:  # recognizer.py imports this module
 
 PAUSE = 0.6  # seconds without a label that end an utterance
 SPEECH = 0.5  # a frame whose blank is less probable than this holds a label
+SEARCHED_SECONDS = 0.12  # at once, before the next look for a pause
 
 
 class LiveStream:
@@ -42,7 +46,6 @@ class LiveStream:
         self.recognizer = recognizer
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
-        self.sample_rate: int | None = None
         self.received = 0  # samples at the model's rate
         try:
             self._begin()
@@ -61,7 +64,12 @@ class LiveStream:
             self.resampler = _Resampler(sample_rate, self.recognizer.sample_rate)
         if sample_rate != self.sample_rate:
             raise ParameterError("sample_rate", f"changed from {self.sample_rate} to {sample_rate} Hz in one stream")
-        self._step(self.resampler(checked, last=False), last=False)
+        self._hear(self.resampler(checked, last=False), last=False)
+        return self.paused
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause has ended the utterance. A long piece of sound may hold several: ask again after `final`."""
         return self.last_label is not None and (self.frames - self.last_label) * self.frame_seconds >= PAUSE
 
     def partial(self) -> str:
@@ -69,36 +77,66 @@ class LiveStream:
         return self.recognizer.tokenizer.decode(self.search.partial().tokens).strip()
 
     def final(self) -> Transcript:
-        """Ends the utterance and returns its transcript; times are seconds from the start of the stream.
+        """The transcript of the utterance that a pause has ended, else of all sound since the one before.
 
-        What is accepted afterwards is a new utterance.
+        Times are seconds from the start of the stream. What the model has heard after the pause, and what is accepted
+        afterwards, is a new utterance.
         """
-        if self.sample_rate is not None:
-            self._step(self.resampler(np.zeros(0, np.float32), last=True), last=True)
-        seconds = self.received / self.recognizer.sample_rate
-        start, rows, nbest = self.start, self.rows, self.search.finish()
-        self._begin()
-        self.sample_rate = None
-        return dataclasses.replace(self.recognizer.finish(nbest, rows, seconds - start, start), duration=seconds)
+        paused = self.paused
+        if not paused:
+            self._end()
+        seconds, frames = self.received / self.recognizer.sample_rate, self.frames - self.first
+        start = self.start + self.first * self.frame_seconds
+        duration = frames * self.frame_seconds if paused else seconds - start
+        transcript = self.recognizer.finish(self.search.finish(), self.rows, duration, start)
+        if paused:
+            self._begin_utterance()
+            self._search_ahead()
+        else:
+            self._begin()
+        return dataclasses.replace(transcript, duration=seconds)
 
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
+        self.sample_rate: int | None = None
         self.model = self.recognizer.model.stream(phones=isinstance(self.beam, PronouncingDecoder))
+        self.ahead = np.zeros((0, 0), np.float32)  # (T, V) log-probabilities that are not searched yet
+        self.frames = 0  # searched since `start`
+        self._begin_utterance()
+
+    def _begin_utterance(self) -> None:
         self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
         self.rows: list[np.ndarray] = []  # (T, V) log-probabilities of the utterance
-        self.frames = 0  # of the utterance
-        self.last_label: int | None = None  # frame of the utterance
+        self.first = self.frames
+        self.last_label: int | None = None  # its frame
 
-    def _step(self, samples: np.ndarray, last: bool) -> None:
+    def _end(self) -> None:
+        """Hears the rest of the sound, with all pauses in it."""
+        if self.sample_rate is not None:
+            self._hear(self.resampler(np.zeros(0, np.float32), last=True), last=True)
+        while len(self.ahead):
+            self._search_some()
+
+    def _hear(self, samples: np.ndarray, last: bool) -> None:
         self.received += len(samples)
         rows = self.model.step(samples, last)
+        self.ahead = np.concatenate([self.ahead, rows]) if len(self.ahead) else rows
+        self._search_ahead()
+
+    def _search_ahead(self) -> None:
+        """Searches up to a pause."""
+        while len(self.ahead) and not self.paused:
+            self._search_some()
+
+    def _search_some(self) -> None:
+        count = max(1, round(SEARCHED_SECONDS / self.frame_seconds))
+        rows, self.ahead = self.ahead[:count], self.ahead[count:]
         labels = np.flatnonzero(np.exp(rows[:, 0]) < SPEECH)
         if len(labels):
             self.last_label = self.frames + int(labels[-1])
         self.frames += len(rows)
-        if len(rows):
-            self.search.step(rows)
-            self.rows.append(rows)
+        self.search.step(rows)
+        self.rows.append(rows)
 
 
 class _Resampler:

@@ -57,6 +57,44 @@ def test_pauses_end_utterances_and_times_go_on(recognizer: Recognizer, spoken_di
     assert starts == pytest.approx([word.start for word in words], abs=0.15)
 
 
+def test_a_long_piece_holds_several_utterances(recognizer: Recognizer, spoken_digits: Callable[[int], Path]) -> None:
+    samples = sound(spoken_digits(3).parent, 3, 1.5)
+    stream = recognizer.stream()
+    stream.accept(samples, 8000)
+    found = []
+    while stream.paused:
+        found.append(stream.final())
+    assert len(found) == 3
+    words = recognizer.transcribe(samples, 8000).words
+    assert [word.text for transcript in found for word in transcript.words] == [word.text for word in words]
+    assert stream.final().text == ""
+
+
+@pytest.mark.parametrize("lead", [0.0, 0.32, 0.64])
+def test_a_pause_within_a_chunk_ends_an_utterance(lead: float) -> None:
+    """The model hears 0.96 s at once; the pause of 0.8 s may begin anywhere in them."""
+    recognizer = Recognizer.load("english-streaming", "cpu")
+    english = Path(__file__).parents[2] / "recipes" / "english" / "audio"
+    parts = [noise(lead)]
+    for name in ("libri_00088.opus", "libri_00098.opus"):
+        spoken = read_audio(english / name, 16000)[0]
+        words = recognizer.transcribe(spoken, 16000).words
+        parts += [spoken[int(16000 * words[0].start) : int(16000 * words[-1].end)], noise(0.8)]
+    border = sum(map(len, parts[:2])) / 16000 + 0.4
+    stream, found = recognizer.stream(), []
+    for piece in torch.cat(parts).split(1600):
+        if stream.accept(piece, 16000):
+            found.append(stream.final())
+    times = [(transcript.words[0].start, transcript.words[-1].end) for transcript in found if transcript.text]
+    assert any(last < border for _, last in times)
+    assert not any(first < border < last for first, last in times)
+
+
+def noise(seconds: float) -> torch.Tensor:
+    """(N,) samples at 16 kHz, hardly to be heard."""
+    return torch.randn(round(16000 * seconds), generator=torch.Generator().manual_seed(0)) * 1e-4
+
+
 def test_other_rates_are_resampled(recognizer: Recognizer, spoken_digits: Callable[[int], Path]) -> None:
     samples = sound(spoken_digits(2).parent, 2, 0.2)
     [live] = finals(recognizer.stream(), resample(samples, 8000, 48000), 4800, 48000)
