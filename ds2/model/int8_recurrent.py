@@ -29,6 +29,7 @@ class Run(NamedTuple):
     """The frames of B utterances; `states` and `cells` begin with those before the first frame."""
 
     terms: np.ndarray  # (T, B, G H)
+    valid: np.ndarray  # (T, B) boolean: where not, the state after the frame is 0
     states: np.ndarray  # (T + 1, B, H)
     cells: np.ndarray  # (T + 1, B, H) of an LSTM
     recurrent: np.ndarray  # (B, G H) U h + c of the present frame
@@ -50,6 +51,10 @@ def run(frames, gates, weight, bias, activations, most, first, last):  # type: i
             else:
                 for j in range(len(after)):
                     after[j] = min(max(terms[j] + own[j], ZERO), MOST)
+            if not frames.valid[t, b]:
+                after[:] = ZERO
+                if gates == LSTM:
+                    frames.cells[t + 1, b] = ZERO
 
 
 @inlined
@@ -76,6 +81,35 @@ def _lstm(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def
         after[j] = sigmoid(o[j], ONE) * tanh(cell[j], ONE)
 
 
+def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, bias: Tensor) -> list[Tensor]:
+    """Runs B utterances in `cpu_threads()` threads.
+
+    Args:
+        terms: (T, B, G H) W x_t.
+        valid: (T, B) boolean: where not, the state after the frame is 0.
+        start: the state before the first frame.
+        weight: U.
+        bias: (G H,).
+
+    Returns:
+        (T + 1, B, H) of each part of the state, that before the first frame included.
+    """
+    time, batch, size = terms.shape
+    stores = [np.empty((time + 1, *part.shape), np.float32) for part in start]
+    for store, part in zip(stores, start, strict=True):
+        store[0] = part.numpy()
+    hidden = stores[0].shape[2]
+    recurrent = np.empty((batch, size), np.float32)
+    frames = Run(np.ascontiguousarray(terms.numpy()), valid.numpy(), stores[0], stores[-1], recurrent)
+
+    def part_of_batch(first: int, last: int) -> None:
+        rounded = Activations.empty(last - first, weight)
+        run(frames, size // hidden, weight, bias.numpy(), rounded, most_levels(hidden), first, last)
+
+    in_threads(part_of_batch, batch)
+    return [torch.from_numpy(store) for store in stores]
+
+
 class Int8Direction(nn.Module):
     """A trained `Direction` with its BN folded in and its recurrent weight in int8."""
 
@@ -98,21 +132,11 @@ class Int8Direction(nn.Module):
 
     def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
         """Like `Direction.step`."""
-        (batch, time, _), size = x.shape, len(self.bias)
+        batch, time, _ = x.shape
         rows = x.transpose(0, 1).flatten(0, 1).to(self.weight.dtype)
-        terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch)).numpy()
-        stores = [np.empty((time + 1, batch, self.hidden), np.float32) for _ in state]
-        for store, part in zip(stores, state, strict=True):
-            store[0] = part.numpy()
-        frames = Run(terms, stores[0], stores[-1], np.empty((batch, size), np.float32))
-        weight, bias, most = self.recurrent_weight, self.recurrent_bias.numpy(), most_levels(self.hidden)
-
-        def part_of_batch(first: int, last: int) -> None:
-            rounded = Activations.empty(last - first, weight)
-            run(frames, size // self.hidden, weight, bias, rounded, most, first, last)
-
-        in_threads(part_of_batch, batch)
-        states = [torch.from_numpy(store) for store in stores]
+        terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch))
+        valid = torch.ones(time, batch, dtype=torch.bool)
+        states = int8_states(terms, valid, state, self.recurrent_weight, self.recurrent_bias)
         last = tuple(store[lengths, torch.arange(batch)] for store in states)
         return states[0][1:].transpose(0, 1), last
 

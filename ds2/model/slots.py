@@ -23,8 +23,9 @@ from ds2.model.activation import clipped_relu
 from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
+from ds2.model.int8_dot import has_matrix_unit
 from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
-from ds2.model.int8_recurrent import Int8Direction
+from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.step_cells import CELLS, BNLSTMStep
@@ -234,7 +235,9 @@ class SlotModel:
             own, recurrent = layer.weight, layer.recurrent_weight
             return SlotRecurrent(CELLS[layer.cell], own, layer.bias, recurrent, layer.recurrent_bias, state)
         weight, bias = layer.norm(layer.input_weight, None)
-        weights = self._stored(weight), bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
+        in_half = self.precision == "int8" and self.config.chunk and has_matrix_unit()
+        own = weight.detach().bfloat16() if in_half else self._stored(weight)  # a chunk's frames share its reading
+        weights = own, bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
 
     def _fold_dense(self) -> tuple[Weight, Tensor] | None:
@@ -257,6 +260,10 @@ def _run(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""
     terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
+    if isinstance(layer.recurrent_weight, Int8Weight) and not isinstance(layer.step, BNLSTMStep):
+        inside = valid.squeeze(2).T > 0
+        states = int8_states(terms.transpose(0, 1), inside, state, layer.recurrent_weight, layer.recurrent_bias)
+        return states[0][1:].transpose(0, 1), tuple(part[-1] for part in states)
     rows = []
     for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):
         recurrent = _linear(state[0], layer.recurrent_weight, layer.recurrent_bias)

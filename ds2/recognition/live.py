@@ -46,6 +46,7 @@ class LiveStream:
         self.recognizer = recognizer
         self.beam = recognizer.beam
         self.frame_seconds = recognizer.model.config.frame_seconds
+        self.sample_rate: int | None = None
         self.received = 0  # samples at the model's rate
         try:
             self._begin()
@@ -98,7 +99,7 @@ class LiveStream:
 
     def _begin(self) -> None:
         self.start = self.received / self.recognizer.sample_rate  # seconds
-        self.sample_rate: int | None = None
+        self.sample_rate = None
         self.model = self.recognizer.model.stream(phones=isinstance(self.beam, PronouncingDecoder))
         self.ahead = np.zeros((0, 0), np.float32)  # (T, V) log-probabilities that are not searched yet
         self.frames = 0  # searched since `start`

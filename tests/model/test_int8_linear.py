@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ds2.model import slots
 from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.config import UNENDED
+from ds2.model.config import UNENDED, Cell
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
 from ds2.model.int8_linear import Int8Weight, int8_linear
@@ -42,17 +42,21 @@ def test_the_kernel_is_the_product_with_the_rounded_weight(rows: int, outputs: i
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
-def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
+@pytest.mark.parametrize("chunk", [0, 6])
+def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatch, cell: Cell, chunk: int) -> None:
+    """Of a stream that goes on and one that begins late and ends early, whose states are 0 outside of it."""
     monkeypatch.setattr(slots, "LEAST_WEIGHTS", 1)
     torch.manual_seed(0)
     layers = (ConvolutionConfig(4, (11, 5), (2, 2)),)
     frontend = FrontendConfig(1000, power="adaptive")
-    config = ModelConfig(frontend, layers, cell, 2, 32, bidirectional=False, lookahead=2, fully_connected=16)
+    size = {"chunk": chunk} if chunk else {"bidirectional": False, "lookahead": 2}
+    config = ModelConfig(frontend, layers, cell, 2, 32, fully_connected=16, **size)
     model = AcousticModel(config, 6)
     plain, rounded = SlotModel(model, 2), SlotModel(model, 2, "int8")
-    for step in range(3):
+    for step in range(4):
         numbers, samples = torch.arange(2), 0.1 * torch.randn(2, plain.samples(12))
-        inputs = numbers, torch.full((2,), 12 * step), torch.full((2,), UNENDED), samples
+        positions, lengths = torch.tensor([12 * step, 12 * max(0, step - 1)]), torch.tensor([UNENDED, 20])
+        inputs = numbers, positions, lengths, samples
         difference = plain.step(*inputs) - rounded.step(*inputs)
         assert 0 < difference.abs().max() < 0.05
 
