@@ -175,7 +175,7 @@ class Recognizer:
         Those of phones, where the model has them, come after those of the tokens: (T, V + P).
         """
         rows = self.model.log_probs([window.samples for window in batch])
-        return [row[window.first_frame : window.last_frame] for window, row in zip(batch, rows, strict=True)]
+        return [row[window.first_frame : window.last_frame].copy() for window, row in zip(batch, rows, strict=True)]
 
     def decode(self, log_probs: np.ndarray, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording of `duration` seconds -> its transcript."""

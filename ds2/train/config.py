@@ -19,6 +19,7 @@ class DataConfig:
     train: tuple[Path, ...]  # manifests
     dev: Path  # manifest; the epoch with the lowest dev WER is kept, with phones the lowest PER
     workers: int = 1  # processes that read and augment, for each process that trains
+    alphabet: tuple[Path, ...] = ()  # manifests whose texts give the tokens; by default those of train
     units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
     fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law
     lexicon: Path | None = None  # pronunciations as in CMUdict; the second output layer, model.phones, learns them

@@ -41,7 +41,7 @@ class TrainingData:
     """The training and dev sets of a configuration, and the part of them that this rank takes."""
 
     def __init__(self, config: TrainConfig, ranks: Ranks, start: Bundle | None):
-        """Reads the manifests. The alphabet is that of the training texts, or of the bundle that training starts from.
+        """Reads the manifests. The alphabet is that of `data.alphabet`, or of the bundle that training starts from.
 
         Raises:
             InputError: bad manifests, or characters that are not in the alphabet.
@@ -53,10 +53,10 @@ class TrainingData:
         self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
         if start is None or config.start.new_alphabet:
-            self.tokenizer = Tokenizer.from_texts(
-                values(Joined(whole), "text"),  # a fraction has the same alphabet
-                config.data.units,
-            )
+            spelt = [opened(path, ranks) for path in config.data.alphabet] or whole  # a fraction has the same alphabet
+            self.tokenizer = Tokenizer.from_texts(values(Joined(spelt), "text"), config.data.units)
+            if config.data.alphabet:
+                check_characters(self.train, self.tokenizer)
         else:
             self.tokenizer = Tokenizer(start.metadata["tokens"])
             check_characters(self.train, self.tokenizer)

@@ -11,7 +11,7 @@ from helpers.training import Manifests, augmented_config, plain_config
 
 from ds2.bundle import Bundle
 from ds2.model.frontend import FrontendConfig
-from ds2.train.config import StartConfig
+from ds2.train.config import DataConfig, StartConfig
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -90,6 +90,23 @@ def test_a_new_alphabet_keeps_the_rows_that_both_have(spoken_digits: Manifests, 
         trainer.model.recurrent[0].forwards.input_weight, bundle.weights["recurrent.0.forwards.input_weight"]
     )
     trainer.run()
+
+
+def test_an_alphabet_of_other_manifests(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Rare characters are in the training or in the dev set alone."""
+    manifest = spoken_digits(8)
+    dev = manifest.parent / "dev.jsonl"
+    dev.write_text(json.dumps({**json.loads(manifest.read_text().splitlines()[0]), "text": "žero"}) + "\n")
+
+    def trainer(*alphabet: Path) -> Trainer:
+        data = DataConfig((manifest,), dev, workers=0, alphabet=alphabet)
+        return Trainer(dataclasses.replace(plain_config(manifest, epochs=1), data=data), tmp_path / str(len(alphabet)))
+
+    assert "ž" in trainer(manifest, dev).data.tokenizer.tokens
+    with pytest.raises(InputError, match="lacks: 'ž'"):
+        trainer()
+    with pytest.raises(InputError, match=r"lacks: .*utterances"):
+        trainer(dev)
 
 
 def test_another_sample_rate_keeps_the_weights_of_the_low_bins(spoken_digits: Manifests, tmp_path: Path) -> None:
