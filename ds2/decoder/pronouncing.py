@@ -145,7 +145,7 @@ def homophones_apart(
     pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
 ) -> list[tuple[str, Phones]]:
     """Words and their phones, the last phone of each homophone as a different copy; the most frequent word first."""
-    usual = lm.arrays[2].tolist()  # the log-probability of every single word, at its number
+    usual = lm.arrays[2][: len(lm.words)].tolist()  # the log-probability of every single word, at its number
     order = sorted(pronunciations, key=lambda word: usual[lm.index.get(word, 0)], reverse=True)
     taken: dict[Phones, int] = {}
     entries = []

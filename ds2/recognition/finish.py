@@ -50,12 +50,24 @@ class Finisher:
             rows: the log-probabilities in which they were found, in pieces of (T, V), or (T, V + P) with phones;
                 without any the words keep the confidence that they have without calibration.
         """
+        return self.joined([self.heard(nbest, rows, duration, start)], duration)
+
+    def heard(
+        self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
+    ) -> Transcript:
+        """Like `__call__`, of a part of a recording: `joined` makes the transcript of all parts."""
         transcript, margin = self._compared(nbest, duration)
         if self.judge is not None and rows and transcript.words:
             transcript = self.judge(transcript, nbest[0], margin, np.concatenate(rows))
+        return later(transcript, start)
+
+    def joined(self, parts: Sequence[Transcript], duration: float) -> Transcript:
+        """The transcript of a recording of `duration` seconds from what was heard in its parts, in order of time."""
+        between = " " if " " in self.tokenizer.index else ""
+        text = between.join(part.text for part in parts if part.text)
+        transcript = Transcript(text, tuple(word for part in parts for word in part.words), duration, self.model)
         if self.punctuator is not None:
             transcript = _displayed(transcript, self.punctuator)
-        transcript = dataclasses.replace(later(transcript, start), model=self.model)
         return transcript.punctuated if self.punctuate else transcript
 
     def examine(

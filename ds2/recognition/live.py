@@ -20,6 +20,7 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.recognition.pieces import SPEECH
 from ds2.recognition.samples import checked_samples
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import ParameterError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # recognizer.py imports this module
     from ds2.recognition.recognizer import Recognizer
 
 PAUSE = 0.6  # seconds without a label that end an utterance
-SPEECH = 0.5  # a frame whose blank is less probable than this holds a label
 SEARCHED_SECONDS = 0.12  # at once, before the next look for a pause
 
 

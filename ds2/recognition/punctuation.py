@@ -22,6 +22,7 @@ ENDINGS = 2000  # numbers for words beyond the list, by the hash of their last l
 ENDING_LETTERS = 3
 DILATIONS = (1, 2, 4)  # words between the three that a convolution looks at
 DIRECTIONS = ("", "_reverse")
+BLOCK, CONTEXT = 1000, 100  # words that are tagged at once, and those around them: memory for an hour stays small
 
 
 class Punctuator:
@@ -59,6 +60,14 @@ class Punctuator:
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""
+        blocks = []
+        for start in range(0, len(words), BLOCK):
+            first = max(0, start - CONTEXT)
+            found = self._scores(words[first : start + BLOCK + CONTEXT])
+            blocks.append(found[start - first : start - first + BLOCK])
+        return np.concatenate(blocks)
+
+    def _scores(self, words: Sequence[str]) -> np.ndarray:
         weights = self.weights
         hidden = weights["embedding.weight"][[number_of(word, self.index) for word in words]]
         for number, dilation in enumerate(DILATIONS):

@@ -21,6 +21,7 @@ from ds2.recognition.engine import Engine, choose_engine, load_engine
 from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
+from ds2.recognition.pieces import Piece, cut_at_pauses
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded, padded_groups
@@ -183,11 +184,20 @@ class Recognizer:
 
     def _decode(self, recordings: list[tuple[np.ndarray, float]]) -> list[Transcript]:
         """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
-        found = self.nbest([log_probs for log_probs, _ in recordings])
+        seconds = self.model.config.frame_seconds
+        cut = [cut_at_pauses(log_probs, duration, seconds) for log_probs, duration in recordings]
+        heard = self._heard(piece for pieces in cut for piece in pieces)
         return [
-            self.finish(nbest, [log_probs], duration)
-            for nbest, (log_probs, duration) in zip(found, recordings, strict=True)
+            self.finish.joined([next(heard) for _ in pieces], duration)
+            for pieces, (_, duration) in zip(cut, recordings, strict=True)
         ]
+
+    def _heard(self, pieces: Iterable[Piece]) -> Iterator[Transcript]:
+        """What is heard in each piece; memory is bounded by GROUP_SECONDS of them."""
+        for group in padded_groups(pieces, windows.GROUP_SECONDS):
+            found = self.nbest([piece.log_probs for piece in group])
+            for nbest, piece in zip(found, group, strict=True):
+                yield self.finish.heard(nbest, [piece.log_probs], piece.duration, piece.start)
 
     def nbest(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""

@@ -9,6 +9,7 @@ import numpy as np
 from ds2.data.manifest import Segment
 from ds2.data.sound import InMemory, probe, read_sound
 from ds2.utils.errors import InputError
+from ds2.utils.processor import give_back_memory
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
 CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
@@ -17,6 +18,7 @@ BATCH_SECONDS = 90.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
 Source = TypeVar("Source", bound=Segment | InMemory)  # what a recording is read from
+Row = TypeVar("Row", bound=tuple[Any, float, Any])
 Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
 
 
@@ -149,6 +151,7 @@ class Batches(Generic[Source]):
             for (job, number, _), part in zip(batch, parts, strict=True):
                 job.parts[number] = part
             self.on_audio(sum(map(len, parts)) * self.cutter.frame_samples / self.cutter.sample_rate)
+        give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
 
 
 def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -162,9 +165,12 @@ def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return batch, lengths
 
 
-def padded_groups(results: Iterable[Result[Source]], seconds: float) -> Iterator[list[Result[Source]]]:
-    """Neighbours that take up to `seconds` when all are padded to the longest; a longer one comes alone."""
-    group: list[Result[Source]] = []
+def padded_groups(results: Iterable[Row], seconds: float) -> Iterator[list[Row]]:
+    """Neighbours that take up to `seconds` when all are padded to the longest; a longer one comes alone.
+
+    The second value of each row is its duration in seconds.
+    """
+    group: list[Row] = []
     longest = 0.0
     for result in results:
         longest = max(longest, result[1])

@@ -21,12 +21,12 @@ from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.finish import Finisher
 from ds2.recognition.options import hot_words
+from ds2.recognition.pieces import SPEECH
 from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
-SPEECH = 0.5  # a frame with a less probable blank holds a label
 ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
 LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
 NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result

@@ -39,7 +39,6 @@ from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
 from ds2.train.plots import draw_curves
-from ds2.train.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
 from ds2.train.run_state import RunState
 from ds2.train.signals import Signals, TrainingStopped
@@ -48,6 +47,7 @@ from ds2.train.transfer import fit_weights, freeze, same_frontend
 from ds2.train.update import Updater
 from ds2.train.validation import validate
 from ds2.utils.errors import InputError
+from ds2.utils.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.utils.progress import Progress
 
 LINE_SECONDS = 60.0  # between two lines of progress where there is no terminal
@@ -157,9 +157,9 @@ class Trainer:
 
     def _progress(self, title: str, total: int, done: int) -> "contextlib.AbstractContextManager[Progress | None]":
         """Counts the utterances of an epoch, on the first rank only."""
-        return (
-            Progress(title, total, "utterances", done, LINE_SECONDS) if self.ranks.first else contextlib.nullcontext()
-        )
+        if not self.ranks.first:
+            return contextlib.nullcontext()
+        return Progress(title, total, "utterances", done, LINE_SECONDS)
 
     def _train_minibatch(self, minibatch: list[Batch]) -> None:
         """This rank's pieces of a minibatch: gradients, update, and the checkpoint where one is due."""

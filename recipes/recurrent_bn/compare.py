@@ -25,10 +25,10 @@ from torch.nn.functional import cross_entropy
 
 from ds2.data.prepare import run
 from ds2.model.recurrent import BNLSTMDirection, Direction
-from ds2.train.processor import keep_freed_memory
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.plots import save_png, subplots
+from ds2.utils.processor import keep_freed_memory
 
 CELLS = ("lstm", "bn-lstm")
 HIDDEN, BATCH, RATE, CLIP = 256, 64, 2e-3, 1.0  # Adam; the paper's rate and clip for Penn Treebank

@@ -10,7 +10,7 @@ import torch
 from ds2.bundle import Bundle
 from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.options import DecoderOptions
-from ds2.recognition.punctuation import DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
+from ds2.recognition.punctuation import BLOCK, DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, Word
 from ds2.utils.errors import InputError, ParameterError
@@ -45,6 +45,13 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     [shown] = punctuator(["unheard"])
     assert shown[0] == "U"
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence
+
+
+def test_long_texts_are_tagged_in_blocks(weights: dict[str, np.ndarray]) -> None:
+    generator = np.random.default_rng(0)
+    random = {name: generator.normal(0, 0.3, values.shape).astype(np.float32) for name, values in weights.items()}
+    punctuator, words = Punctuator(WORDS, random), generator.choice(WORDS, 2 * BLOCK + 7).tolist()
+    np.testing.assert_allclose(punctuator.scores(words), punctuator._scores(words), atol=1e-5)
 
 
 def test_the_scores_are_those_of_torchs_layers() -> None:

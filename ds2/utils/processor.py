@@ -1,23 +1,14 @@
-"""How a training uses the processor's cores and memory."""
+"""How a process uses the processor's cores and memory; only of glibc is it known what it does with freed memory."""
 
 import ctypes
 import os
 
-import torch
-
-# Parameters of glibc's mallopt
+# Parameters of mallopt
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 
 
-def share_cores(workers: int) -> None:
-    """Leaves a core to each worker: with more threads than cores, threads wait for one another."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // processes - workers)))
-
-
 def keep_freed_memory() -> None:
-    """Makes glibc keep what is freed for the next minibatch; other C libraries are left as they are.
+    """Makes glibc keep what is freed for the next minibatch.
 
     Otherwise each large tensor is new memory from the kernel, which clears every page of it: a quarter of the time of
     a training on a CPU. `give_back_memory` ends what would otherwise grow: minibatches of many sizes leave gaps.
@@ -33,3 +24,12 @@ def give_back_memory() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+def share_cores(workers: int) -> None:
+    """Leaves a core to each worker of a training: with more threads than cores, threads wait for one another."""
+    import torch  # recognition without torch imports this module, too
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), cores // processes - workers)))

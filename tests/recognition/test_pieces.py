@@ -1,0 +1,53 @@
+"""Long recordings are searched in pieces between pauses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds2.data.audio import read_audio
+from ds2.recognition.pieces import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, cut_at_pauses
+from ds2.recognition.recognizer import Recognizer
+
+FRAME = 0.03  # seconds
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio"
+
+
+def log_probs(labels: list[int], frames: int) -> np.ndarray:
+    """(T, 2): a blank in all frames but those of the labels."""
+    probabilities = np.tile([0.9, 0.1], (frames, 1))
+    probabilities[labels] = [0.1, 0.9]
+    return np.log(probabilities).astype(np.float32)
+
+
+@given(st.sets(st.integers(0, 4999), max_size=300), st.integers(1, 5000))
+def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int) -> None:
+    inside = sorted(label for label in labels if label < frames)
+    rows, duration = log_probs(inside, frames), frames * FRAME
+    pieces = cut_at_pauses(rows, duration, FRAME)
+    assert np.array_equal(np.concatenate([piece.log_probs for piece in pieces]), rows)
+    assert sum(piece.duration for piece in pieces) == pytest.approx(duration)
+    assert len(pieces) == 1 or duration > LONG_SECONDS
+    assert all(piece.duration >= LEAST_SECONDS for piece in pieces[:-1])
+    for piece in pieces[1:]:
+        first = round(piece.start / FRAME)
+        assert not {*range(first - int(PAUSE_SECONDS / FRAME / 2) + 1, first)} & set(inside)
+
+
+def test_a_long_recording_is_its_parts_in_order() -> None:
+    """Three minutes: words, times and confidences are those of the recordings alone."""
+    recognizer = Recognizer.load("english", "cpu")
+    sounds = [read_audio(path, 16000)[0] for path in sorted(ENGLISH.glob("*.opus"))]
+    silence = torch.zeros(16000)
+    parts = [part for _ in range(4) for sound in sounds for part in (sound, silence)]
+    alone = [word.text for sound in sounds for word in recognizer.transcribe(sound, 16000).words]
+    transcript = recognizer.transcribe(torch.cat(parts), 16000)
+    words = [word.text for word in transcript.words]
+    assert abs(len(words) - 4 * len(alone)) <= 0.1 * len(words)
+    assert transcript.text == " ".join(words)
+    assert all(one.end <= two.start + 0.1 for one, two in zip(transcript.words, transcript.words[1:], strict=False))
+    assert transcript.words[-1].end <= transcript.duration
+    assert min(word.confidence for word in transcript.words) < 0.7
