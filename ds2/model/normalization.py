@@ -167,7 +167,11 @@ class Unnormalized(nn.Module):
 
 
 class StepBatchNorm(nn.Module):
-    """BN with statistics of each time step, over the utterances that reach it; one gamma for all steps, no beta."""
+    """BN with statistics of each time step, over the utterances that reach it; one gamma for all steps, no beta.
+
+    Steps beyond `last` take its statistics, so that sequences may be longer than in training (Cooijmans et al. 2016,
+    section 3).
+    """
 
     means: Tensor
     variances: Tensor
@@ -190,6 +194,12 @@ class StepBatchNorm(nn.Module):
         step = int(steps[0])
         move(self.means[step], self.variances[step], mean, variance, count)
         return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
+
+    @property
+    def last(self) -> Tensor:
+        """() the last step that training has reached; the statistics of later ones are as they were at first."""
+        reached = ((self.means != 0) | (self.variances != 1)).any(1)
+        return (reached * torch.arange(STEPS, device=reached.device)).amax()
 
     def update(self, means: Tensor, variances: Tensor, counts: Tensor) -> None:
         """Moves the running statistics by a minibatch's, (T, H), (T, H), of (T,) utterances at each step."""

@@ -176,9 +176,9 @@ class BNLSTMDirection(nn.Module):
         h, c, frames = state
         valid = valid_mask(lengths, x.shape[1])
         terms = x @ self.input_weight.T
-        states = []
+        states, last = [], None if self.training else self.input_norm.last
         for t in range(x.shape[1]):
-            now, steps = valid[:, t], frames + t
+            now, steps = valid[:, t], (frames + t).clamp(max=last) if last is not None else frames + t
             recurrent = self.recurrent_norm(h @ self.recurrent_weight.T, now, steps)
             gates = recurrent + self.input_norm(terms[:, t], now, steps) + self.bias
             i, f, g, o = gates.chunk(4, dim=1)

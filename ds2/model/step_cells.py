@@ -47,8 +47,9 @@ class BNLSTMStep:
 
 def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
     """(STEPS, H) a and b such that a * x + b is x by the population statistics of each time step."""
-    scale = norm.gamma * torch.rsqrt(norm.variances + EPSILON)
-    return scale, -scale * norm.means
+    steps = torch.arange(STEPS, device=norm.means.device).clamp(max=norm.last)
+    scale = norm.gamma * torch.rsqrt(norm.variances[steps] + EPSILON)
+    return scale, -scale * norm.means[steps]
 
 
 CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}

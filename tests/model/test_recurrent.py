@@ -10,6 +10,7 @@ from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import EPSILON, MOMENTUM, STEPS, StepBatchNorm
 from ds2.model.recurrent import NOISE, WHOLE, BNLSTMDirection, Cell, Chunks, Direction, RecurrentLayer, reverse_valid
+from ds2.model.step_cells import scale_and_shift
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
 
@@ -267,6 +268,27 @@ def test_step_statistics_are_of_their_step_and_its_utterances_and_last_beyond_th
     late = norm(x, everyone, torch.full((4,), STEPS + 500))
     assert torch.equal(late, norm(x, everyone, torch.full((4,), STEPS - 1)))
     assert not torch.allclose(late, norm(x, everyone, torch.full((4,), 3)))
+
+
+def test_steps_that_training_has_not_reached_use_the_last_one_that_it_has() -> None:
+    torch.manual_seed(0)
+    direction = BNLSTMDirection(3, 4).train()
+    x = 2.0 + torch.randn(8, 6, 3)
+    for _ in range(50):
+        direction(x, torch.tensor([6, 6, 6, 6, 5, 4, 3, 2]), None)
+    norm = direction.eval().input_norm
+    assert int(norm.last) == 5
+    states = torch.randn(2, 8, 4)
+    own, late, before = (
+        direction.step(x[:, :1], torch.ones(8, dtype=torch.long), (*states, torch.full((8,), frames)))[0]
+        for frames in (5, 90, 4)
+    )
+    assert torch.equal(own, late)
+    assert not torch.allclose(own, before)
+    scale, _ = scale_and_shift(norm)
+    assert torch.equal(scale[90], scale[5])
+    assert not torch.allclose(scale[90], scale[4])
+    assert int(StepBatchNorm(2).last) == 0
 
 
 def test_a_frozen_direction_takes_no_statistics() -> None:
