@@ -32,6 +32,7 @@ from ds2.model.step_cells import CELLS, BNLSTMStep
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
+AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there
 
 
 @dataclass
@@ -92,7 +93,7 @@ class SlotModel:
     def __init__(self, model: AcousticModel, slots: int, precision: Precision = "auto", phones: bool = False):
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
 
-        auto: float16 on a GPU; on a CPU it is slower than float32 (benchmarks/serve_precision.py). With `phones`, their
+        auto: float16 on a GPU; on a CPU int8, in which small layers stay in float32. With `phones`, their
         log-probabilities follow those of the tokens.
 
         Raises:
@@ -103,7 +104,7 @@ class SlotModel:
         self.model, self.config, self.slots = model.eval(), model.config, slots
         self.device = model.output.weight.device
         if precision == "auto":
-            precision = "float16" if self.device.type == "cuda" else "float32"
+            precision = AUTO.get(self.device.type, "float32")
         if precision == "int8" and self.device.type != "cpu":
             raise ValueError("precision int8 is for the CPU; use float16 on a GPU")
         self.precision = precision
@@ -235,8 +236,9 @@ class SlotModel:
             own, recurrent = layer.weight, layer.recurrent_weight
             return SlotRecurrent(CELLS[layer.cell], own, layer.bias, recurrent, layer.recurrent_bias, state)
         weight, bias = layer.norm(layer.input_weight, None)
-        in_half = self.precision == "int8" and self.config.chunk and has_matrix_unit()
-        own = weight.detach().bfloat16() if in_half else self._stored(weight)  # a chunk's frames share its reading
+        own = self._stored(weight)
+        if isinstance(own, Int8Weight) and self.config.chunk and has_matrix_unit():
+            own = weight.detach().bfloat16()  # a chunk's frames share its reading
         weights = own, bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(CELLS[layer.cell], *weights, state)
 

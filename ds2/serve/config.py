@@ -54,7 +54,7 @@ class ServeConfig:
     port: int = 2700  # the port of Vosk's server
     device: str = "auto"  # auto, cpu, cuda; a comma between several
     engine: EngineName = "auto"  # torch, onnx; auto: torch where it is installed
-    precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, float32 on a CPU
+    precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, int8 on a CPU
     workers: int = 1  # model processes on each device
     api_keys: tuple[str, ...] = formerly("keys", ())  # without any, everybody may connect
     hosts: tuple[str, ...] = ()  # names of this server besides localhost and addresses; "*": any name

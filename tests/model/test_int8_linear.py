@@ -52,7 +52,7 @@ def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatc
     size = {"chunk": chunk} if chunk else {"bidirectional": False, "lookahead": 2}
     config = ModelConfig(frontend, layers, cell, 2, 32, fully_connected=16, **size)
     model = AcousticModel(config, 6)
-    plain, rounded = SlotModel(model, 2), SlotModel(model, 2, "int8")
+    plain, rounded = SlotModel(model, 2, "float32"), SlotModel(model, 2, "int8")
     for step in range(4):
         numbers, samples = torch.arange(2), 0.1 * torch.randn(2, plain.samples(12))
         positions, lengths = torch.tensor([12 * step, 12 * max(0, step - 1)]), torch.tensor([UNENDED, 20])
