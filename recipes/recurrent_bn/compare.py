@@ -5,7 +5,7 @@
     python recipes/recurrent_bn/compare.py table RESULTS
 
 language predicts the characters of books in sequences of 100, and at the end of longer ones; pixels reads the scanned
-digits of scikit-learn, 16 x 16 pixels in order or permuted. Both cells have the same number of units.
+digits of scikit-learn, 14 x 14 pixels in order or permuted. Both cells have the same number of units.
 A line of JSON for each evaluation goes to RESULTS/TASK.CELL.SEED.jsonl; a run that is there already is not repeated.
 """
 
@@ -128,7 +128,7 @@ class Pixels:
         self.name = "permuted-pixels" if permuted else "pixels"
         scans, labels = load_digits(return_X_y=True)
         images = torch.tensor(scans, dtype=torch.float32).view(-1, 1, 8, 8) / 16
-        pixels = nn.functional.interpolate(images, scale_factor=2, mode="bilinear").flatten(1)
+        pixels = nn.functional.interpolate(images, size=(14, 14), mode="bilinear").flatten(1)
         if permuted:
             pixels = pixels[:, torch.randperm(pixels.shape[1], generator=torch.Generator().manual_seed(0))]
         order = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(1))
