@@ -185,8 +185,10 @@ def _steps(graph: Graph, x: str, before: Value) -> str:
 
 
 def _of_steps(graph: Graph, norm: Layer, steps: str) -> tuple[str, str]:
-    """(T, B or 1, H) scale and shift of each frame; frames beyond the last statistics use those."""
-    scale = norm["gamma"] / np.sqrt(norm["variances"] + np.float32(EPSILON))
-    shift = -scale * norm["means"]
-    place = graph.op("Min", steps, np.array(len(scale) - 1))
+    """(T, B or 1, H) scale and shift of each frame; frames beyond the last that training has reached use its own."""
+    means, variances = norm["means"], norm["variances"]
+    reached = 1 + int(np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0))
+    scale = norm["gamma"] / np.sqrt(variances[:reached] + np.float32(EPSILON))
+    shift = -scale * means[:reached]
+    place = graph.op("Min", steps, np.array(reached - 1))
     return graph.op("Gather", scale, place, axis=0), graph.op("Gather", shift, place, axis=0)
