@@ -1,8 +1,8 @@
 """LSTM against BN-LSTM on the paper's own kinds of task (Cooijmans et al. 2016, section 5), small.
 
-    python recipes/recurrent_bn/compare.py language RESULTS --text books.txt.xz [--updates 1500] [--seeds 1 2 3]
-    python recipes/recurrent_bn/compare.py pixels RESULTS [--permuted] [--updates 1500] [--seeds 1 2 3]
-    python recipes/recurrent_bn/compare.py table RESULTS
+    python recipes/recurrent_bn/compare.py language RESULTS --text books.txt.xz [--updates 600] [--seeds 1 2 3]
+    python recipes/recurrent_bn/compare.py pixels RESULTS [--permuted] [--updates 600] [--seeds 1 2 3]
+    python recipes/recurrent_bn/compare.py table RESULTS                                    # speech.sh's runs as well
 
 language predicts the characters of books in sequences of 100, and at the end of longer ones; pixels reads the scanned
 digits of scikit-learn, 14 x 14 pixels in order or permuted. Both cells have the same number of units.
@@ -16,6 +16,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from ds2.utils.plots import save_png, subplots
 from ds2.utils.processor import keep_freed_memory
 
 CELLS = ("lstm", "bn-lstm")
-HIDDEN, BATCH, RATE, CLIP = 256, 64, 2e-3, 1.0  # Adam; the paper's rate and clip for Penn Treebank
+HIDDEN, BATCH, RATE, CLIP = 256, 64, 2e-3, 1.0  # Adam; the paper's rate, falling to 0, and clip for Penn Treebank
 CHARACTERS, HELD_OUT, LENGTH = 5_000_000, 200_000, 100
 LONGER = (200, 400)  # sequences at test
 EVERY = 100  # updates between evaluations
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--text", type=Path)
     parser.add_argument("--permuted", action="store_true")
-    parser.add_argument("--updates", type=int, default=1500)
+    parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     arguments = parser.parse_args()
     if arguments.task == "table":
@@ -154,6 +155,7 @@ def train(task: Language | Pixels, cell: str, seed: int, updates: int, path: Pat
     optimizer = torch.optim.Adam(network.parameters(), RATE)
     lines, seconds, losses = [], 0.0, []
     for update, (x, targets) in enumerate(task.batches(seed), 1):
+        optimizer.param_groups[0]["lr"] = RATE * (updates + 1 - update) / updates
         began = time.process_time()
         scores = network.train()(x)
         loss = cross_entropy(scores.view(-1, task.outputs), targets.flatten())
@@ -163,7 +165,7 @@ def train(task: Language | Pixels, cell: str, seed: int, updates: int, path: Pat
         optimizer.step()
         seconds += time.process_time() - began
         losses.append(float(loss.detach()))
-        if update % EVERY == 0:
+        if update % EVERY == 0 or update == updates:
             record = {"update": update, "seconds": round(seconds, 1), "loss": statistics.mean(losses[-EVERY:])}
             lines.append(record | {"error": evaluate(network, task.held_out(), task.error)})
             print(path.stem, lines[-1], flush=True)
@@ -187,9 +189,11 @@ def evaluate(network: Network, batches: Batches, error: Callable[[Tensor, Tensor
 def print_table(results: Path) -> None:
     """The errors of all runs, mean and deviation over seeds, and curves of them by step and by time."""
     runs: dict[str, dict[str, list[list[dict[str, Any]]]]] = {}
-    for path in sorted(results.glob("*.jsonl")):
-        task, cell, _ = path.stem.rsplit(".", 2)
-        runs.setdefault(task, {}).setdefault(cell, []).append([json.loads(line) for line in path.open()])
+    for path in sorted([*results.glob("*.jsonl"), *results.glob("*/metrics.jsonl")]):
+        name = path.parent.name if path.name == "metrics.jsonl" else path.stem
+        task, cell, _ = name.rsplit(".", 2)
+        lines = [json.loads(line) for line in path.open()]
+        runs.setdefault(task, {}).setdefault(cell, []).append(by_step(lines) if name != path.stem else lines)
     if not runs:
         raise InputError(f"{results}: holds no runs; start them first")
     print("| task | cell | seeds | error at the end | best error | longer sequences | seconds |")
@@ -209,6 +213,15 @@ def print_table(results: Path) -> None:
             axes[place, column].set(title=task, xlabel=unit, ylabel="error")
             axes[place, column].legend()
     save_png(figure, results / "curves.png")
+
+
+def by_step(epochs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The metrics of a training by `ds2 train` as those of this script: the error is WER."""
+    seconds = accumulate(epoch["seconds"] for epoch in epochs)
+    return [
+        {"update": epoch["epoch"], "seconds": spent, "error": epoch["wer"]}
+        for epoch, spent in zip(epochs, seconds, strict=True)
+    ]
 
 
 def row(records: list[list[dict[str, Any]]]) -> str:
