@@ -13,6 +13,7 @@ import numpy as np
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import Utterance
+from ds2.data.near_duplicates import alike_pairs
 from ds2.data.selection import durations, values
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
@@ -185,16 +186,12 @@ def _outline(samples: np.ndarray) -> np.ndarray | None:
 
 
 def _near_duplicates(examined: Examination, numbers: np.ndarray) -> Iterator[Finding]:
-    """Of the utterances of these numbers, by increasing duration only neighbours can be copies."""
+    """Of the utterances of these numbers."""
     seconds = durations(examined.utterances)[numbers]
-    numbers, seconds = numbers[order := np.argsort(seconds, kind="stable")], seconds[order]
-    ends = np.searchsorted(seconds, seconds + SAME_DURATION, side="right")
-    for at, end in enumerate(ends.tolist()):
-        others = numbers[at + 1 : end]
-        alike = examined.outlines[others].astype(np.float32) @ examined.outlines[numbers[at]].astype(np.float32)
-        for other in others[alike > SAME_OUTLINE].tolist():
-            here, there = (examined.utterances[number] for number in sorted((int(numbers[at]), other)))
-            yield _pair("duplicate audio", here, there, "the same sound in another coding")
+    for pair in sorted(alike_pairs(examined.outlines[numbers], seconds, SAME_OUTLINE, SAME_DURATION)):
+        here, there = sorted(int(numbers[number]) for number in pair)
+        why = "the same sound in another coding"
+        yield _pair("duplicate audio", examined.utterances[here], examined.utterances[there], why)
 
 
 def _pair(kind: str, here: Utterance, there: Utterance, why: str) -> Finding:
