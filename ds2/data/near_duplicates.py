@@ -17,8 +17,9 @@ def alike_pairs(
 ) -> Iterator[tuple[int, int]]:
     """(N, D) vectors of unit length, (N,) seconds -> pairs i < j with v_i v_j > correlation, |s_i - s_j| <= difference.
 
-    Alike vectors differ by at most sqrt(2 - 2 correlation), so in any direction. Each vector lies in a cell of a
-    grid of that width over its duration and the directions of most variance, and is compared with those in neighbouring cells.
+    Alike vectors differ by at most sqrt(2 - 2 correlation), so in any direction. Each vector lies in a cell of a grid
+    of that width over the directions of most variance and its duration, and is compared with those in neighbouring
+    cells.
     """
     if len(vectors) < 2:
         return
