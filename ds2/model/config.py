@@ -150,7 +150,7 @@ class ModelConfig:
         Raises:
             ValueError: it does; what to train with instead.
         """
-        if self.bidirectional and not self.chunk:
+        if self.needs_end:
             raise ValueError("a bidirectional model cannot stream: train one with chunk = 20 or bidirectional = false")
         if self.chunk * self.frame_seconds > LONGEST_CHUNK:
             raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1 s")
@@ -158,6 +158,11 @@ class ModelConfig:
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
         if self.random_walk:
             raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+
+    @property
+    def needs_end(self) -> bool:
+        """Whether the recurrent layers need the last frame of an utterance for the first."""
+        return self.bidirectional and not self.chunk
 
     @property
     def streams(self) -> bool:

@@ -43,16 +43,15 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
         operations = rate * 2 * taps * channels * bins
         layers.append(Layer(name, shape, parameters[name], operations, _context(before, after)))
     size = channels * bins
-    ends = config.bidirectional and not config.chunk
     after += max(0, config.chunk - 1) * hop
-    context = "all" if ends else f"all before, {after:.3f} after"
+    context = "all" if config.needs_end else f"all before, {after:.3f} after"
     for number in range(config.recurrent_layers):
         products = GATES[config.cell] * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
         name, size = f"recurrent.{number}", config.hidden
         layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, context))
     if config.lookahead:
         after += config.lookahead * hop
-        context = "all" if ends else f"all before, {after:.3f} after"
+        context = "all" if config.needs_end else f"all before, {after:.3f} after"
         operations = rate * 2 * size * (config.lookahead + 1)
         layers.append(Layer("lookahead", f"{size}", parameters["lookahead"], operations, context))
     if config.fully_connected:
@@ -68,7 +67,7 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
 
 def latency(config: ModelConfig) -> float | None:
     """Most seconds of audio after a sound that its output frame needs; None: it needs the whole utterance."""
-    if (config.bidirectional and not config.chunk) or config.frontend.power != "adaptive":
+    if config.needs_end or config.frontend.power != "adaptive":
         return None
     frames, stride = 0, 1
     for convolution in config.convolutions:

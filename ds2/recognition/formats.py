@@ -149,8 +149,8 @@ def _readable_cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
     """Subtitle cues that stay long enough to be read: a word alone would flash by."""
     cues = list(group_words(transcript, _ends_cue))
     for cue, following in itertools.zip_longest(cues, cues[1:]):
-        latest = cue.start + CUE_LEAST if following is None else min(cue.start + CUE_LEAST, following.start)
-        yield dataclasses.replace(cue, end=max(cue.end, latest))
+        limit = transcript.duration if following is None else following.start
+        yield dataclasses.replace(cue, end=max(cue.end, min(cue.start + CUE_LEAST, limit)))
 
 
 def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:

@@ -92,6 +92,11 @@ def test_a_cue_stays_a_second_or_until_the_next() -> None:
     ]
 
 
+def test_the_last_cue_ends_with_the_recording() -> None:
+    cues = FORMATS["srt"](Transcript("a", (Word("a", 3.8, 3.9, 1.0),), 4.0), "a")
+    assert "00:00:03,800 --> 00:00:04,000" in cues
+
+
 @pytest.mark.parametrize(
     ("seconds", "clock"), [(0.0, "00:00:00,000"), (59.9996, "00:01:00,000"), (3599.999, "00:59:59,999")]
 )
