@@ -4,7 +4,8 @@
 
 The bare stack is nn.Conv2d, nn.GRU (or nn.RNN) and nn.Linear, without masks and batch normalisation. Both run forward
 and backward on the same features, in turn; so does torchaudio's DeepSpeech, fully connected layers around one RNN, with
-the hidden size of each model. Figures are hours of audio per hour.
+the hidden size of each model. Then the training of a BN-LSTM against that of an LSTM with batch normalisation of its
+inputs alone. Figures are hours of audio per hour.
 """
 
 import argparse
@@ -12,17 +13,20 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from ds2.data.torchaudio_loader import functional
 from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.config import Cell
 from ds2.model.presets import PRESETS
 from ds2.model.streaming import StreamingModel
 
 UTTERANCES = {"ds2-research": 4, "ds2-deploy": 4, "ds2-small": 16, "ds2-tiny": 16}
 OUTPUTS = 29
+CELLS: tuple[Cell, Cell] = ("lstm", "bn-lstm")
 STREAMS = (1, 4, 16)
 CHUNK = 0.04  # seconds
 
@@ -80,6 +84,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for name in arguments.models:
         compare(name, arguments.repeats, arguments.seconds)
+    print("\n| model | lstm | bn-lstm | time, bn-lstm / lstm |\n|---|---|---|---|")
+    for name in arguments.models:
+        compare_cells(name, arguments.repeats, arguments.seconds)
     print("\n| streaming model | streams | one step of 40 ms of each, ms | share of real time |\n|---|---|---|---|")
     for name in arguments.models:
         stream(name)
@@ -106,6 +113,21 @@ def compare(name: str, repeats: int, length: float) -> None:
         f"{speeds['torchaudio']:.1f} |",
         flush=True,
     )
+
+
+def compare_cells(name: str, repeats: int, length: float) -> None:
+    """The model with either cell."""
+    config, size = ModelConfig.preset(name), UTTERANCES[name]
+    frames = round(length / config.frontend.hop)
+    features, lengths = torch.randn(size, config.frontend.bins, frames), torch.full((size,), frames)
+    models = [AcousticModel(replace(config, cell=cell), OUTPUTS) for cell in CELLS]
+    passes = {
+        cell: step_of(model, lambda model=model: model.network(features, lengths).logits)
+        for cell, model in zip(CELLS, models, strict=True)
+    }
+    times = in_turn(passes, repeats)
+    lstm, other = (size * length / times[cell] for cell in CELLS)
+    print(f"| {name} | {lstm:.1f} | {other:.1f} | {times['bn-lstm'] / times['lstm']:.2f} |", flush=True)
 
 
 def step_of(model: nn.Module, forward: Callable[[], Tensor]) -> Callable[[], None]:
