@@ -193,7 +193,7 @@ def compile_manifest(source: Path, target: Path, step: Callable[[int], object] =
         with pyarrow.ipc.new_file(file, columns) as writer:
             for block in _table_blocks(source) if source.suffix == ".parquet" else read_blocks(source):
                 audio = [absolute(line.audio_filepath) for line in block.lines]
-                writer.write_batch(_batch(block, list(map(relative, audio)), columns))
+                writer.write_batch(_batch(block, list(map(relative, audio)), columns, source))
                 hashes.append(_hashes(block, audio))
                 numbers.append(np.asarray(block.numbers, np.int64))
                 step(len(audio))
@@ -218,7 +218,7 @@ def write_compiled(target: Path, utterances: Iterable[Utterance]) -> None:
             lines = [Line("", each.duration, each.text, each.offset, each.speaker, each.lang) for _, each in part]
             block = Block([number for number, _ in part], lines, [each.extra for _, each in part])
             audio = [relative(str(each.audio_path.absolute())) for _, each in part]
-            writer.write_batch(_batch(block, audio, columns))
+            writer.write_batch(_batch(block, audio, columns, target))
 
 
 def schema() -> "pyarrow.Schema":
@@ -227,16 +227,24 @@ def schema() -> "pyarrow.Schema":
     return pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in KINDS.items()], metadata=FORMAT)
 
 
-def _batch(block: Block, audio: list[str], columns: "pyarrow.Schema") -> "pyarrow.RecordBatch":
+def _batch(block: Block, audio: list[str], columns: "pyarrow.Schema", path: Path) -> "pyarrow.RecordBatch":
     import pyarrow
 
-    extras = [json.dumps(extra, ensure_ascii=True) if extra else None for extra in block.extras]
+    numbered = zip(block.numbers, block.extras, strict=True)
+    extras = [_as_json(extra, f"{path}: row {number}") if extra else None for number, extra in numbered]
     usual = [
         [getattr(line, name) for line in block.lines] for name in ("duration", "text", "offset", "speaker", "lang")
     ]
     values = [audio, *usual, extras, list(block.numbers)]
     arrays = [pyarrow.array(each, field.type) for each, field in zip(values, columns, strict=True)]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=columns)
+
+
+def _as_json(extra: dict[str, Any], place: str) -> str:
+    try:
+        return json.dumps(extra, ensure_ascii=True)
+    except TypeError as error:  # bytes or dates of a table
+        raise InputError(f"{place}: has a column that a manifest cannot hold ({error}); leave it out") from error
 
 
 def _hashes(block: Block, audio: list[str]) -> np.ndarray:

@@ -65,12 +65,14 @@ class LibsndfileSound:
 
     def _seek(self, start: int) -> None:
         try:
-            self.file.seek(start)
+            place, why = self.file.seek(start), "its parts lie at impossible times"
         except RuntimeError as error:
+            place, why = -1, str(error)
+        if place != start:
             here, total = start / self.sample_rate, self.frames / self.sample_rate
             raise InputError(
-                f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({error}); copy it again"
-            ) from error
+                f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); copy it again"
+            )
 
 
 def _mean(block: np.ndarray) -> np.ndarray:

@@ -56,7 +56,11 @@ class Punctuator:
         words = bundle.metadata.get("punctuation", {}).get("words")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise InputError("the bundle's punctuation is damaged; add it again")
-        return cls(words, {name: np.asarray(values) for name, values in bundle.punctuation.items()})
+        try:
+            weights = {name: np.asarray(values) for name, values in bundle.punctuation.items()}
+        except TypeError as error:  # a type that numpy lacks
+            raise InputError("the bundle's punctuation is damaged; add it again") from error
+        return cls(words, weights)
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""

@@ -74,9 +74,9 @@ class HttpConnection(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
+            with contextlib.suppress(h11.LocalProtocolError):  # an answer to HEAD has no body
+                super().send_400_response(msg)
+        self.transport.close()
 
     def _update_deadline(self) -> None:
         waits = self.conn.their_state is h11.IDLE

@@ -165,6 +165,7 @@ async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result
         while not running.done():  # a cancelled scope of anyio cancels again and again
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
+        running.cancelled() or running.exception()  # which nobody waits for any more
         raise
 
 

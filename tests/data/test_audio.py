@@ -306,6 +306,30 @@ def test_the_intact_part_of_a_cut_off_flac_is_read(tmp_path: Path) -> None:
         read_audio(path, offset=2.9)
 
 
+def ogg_crc(page: bytes) -> int:
+    """The checksum of an Ogg page whose own field is zero (RFC 3533, section 6)."""
+    value = 0
+    for byte in page:
+        value ^= byte << 24
+        for _ in range(8):
+            value = (value << 1) ^ (0x104C11DB7 if value >> 31 else 0)
+    return value
+
+
+def test_pages_of_an_opus_file_that_leap_are_refused(tmp_path: Path) -> None:
+    """libsndfile then seeks to a place that there is not, without an error."""
+    path = tmp_path / "a.ogg"
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 8000), 16000, subtype="OPUS")
+    data = path.read_bytes()
+    start = data.index(b"OggS", 4)
+    end = data.index(b"OggS", start + 4)
+    page = data[start : start + 18] + struct.pack("<II", 973078529, 0) + data[start + 26 : end]  # number, checksum
+    page = page[:22] + struct.pack("<I", ogg_crc(page)) + page[26:]
+    path.write_bytes(data[:start] + page + data[end:])
+    with pytest.raises(InputError, match=r"a\.ogg: cut off or damaged before 0\.10 s of 0\.50 s"):
+        read_audio(path, offset=0.1, duration=0.2)
+
+
 def wav(riff: int, data: int, there: int) -> bytes:
     """A WAV of 8 bits at 8 kHz that claims `riff` and `data` bytes, of which `there` follow."""
     header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", riff, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8,

@@ -209,6 +209,15 @@ def test_values_that_no_manifest_may_have_are_refused(manifest: Path, column: st
             durations(CompiledManifest(path))
 
 
+def test_a_column_of_bytes_is_refused_by_its_row(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    row = {"audio_filepath": "a.wav", "duration": 1.0, "text": "one", "picture": b"x"}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "m.parquet")
+    with pytest.raises(InputError, match=r"m\.parquet: row 1: has a column that a manifest cannot hold .*bytes"):
+        compile_manifest(tmp_path / "m.parquet", tmp_path / "m.arrow")
+
+
 @pytest.mark.parametrize("place", [4, 8])
 def test_a_damaged_table_is_refused_in_one_line(tmp_path: Path, place: int) -> None:
     """In its first page: Arrow's own message has several lines, and comes when the rows are read."""

@@ -1,5 +1,6 @@
 """Kaldi's data directories: wav.scp, text, utt2spk, and segments where recordings hold many utterances."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,4 +101,4 @@ def _audio(value: str, source: Path, key: str) -> Path:
     if value.endswith("|") and ONE_CHANNEL.search(value):
         raise InputError(f"{source / 'wav.scp'}: {key:.60}: picks a channel in {value!r:.80}; unpack it first")
     path = Path(files[0])
-    return path if path.exists() else source / path
+    return path if os.path.exists(path) else source / path  # False for a name that is too long

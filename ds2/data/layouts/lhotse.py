@@ -27,7 +27,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         place = f"{source}:{number}"
         try:
             yield from _rows(json.loads(line), place)
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+        except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{place}: not a cut with a recording in a file ({error!r:.60})") from error
 
 

@@ -127,6 +127,13 @@ def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path:
     ("name", "content", "message"),
     [
         ("cuts.jsonl", '{"id": "c"}\n', "cuts.jsonl:1: not a cut"),
+        ("cuts.jsonl", '{"recording": {"sources": [7]}}\n', "cuts.jsonl:1: not a cut"),
+        (
+            "cuts.jsonl",
+            '{"recording": {"sources": [{}]}, "supervisions": [{"start": 0.5, "duration": 1}], '
+            f'"start": 1{400 * "0"}}}\n',
+            "cuts.jsonl:1: not a cut",
+        ),
         ("m.jsonl", "{}\n", "m.jsonl:1: expected an object"),
         ("t.tsv", "path\tduration\n", "lacks the column sentence"),
         ("t.tsv", "x" * 500_000 + "\n", "t.tsv:1: not a table of Common Voice"),
@@ -140,6 +147,13 @@ def test_what_is_not_such_a_layout_is_refused_by_name(tmp_path: Path, name: str,
     with pytest.raises(InputError, match=message):
         convert(tmp_path / name, tmp_path / "out.jsonl", "", "nemo", None)
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_name_that_is_too_long_is_missing(tmp_path: Path) -> None:
+    for name, line in {"wav.scp": f"r1 {'9' * 5000}.wav", "text": "r1 hello"}.items():
+        (tmp_path / name).write_text(line + "\n")
+    with pytest.raises(InputError, match="9999"):
+        convert(tmp_path, tmp_path / "out.jsonl", "kaldi", "nemo", None)
 
 
 def test_a_command_with_an_open_quotation_mark_is_named(tmp_path: Path) -> None:
