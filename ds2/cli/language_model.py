@@ -243,6 +243,7 @@ def tune_decoder_command(
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
     from ds2.data.pronunciation import read_pronunciations
+    from ds2.decoder.pronunciations import Pronunciations
     from ds2.recognition.decoding import load_search_model
     from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
@@ -255,7 +256,7 @@ def tune_decoder_command(
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
     recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
-    pronunciations = read_pronunciations(lexicon) if lexicon is not None else {}
+    pronunciations = Pronunciations.of(read_pronunciations(lexicon)) if lexicon is not None else None
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}", file=sys.stderr)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:

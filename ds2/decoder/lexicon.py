@@ -36,13 +36,27 @@ class Lexicon:
         `boosts` are nats that a word adds to the score when it is found, positive for hot words.
         """
         spellings = list(words)
+        lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
+        tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
+        self._set(tokens, lengths, space, boosts)
+
+    @classmethod
+    def from_arrays(
+        cls, tokens: np.ndarray, lengths: np.ndarray, space: int, boosts: Sequence[float] | None = None
+    ) -> "Lexicon":
+        """`tokens` of all words, one after the other; (words,) `lengths` of them."""
+        lexicon = cls.__new__(cls)
+        lexicon._set(tokens.astype(np.int64), lengths.astype(np.int64), space, boosts)
+        return lexicon
+
+    def _set(self, tokens: np.ndarray, lengths: np.ndarray, space: int, boosts: Sequence[float] | None) -> None:
         self.space = space
-        self.boosts = np.zeros(len(spellings)) if boosts is None else np.asarray(boosts, np.float64)
-        if len(self.boosts) != len(spellings):
-            raise ValueError(f"boosts must be one for each of {len(spellings)} words, got {len(self.boosts)}")
+        self.boosts = np.zeros(len(lengths)) if boosts is None else np.asarray(boosts, np.float64)
+        if len(self.boosts) != len(lengths):
+            raise ValueError(f"boosts must be one for each of {len(lengths)} words, got {len(self.boosts)}")
         if not np.isfinite(self.boosts).all():
             raise ValueError("boosts must be finite numbers of nats")
-        self.trie = _trie(spellings)
+        self.trie = _trie(tokens, lengths)
 
     def with_boosts(self, boosts: "Sequence[float] | np.ndarray") -> "Lexicon":
         """The same words with other nats."""
@@ -77,12 +91,10 @@ def _hand_up(trie, ahead):  # type: ignore[no-untyped-def]
             ahead[node] = max(ahead[node], ahead[trie.children[arc]])
 
 
-def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
+def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
     """The trie of all words. Each round adds one token of every word, so nodes are in order of depth."""
-    lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
-    tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
-    starts = np.cumsum(lengths) - lengths
-    node = np.zeros(len(spellings), np.int64)  # the node that each word has reached
+    starts, lengths = np.cumsum(lengths) - lengths, lengths.copy()
+    node = np.zeros(len(lengths), np.int64)  # the node that each word has reached
     spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
     while spelt.size:
         keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
@@ -95,7 +107,7 @@ def _trie(spellings: Sequence[Sequence[int]]) -> Trie:
         spelt = spelt[lengths[spelt] > 0]
     keys = np.concatenate(arcs)
     word = np.full(nodes, NO_WORD, np.int32)
-    word[node] = np.arange(len(spellings))
+    word[node] = np.arange(len(lengths))
     word[0] = NO_WORD  # an empty word does not count
     first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
     return Trie(first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word)

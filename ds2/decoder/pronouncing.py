@@ -18,14 +18,13 @@ import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
-from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.ngram import NGram
-from ds2.utils.errors import InputError
+from ds2.decoder.pronunciations import Phones, Pronunciations
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
 BLOCK = 5000  # frames that are searched at once
@@ -38,7 +37,7 @@ class PronouncingDecoder:
     def __init__(
         self,
         config: BeamConfig,
-        pronunciations: Mapping[str, Sequence[Phones]],
+        pronunciations: Pronunciations,
         lm: NGram,
         letters: Mapping[str, int],
         boosts: Mapping[str, float] | None = None,
@@ -50,16 +49,17 @@ class PronouncingDecoder:
             letters: the token of each letter and of the space; the phones' outputs follow those of these tokens.
             boosts: nats for hot words.
         """
-        boosts = boosts or {}
-        phones = 1 + max(max(spoken) for every in pronunciations.values() for spoken in every)
-        entries = homophones_apart(pronunciations, lm, phones)
-        self.words = {spoken: word for word, spoken in entries}
+        boosts, phones = boosts or {}, 1 + int(pronunciations.phones.max(initial=1))
+        numbers = np.array([lm.index.get(word, 0) for word in pronunciations.words], np.int32)
+        frequency = lm.arrays[2][numbers]  # the log-probability of every single word
+        places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
+        self.words = [pronunciations.words[place] for place in places.tolist()]
+        self.spelt: dict[Phones, str] = {}  # the words that were found, by their phones
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
         self.columns = len(letters) + np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
-        lexicon = Lexicon((spoken for _, spoken in entries), SPACE, [boosts.get(word, 0.0) for word, _ in entries])
-        numbers = np.array([lm.index.get(word, 0) for word, _ in entries], np.int32)
-        self.beam = BeamDecoder(config, lexicon, lm, numbers)
+        lexicon = Lexicon.from_arrays(tokens, lengths, SPACE, [boosts.get(word, 0.0) for word in self.words])
+        self.beam = BeamDecoder(config, lexicon, lm, numbers[places])
 
     @property
     def config(self) -> BeamConfig:
@@ -75,7 +75,7 @@ class PronouncingDecoder:
         """The same search with more hot words; those without a pronunciation are left out."""
         other, (config, lexicon, lm, numbers) = copy.copy(self), self.beam.problem
         assert lexicon is not None
-        own = zip(self.words.values(), lexicon.boosts.tolist(), strict=True)
+        own = zip(self.words, lexicon.boosts.tolist(), strict=True)
         nats = [boosts.get(word, boost) for word, boost in own]
         other.beam = BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
         return other
@@ -117,12 +117,21 @@ class PronouncingDecoder:
         whole = len(certain) - certain[::-1].index(SPACE) if SPACE in certain else 0
         return len(self._spelt(replace(partial, tokens=partial.tokens[:whole])).tokens)
 
+    def _word(self, phones: Phones) -> str:
+        """The word with these phones; empty if there is none."""
+        if phones not in self.spelt:
+            lexicon = self.beam.problem[1]
+            assert lexicon is not None
+            number = lexicon.number(phones)
+            self.spelt[phones] = "" if number == NO_WORD else self.words[number]
+        return self.spelt[phones]
+
     def _spelt(self, found: Hypothesis) -> Hypothesis:
         """The hypothesis in letters, without an incomplete word."""
         tokens: list[int] = []
         places: list[tuple[int, int]] = []
         for first, last in _words(found.tokens):
-            word = self.words.get(found.tokens[first:last], "")
+            word = self._word(found.tokens[first:last])
             if word and tokens:
                 tokens.append(self.letters[" "])
                 places.append((first - 1, first - 1))
@@ -142,48 +151,38 @@ class PronouncingDecoder:
 
 
 def homophones_apart(
-    pronunciations: Mapping[str, Sequence[Phones]], lm: NGram, phones: int
-) -> list[tuple[str, Phones]]:
-    """Words and their phones, the last phone of each homophone as a different copy; the most frequent word first."""
-    usual = lm.arrays[2][: len(lm.words)].tolist()  # the log-probability of every single word, at its number
-    order = sorted(pronunciations, key=lambda word: usual[lm.index.get(word, 0)], reverse=True)
-    taken: dict[Phones, int] = {}
-    entries = []
-    for word in order:
-        for spoken in pronunciations[word]:
-            copy = taken.get(spoken, 0)
-            taken[spoken] = copy + 1
-            if copy < COPIES:
-                entries.append((word, (*spoken[:-1], spoken[-1] + copy * (phones - FIRST))))
-    return entries
+    pronunciations: Pronunciations, frequency: np.ndarray, phones: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entries of the lexicon, the most frequent word first; the last phone of each homophone is a different copy.
 
+    Args:
+        frequency: (words,) larger for more frequent words.
+        phones: outputs of the model, the copies not among them.
 
-def packed(words: Sequence[str], pronunciations: Mapping[str, Sequence[Phones]]) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) int32 number of each pronunciation's word; uint8 phones of all pronunciations, with a blank after each."""
-    pairs = [(number, spoken) for number, word in enumerate(words) for spoken in pronunciations.get(word, ())]
-    phones = [phone for _, spoken in pairs for phone in (*spoken, 0)]
-    return np.array([number for number, _ in pairs], np.int32), np.array(phones, np.uint8)
-
-
-def unpacked(words: Sequence[str], numbers: np.ndarray, phones: np.ndarray) -> dict[str, list[Phones]]:
-    """The pronunciations from `packed` arrays.
-
-    Raises:
-        InputError: the arrays do not fit each other or the words.
+    Returns:
+        (entries,) place of each one's word in `pronunciations.words`, the phones of all, (entries,) how many of each.
     """
-    ends = np.flatnonzero(phones == 0)
-    rows = all(array.ndim == 1 and array.dtype.kind in "iu" for array in (numbers, phones))
-    if (
-        not rows
-        or len(ends) != len(numbers)
-        or not (0 <= numbers.min(initial=0) <= numbers.max(initial=0) < len(words))
-    ):
-        raise InputError("the bundle's pronunciations do not fit its language model; copy or make it again")
-    found: dict[str, list[Phones]] = {}
-    every, start = phones.tolist(), 0
-    for number, end in zip(numbers.tolist(), ends.tolist(), strict=True):
-        found.setdefault(words[number], []).append(tuple(every[start:end]))
-        start = end + 1
+    table, lengths = pronunciations.table(), pronunciations.lengths
+    order = np.argsort(-frequency[pronunciations.pronounced], kind="stable")
+    order = order[lengths[order] > 0]
+    table, lengths, words = table[order], lengths[order], pronunciations.pronounced[order]
+    copies, table = _earlier_equals(table), table.astype(np.int32)
+    table[np.arange(len(table)), lengths - 1] += copies * (phones - FIRST)
+    found = copies < COPIES
+    table, lengths, words = table[found], lengths[found], words[found]
+    return words, table[np.arange(table.shape[1]) < lengths[:, None]], lengths
+
+
+def _earlier_equals(rows: np.ndarray) -> np.ndarray:
+    """(N, D) uint8 -> (N,) how many rows before each are equal to it."""
+    keys = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))).view(np.uint64)  # eight phones are one number
+    order = np.lexsort(keys.T) if keys.size else np.arange(len(rows))
+    keys = keys[order]
+    begins = np.ones(len(rows), bool)
+    begins[1:] = (keys[1:] != keys[:-1]).any(1)
+    first = np.flatnonzero(begins)
+    found = np.empty(len(rows), np.int32)
+    found[order] = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
     return found
 
 

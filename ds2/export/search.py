@@ -28,7 +28,7 @@ def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
     facts |= {"kind": KINDS[facts.pop("lm_kind")], "unit": tables.lm.unit, "sentence_end": sentence_end}
     facts |= {"lm_start": lm_start, "columns": list(range(len(tokenizer))), "letters": list(tokenizer.tokens)}
     if isinstance(decoder, PronouncingDecoder):
-        facts |= {"columns": decoder.columns.tolist(), "spellings": list(decoder.words.values())}
+        facts |= {"columns": decoder.columns.tolist(), "spellings": decoder.words}
     return save({name: _narrow(array) for name, array in arrays.items()}, {"search": json.dumps(facts)})
 
 

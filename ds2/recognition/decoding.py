@@ -14,7 +14,8 @@ from ds2.decoder.kenlm_model import is_kenlm_binary
 from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.ngram import ARRAYS, NGram
-from ds2.decoder.pronouncing import FIRST, PronouncingDecoder, packed, unpacked
+from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
+from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict, to_dict
@@ -22,12 +23,9 @@ from ds2.utils.errors import InputError, ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
-PRONUNCIATIONS = ("pronounced", "phones")  # names of their arrays in a bundle, in the order of `packed`
 PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
 
 logger = logging.getLogger(__name__)
-
-Pronunciations = Mapping[str, Sequence[tuple[int, ...]]]  # of each word, as outputs of the model
 
 
 def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
@@ -58,8 +56,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
-    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else {}
-    if lm is not None and pronunciations and boosts.keys() <= pronunciations.keys():
+    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else None
+    if lm is not None and pronunciations is not None and pronunciations.pronounces(boosts):
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return search(tokenizer, config, lm, vocabulary, boosts)
 
@@ -203,25 +201,25 @@ def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
     raise InputError("the bundle's vocabulary must be a list of words; train it again")
 
 
-def bundled_pronunciations(bundle: Bundle) -> Pronunciations:
-    """The pronunciations of the words of the bundle's language model; empty if it has none.
+def bundled_pronunciations(bundle: Bundle) -> Pronunciations | None:
+    """The pronunciations of the words of the bundle's language model, if it has any.
 
     Raises:
         InputError: they do not fit the bundle's language model, tokens or phones.
     """
-    if PRONUNCIATIONS[0] not in bundle.language_model:
-        return {}
+    if NAMES[0] not in bundle.language_model:
+        return None
     words, outputs = bundle.metadata["language_model"]["words"], bundle.metadata["config"].get("phones", 0)
     damaged = InputError("the bundle's pronunciations do not fit its words, tokens or phones; copy or make it again")
     try:
-        found = unpacked(words, *(np.asarray(bundle.language_model[name]) for name in PRONUNCIATIONS))
+        found = Pronunciations(words, *(np.asarray(bundle.language_model[name]) for name in NAMES))
     except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
         raise damaged from error
-    phones = {phone for every in found.values() for spoken in every for phone in (spoken or (outputs,))}
-    letters = {" "}.union(*found)
-    if not (letters <= set(bundle.metadata["tokens"]) and all(FIRST <= phone < outputs for phone in phones)):
+    phones, letters = set(np.unique(found.phones).tolist()) - {0}, {" "}.union(*found.known())
+    spelt = letters <= set(bundle.metadata["tokens"])
+    if not (spelt and found.lengths.all() and all(FIRST <= phone < outputs for phone in phones)):
         raise damaged
-    return found
+    return found if len(found.pronounced) else None
 
 
 def with_decoder(
@@ -234,8 +232,9 @@ def with_decoder(
     import torch
 
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
-    if pronunciations:
-        arrays |= dict(zip(PRONUNCIATIONS, packed(lm.words, pronunciations), strict=True))
+    if pronunciations is not None:
+        own = Pronunciations.of(pronunciations.to_dict(), lm.words)
+        arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     metadata["language_model"] = {"order": lm.order, "words": lm.words}
     return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)

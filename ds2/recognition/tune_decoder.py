@@ -14,10 +14,10 @@ from ds2.decoder import greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.decoder.tune import Point, best, coarse_to_fine
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import (
-    Pronunciations,
     bundled_model,
     is_over_tokens,
     search,

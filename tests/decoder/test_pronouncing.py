@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.ngram import NGram
-from ds2.decoder.pronouncing import COPIES, PronouncingDecoder
+from ds2.decoder.pronouncing import COPIES, FIRST, PronouncingDecoder, homophones_apart
+from ds2.decoder.pronunciations import Pronunciations
 
 ARPA = """\\data\\
 ngram 1=6
@@ -50,7 +54,7 @@ def posteriors(labels: list[int]) -> torch.Tensor:
 
 def decoder(lm: NGram, **config: float) -> PronouncingDecoder:
     return PronouncingDecoder(
-        BeamConfig(closed=True, cumulative_probability=1.0, **config), PRONUNCIATIONS, lm, LETTERS
+        BeamConfig(closed=True, cumulative_probability=1.0, **config), Pronunciations.of(PRONUNCIATIONS), lm, LETTERS
     )
 
 
@@ -112,7 +116,32 @@ def test_with_nbest_finds_more_hypotheses(lm: NGram) -> None:
 def test_more_homophones_than_copies_leave_out_the_rarest(lm: NGram) -> None:
     """The words that the language model knows precede all others."""
     others = {f"t{letter}": [(T, UW)] for letter in "abcdefgh"}
-    found = PronouncingDecoder(BeamConfig(closed=True), {**others, **PRONUNCIATIONS}, lm, LETTERS)
-    words = list(found.words.values())
+    found = PronouncingDecoder(BeamConfig(closed=True), Pronunciations.of({**others, **PRONUNCIATIONS}), lm, LETTERS)
+    words = found.words
     assert {"to", "two", "cats"} <= set(words)
     assert len(words) == COPIES + 1
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1, max_size=3),
+        st.lists(st.lists(st.integers(2, 4), min_size=1, max_size=9).map(tuple), min_size=1, max_size=3),
+        max_size=12,
+    ),
+    st.integers(0, 2**16),
+)
+def test_every_homophone_has_a_copy_of_its_own(spoken: dict[str, list[tuple[int, ...]]], seed: int) -> None:
+    pronunciations = Pronunciations.of(spoken)
+    assert pronunciations.to_dict() == spoken
+    frequency = np.random.default_rng(seed).permutation(len(spoken)).astype(float)
+    words, tokens, lengths = homophones_apart(pronunciations, frequency, 5)
+    found = [tuple(part.tolist()) for part in np.split(tokens, np.cumsum(lengths))[:-1]]
+    assert len(set(found)) == len(found)
+    taken: dict[tuple[int, ...], int] = {}
+    expected = []
+    for word in sorted(range(len(spoken)), key=lambda place: -frequency[place]):
+        for phones in list(spoken.values())[word]:
+            copy = taken[phones] = taken.get(phones, -1) + 1
+            if copy < COPIES:
+                expected.append((word, (*phones[:-1], phones[-1] + copy * (5 - FIRST))))
+    assert list(zip(words.tolist(), found, strict=True)) == expected

@@ -10,6 +10,7 @@ from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.recognition.decoding import (
     beam_config,
     bundled_model,
@@ -203,8 +204,10 @@ def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
 ) -> None:
     model = NGram.from_levels(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
     plain = Bundle({}, {"tokens": ["<blank>", " ", "a", "b"], "config": {"phones": 5}})
-    whole = with_decoder(plain, BeamConfig(), model, PRONUNCIATIONS)
-    assert bundled_pronunciations(whole) == PRONUNCIATIONS
+    whole = with_decoder(plain, BeamConfig(), model, Pronunciations.of(PRONUNCIATIONS))
+    found = bundled_pronunciations(whole)
+    assert found is not None
+    assert found.to_dict() == PRONUNCIATIONS
     tensors = {key: value for key, value in (whole.language_model | arrays).items() if value is not None}
     damaged = Bundle({}, whole.metadata | {"tokens": tokens, "config": {"phones": phones}}, tensors)
     with pytest.raises(InputError, match="pronunciations do not fit"):

@@ -113,7 +113,9 @@ def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phone
     greedy = ds2.load(hears_phones).transcribe(clip).text
     options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(lexicon), "--output", str(tuned)]
     assert main(["tune-decoder", str(dev), *options]) == 0
-    assert bundled_pronunciations(Bundle.load(tuned)) == read_pronunciations(lexicon)
+    found = bundled_pronunciations(Bundle.load(tuned))
+    assert found is not None
+    assert found.to_dict() == read_pronunciations(lexicon)
     recognizer = ds2.load(tuned)
     assert isinstance(recognizer.beam, PronouncingDecoder)
     transcript = recognizer.transcribe(clip)
