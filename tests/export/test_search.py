@@ -13,6 +13,7 @@ import pytest
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.ngram import NGram
 from ds2.export.search import Decoder, search_file
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.recognition.decoding import search, search_phones
 from ds2.text import BLANK_TOKEN, Tokenizer
 
@@ -77,7 +78,7 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
         (search(TOKENS, narrow, lm, boosts={"cc": 2.0}), 0),
         (search(TOKENS, lookahead, lm.quantized()), 0),
         (search(TOKENS, BeamConfig(), characters), 0),
-        (search_phones(TOKENS, BeamConfig(beam_width=32), lm, PHONES), 5),
+        (search_phones(TOKENS, BeamConfig(beam_width=32), lm, Pronunciations.of(PHONES)), 5),
     ]
 
 
