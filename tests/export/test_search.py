@@ -12,8 +12,8 @@ import pytest
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.ngram import NGram
-from ds2.export.search import Decoder, search_file
 from ds2.decoder.pronunciations import Pronunciations
+from ds2.export.search import Decoder, search_file
 from ds2.recognition.decoding import search, search_phones
 from ds2.text import BLANK_TOKEN, Tokenizer
 
