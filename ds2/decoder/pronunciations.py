@@ -1,6 +1,6 @@
 """Pronunciations of many words as flat arrays: 100,000 of them are there at once, without an object for each."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,10 +64,6 @@ class Pronunciations:
     def known(self) -> set[str]:
         """The words that are pronounced."""
         return {self.words[number] for number in np.unique(self.pronounced).tolist()}
-
-    def pronounces(self, words: Collection[str]) -> bool:
-        """Whether it holds all these words."""
-        return not words or self.known().issuperset(words)
 
     def table(self) -> np.ndarray:
         """(N, longest) uint8 phones, 0 beyond each pronunciation."""

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
     """The beam search of a bundle, or None for greedy decoding.
 
-    A bundle with pronunciations is searched by phones, unless the caller gives a language model, or a hot word has no
-    pronunciation.
+    A bundle with pronunciations is searched by phones, with the caller's language model as well. Words without a
+    pronunciation are not found then.
 
     Raises:
         InputError: a language model cannot be read.
@@ -56,10 +56,30 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
-    pronunciations = bundled_pronunciations(bundle) if lm is not None and options.lm is None else None
-    if lm is not None and pronunciations is not None and pronunciations.pronounces(boosts):
+    by_words = lm is not None and not is_over_tokens(lm, tokenizer)
+    if lm is not None and by_words and (pronunciations := pronunciations_for(lm, bundle)) is not None:
+        if options.lm is not None:
+            _warn_of_silent("lm", [word for word in lm.words if word not in (BEGIN, END, UNKNOWN)], pronunciations)
+        _warn_of_silent("hot", list(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return search(tokenizer, config, lm, vocabulary, boosts)
+
+
+def pronunciations_for(lm: NGram, bundle: Bundle) -> Pronunciations | None:
+    """The bundle's pronunciations of a language model's words, if it has any of them."""
+    known = bundled_pronunciations(bundle)
+    if known is None or known.words is lm.words or list(known.words) == list(lm.words):
+        return known
+    found = Pronunciations.of(known.to_dict(), lm.words)
+    return found if len(found.pronounced) else None
+
+
+def _warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
+    if silent := sorted(set(words) - pronunciations.known()) if words else []:
+        logger.warning(
+            "%s: %s%s: without a pronunciation in the model, and not found",
+            option, ", ".join(silent[:3]), f" and {len(silent) - 3:,} more words" if len(silent) > 3 else "",
+        )  # fmt: skip
 
 
 def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:

@@ -106,7 +106,9 @@ def hears_phones(tmp_path: Path) -> Path:
     return tmp_path / "phones.safetensors"
 
 
-def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phones: Path, tmp_path: Path) -> None:
+def test_with_a_lexicon_the_search_is_by_phones(
+    dev: Path, lm: Path, hears_phones: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The bundle keeps the pronunciations; letters remain for greedy decoding, other models and words without any."""
     lexicon, tuned, clip = tmp_path / "lexicon.txt", tmp_path / "tuned.safetensors", AUDIO / f"{STRINGS[0]}.opus"
     lexicon.write_text(DIGITS)
@@ -122,9 +124,14 @@ def test_with_a_lexicon_the_search_is_by_phones(dev: Path, lm: Path, hears_phone
     assert transcript.text != greedy
     assert {word.text for word in transcript.words} <= {"zero", "one", "two", "four"}
     assert Recognizer.load(tuned, options=DecoderOptions(beam=0)).transcribe(clip).text == greedy
-    for options in (DecoderOptions(hot=("nine",)), DecoderOptions(lm=lm)):
-        assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
     assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
+    caplog.clear()
+    for options in (DecoderOptions(hot=("nine", "new york")), DecoderOptions(lm=lm)):  # letters alone would be no words
+        assert isinstance(Recognizer.load(tuned, options=options).beam, PronouncingDecoder)
+    assert "hot: new york, nine: without a pronunciation in the model, and not found" in caplog.text
+    NGram.from_levels(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
+    options = DecoderOptions(lm=tmp_path / "letters")
+    assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
 
 
 def test_priors_are_the_means_of_the_phones_alone() -> None:
