@@ -8,18 +8,18 @@ from pathlib import Path
 
 import ds2
 
-DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "so762_000260033.opus"
+READ = Path(__file__).parents[1] / "recipes" / "english" / "audio" / "cv_00139.opus"
 
 
 def main() -> None:
-    recognizer = ds2.load("digits", hot=["seven=2"])  # a name of the package, or the path of your model
-    for path in sys.argv[1:] or [DIGITS]:
+    recognizer = ds2.load("english", hot=["country=2"])  # a name of the package, or the path of your model
+    for path in sys.argv[1:] or [READ]:
         transcript = recognizer.transcribe(path)
         print(transcript.text)
         for word in transcript.words:
             print(f"{word.start:6.2f} {word.end:6.2f} {word.confidence:.2f} {word.text}")
         print(transcript.to_srt())
-    same = recognizer.transcribe(DIGITS.read_bytes())  # bytes, an open file, or samples with their sample_rate
+    same = recognizer.transcribe(READ.read_bytes())  # bytes, an open file, or samples with their sample_rate
     print(same.segments[0].text)
 
 

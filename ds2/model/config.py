@@ -151,7 +151,10 @@ class ModelConfig:
             ValueError: it does; what to train with instead.
         """
         if self.needs_end:
-            raise ValueError("a bidirectional model cannot stream: train one with chunk = 20 or bidirectional = false")
+            raise ValueError(
+                "a bidirectional model cannot stream: use one for live sound, such as english-streaming, or train one "
+                "with chunk = 32 or bidirectional = false"
+            )
         if self.chunk * self.frame_seconds > LONGEST_CHUNK:
             raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1 s")
         if self.frontend.power != "adaptive":
