@@ -104,7 +104,7 @@ def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, 
 
     def part_of_batch(first: int, last: int) -> None:
         rounded = Activations.empty(last - first, weight)
-        run(frames, size // hidden, weight, bias.numpy(), rounded, most_levels(hidden), first, last)
+        run(frames, size // hidden, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
 
     in_threads(part_of_batch, batch)
     return [torch.from_numpy(store) for store in stores]

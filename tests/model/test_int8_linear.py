@@ -61,6 +61,23 @@ def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatc
         assert 0 < difference.abs().max() < 0.05
 
 
+def test_a_model_that_may_still_learn_steps_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads do not inherit no_grad."""
+    monkeypatch.setattr(slots, "LEAST_WEIGHTS", 1)
+    config = ModelConfig(FrontendConfig(1000, power="adaptive"), cell="rnn", hidden=32, bidirectional=False)
+    rounded = SlotModel(AcousticModel(config, 6), 2, "int8")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        lengths = torch.full((2,), UNENDED)
+        found = rounded.step(
+            torch.arange(2), torch.zeros(2, dtype=torch.long), lengths, torch.zeros(2, rounded.samples(12))
+        )
+    finally:
+        torch.set_num_threads(before)
+    assert found.isfinite().all()
+
+
 def test_small_layers_stay_in_float32() -> None:
     config = ModelConfig(FrontendConfig(1000, power="adaptive"), hidden=8, bidirectional=False, recurrent_layers=1)
     model = SlotModel(AcousticModel(config, 3), 1, "int8")
