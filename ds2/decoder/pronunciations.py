@@ -51,6 +51,10 @@ class Pronunciations:
             start = end + 1
         return found
 
+    def among(self, words: Sequence[str]) -> "Pronunciations":
+        """Those of these words, by their places among them."""
+        return self if tuple(self.words) == tuple(words) else Pronunciations.of(self.to_dict(), words)
+
     @property
     def ends(self) -> np.ndarray:
         """(N,) past the last phone of each."""

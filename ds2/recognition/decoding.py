@@ -56,8 +56,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
-    by_words = lm is not None and not is_over_tokens(lm, tokenizer)
-    if lm is not None and by_words and (pronunciations := pronunciations_for(lm, bundle)) is not None:
+    if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
         if options.lm is not None:
             _warn_of_silent("lm", [word for word in lm.words if word not in (BEGIN, END, UNKNOWN)], pronunciations)
         _warn_of_silent("hot", list(boosts), pronunciations)
@@ -65,12 +64,12 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     return search(tokenizer, config, lm, vocabulary, boosts)
 
 
-def pronunciations_for(lm: NGram, bundle: Bundle) -> Pronunciations | None:
-    """The bundle's pronunciations of a language model's words, if it has any of them."""
+def pronunciations_for(lm: NGram, bundle: Bundle, tokenizer: Tokenizer) -> Pronunciations | None:
+    """The bundle's pronunciations of a language model's words, if it has any of them; None if its words are tokens."""
     known = bundled_pronunciations(bundle)
-    if known is None or known.words is lm.words or list(known.words) == list(lm.words):
-        return known
-    found = Pronunciations.of(known.to_dict(), lm.words)
+    if known is None or is_over_tokens(lm, tokenizer):
+        return None
+    found = known.among(lm.words)
     return found if len(found.pronounced) else None
 
 
@@ -253,7 +252,7 @@ def with_decoder(
 
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
     if pronunciations is not None:
-        own = Pronunciations.of(pronunciations.to_dict(), lm.words)
+        own = pronunciations.among(lm.words)
         arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     metadata["language_model"] = {"order": lm.order, "words": lm.words}

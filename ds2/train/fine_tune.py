@@ -17,7 +17,7 @@ from ds2.bundle import Bundle, locate
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.pronunciation import TOKENS
 from ds2.data.split import split
-from ds2.decoder.pronunciations import Pronunciations
+from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.text import Tokenizer, normalize
 from ds2.train.config import TrainConfig
 from ds2.utils.config import from_dict, override
@@ -93,9 +93,9 @@ def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -
         InputError: the bundle has no pronunciations.
     """
     arrays, about = bundle.language_model, bundle.metadata.get("language_model", {})
-    if not {"pronounced", "phones"} <= arrays.keys():
+    if not set(NAMES) <= arrays.keys():
         raise InputError("the model knows phones, but its bundle holds no pronunciations; name data.lexicon")
-    found = Pronunciations(about["words"], arrays["pronounced"].numpy(), arrays["phones"].numpy()).to_dict()
+    found = Pronunciations(about["words"], *(arrays[name].numpy() for name in NAMES)).to_dict()
     words = sorted({word for each in utterances for word in each.text.split()} & found.keys())
     write_lines(path, [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words])
 

@@ -24,6 +24,7 @@ from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.ngram import NGram
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.package import export
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
@@ -39,7 +40,7 @@ from ds2.utils.config import to_dict
 
 LEVELS = estimate([["a", "b"], ["b", "a", "c"], ["a", "c", "c"], ["c"]], EstimateConfig(3))
 TOKENS = ["<blank>", " ", "a", "b", "c"]
-PRONUNCIATIONS = {"a": [(2, 3), (4,)], "b": [(2, 3)], "c": [(5,)]}
+PRONUNCIATIONS = Pronunciations.of({"a": [(2, 3), (4,)], "b": [(2, 3)], "c": [(5,)]})
 EXTREMES = (0.0, -0.0, 1e-45, 1e38, -1e38, float("nan"), float("inf"), float("-inf"))
 TYPES = ("F32", "F16", "BF16", "F64", "I32", "I64", "U8", "BOOL", "I16", "F8_E4M3", "X")
 SOUND = (AUDIO / "so762_000010035.opus").read_bytes()
