@@ -76,10 +76,10 @@ def _models() -> Iterator[Finding]:
 
 def _kernels() -> Finding:
     """The beam search stands for all kernels: it takes the longest to compile."""
-    from ds2.decoder.search import decode
+    from ds2.decoder.search import search
     from ds2.utils.jit import kept_in
 
-    folder, compiled = kept_in(decode)
+    folder, compiled = kept_in(search)
     if folder is None:
         return Finding("kernels", "compiled anew in each process: no folder can be written", "set NUMBA_CACHE_DIR")
     if not compiled:

@@ -240,7 +240,7 @@ class BeamDecoder:
             list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        stream.beam = decode(stream.beam, frames, self.tables) or stream.beam
+        stream.beam = decode(stream.beam, frames, self.tables)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.jit import compiled, inlined
+from ds2.decoder.jit import compiled, inlined, without_references
 from ds2.text import BLANK
 
 ROOT = -1  # symbol of the empty prefix
@@ -75,18 +75,17 @@ class Beam(NamedTuple):
     counters: np.ndarray  # (1,) of COUNTERS
 
 
-@compiled
-def begin(lm_start):  # type: ignore[no-untyped-def]
+def begin(lm_start: int) -> Beam:
     """The beam with only the empty prefix."""
     entries, nodes, counters = np.zeros(64, ENTRY), np.zeros(256, NODE), np.zeros(1, COUNTERS)
     root = entries[0]
-    root.runs_blank = root.runs_label = NONE
-    root.lm = lm_start
-    root.by_blank = 1.0
-    root.best_label = -math.inf
-    root.gain_after = math.nan
-    _set_node(nodes[0], NONE, ROOT)
-    counters[0].entries = counters[0].nodes = 1
+    root["runs_blank"] = root["runs_label"] = NONE
+    root["lm"] = lm_start
+    root["by_blank"] = 1.0
+    root["best_label"] = -math.inf
+    root["gain_after"] = math.nan
+    nodes[0] = (NONE, ROOT, NONE, NONE, 0, NONE)
+    counters["entries"] = counters["nodes"] = 1
     return Beam(entries, np.zeros(64, ENTRY), nodes, np.zeros(256, RUN), counters)
 
 
@@ -124,7 +123,7 @@ def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no
     else:
         later.runs_blank = _close_run(i, beam, stays)
         later.best_blank = entry.best_label + frame[BLANK]
-    symbol = beam.nodes[entry.node].symbol
+    symbol = np.int64(beam.nodes[entry.node].symbol)
     if symbol == ROOT or chances[symbol] == 0.0:
         later.best_label = -math.inf
         return
@@ -168,60 +167,54 @@ def _close_run(i, beam, stays):  # type: ignore[no-untyped-def]
     return stay.closed_run
 
 
-@compiled
-def compact(beam):  # type: ignore[no-untyped-def]
+def compact(beam: Beam) -> Beam:
     """The same state without the nodes and runs that no entry refers to."""
-    counters = beam.counters[0]
-    node_kept, run_kept = _reachable(beam)
-    (new_node, left_nodes), (new_run, left_runs) = _renumbered(node_kept), _renumbered(run_kept)
-    nodes, runs = np.zeros(2 * left_nodes + 256, NODE), np.zeros(2 * left_runs + 256, RUN)
+    counters = beam.counters
+    node_kept, run_kept = np.zeros(counters["nodes"][0], np.bool_), np.zeros(counters["runs"][0], np.bool_)
+    _mark(beam, node_kept, run_kept)
+    counters["nodes"], counters["runs"] = np.count_nonzero(node_kept), np.count_nonzero(run_kept)
+    nodes, runs = np.zeros(2 * counters["nodes"][0] + 256, NODE), np.zeros(2 * counters["runs"][0] + 256, RUN)
+    left = Beam(beam.entries, beam.later, nodes, runs, counters)
+    _move(beam, left, node_kept, run_kept, np.cumsum(node_kept) - 1, np.cumsum(run_kept) - 1)
+    return left
+
+
+@without_references
+def _mark(beam, node_kept, run_kept):  # type: ignore[no-untyped-def]
+    """Says which nodes and runs the entries refer to, including the root."""
+    node_kept[0] = True
+    for i in range(beam.counters[0].entries):
+        number = beam.entries[i].node
+        while not node_kept[number]:
+            node_kept[number] = True
+            number = np.int64(beam.nodes[number].parent)
+        for run in (beam.entries[i].runs_blank, beam.entries[i].runs_label):
+            while run != NONE and not run_kept[run]:
+                run_kept[run] = True
+                run = beam.runs[run].before
+
+
+@without_references
+def _move(beam, left, node_kept, run_kept, new_node, new_run):  # type: ignore[no-untyped-def]
+    """Copies the nodes and runs that are kept, under their new numbers."""
+    nodes, runs = left.nodes, left.runs
     _set_node(nodes[0], NONE, ROOT)
-    for number in range(1, counters.nodes):  # parents precede their children
+    for number in range(1, len(node_kept)):  # parents precede their children
         if node_kept[number]:
             new, parent = new_node[number], new_node[beam.nodes[number].parent]
             _set_node(nodes[new], parent, beam.nodes[number].symbol)
             nodes[new].sibling = nodes[parent].child
             nodes[parent].child = new
-    for number in range(counters.runs):
+    for number in range(len(run_kept)):
         if run_kept[number]:
-            runs[new_run[number]] = beam.runs[number]
-            before = beam.runs[number].before
-            runs[new_run[number]].before = new_run[before] if before != NONE else NONE
-    for i in range(counters.entries):
+            new, old = runs[new_run[number]], beam.runs[number]
+            new.start, new.end, new.peak = old.start, old.end, old.peak
+            new.before = new_run[old.before] if old.before != NONE else NONE
+    for i in range(beam.counters[0].entries):
         entry = beam.entries[i]
         entry.node = new_node[entry.node]
         entry.runs_blank = new_run[entry.runs_blank] if entry.runs_blank != NONE else NONE
         entry.runs_label = new_run[entry.runs_label] if entry.runs_label != NONE else NONE
-    counters.nodes, counters.runs = left_nodes, left_runs
-    return Beam(beam.entries, beam.later, nodes, runs, beam.counters)
-
-
-@compiled
-def _renumbered(kept):  # type: ignore[no-untyped-def]
-    """(N,) the new number of each that is kept; how many are kept."""
-    numbers, count = np.empty(len(kept), np.int64), 0
-    for old in range(len(kept)):
-        numbers[old] = count
-        count += kept[old]
-    return numbers, count
-
-
-@compiled
-def _reachable(beam):  # type: ignore[no-untyped-def]
-    """Which nodes and runs the entries refer to, including the root."""
-    counters = beam.counters[0]
-    node_kept, run_kept = np.zeros(counters.nodes, np.bool_), np.zeros(counters.runs, np.bool_)
-    node_kept[0] = True
-    for i in range(counters.entries):
-        number = beam.entries[i].node
-        while not node_kept[number]:
-            node_kept[number] = True
-            number = beam.nodes[number].parent
-        for run in (beam.entries[i].runs_blank, beam.entries[i].runs_label):
-            while run != NONE and not run_kept[run]:
-                run_kept[run] = True
-                run = beam.runs[run].before
-    return node_kept, run_kept
 
 
 @compiled

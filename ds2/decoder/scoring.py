@@ -59,7 +59,7 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
     if settings.lm_kind == TOKENS:
         if tables.numbers[symbol] == NONE:
             return True, 0.0, entry.lm, entry.lexicon
-        log_prob, state = advance(tables.lm, entry.lm, tables.numbers[symbol])
+        log_prob, state = advance(tables.lm, entry.lm, np.int64(tables.numbers[symbol]))
         counters.lookups += 1
         return True, settings.lm_weight * log_prob + settings.bonus, state, entry.lexicon
     if not settings.spells:

@@ -8,7 +8,8 @@ the search needs sums and products but no logarithms. An entry with one more lab
 are added. The best entries are selected, not sorted.
 
 Code that runs in every frame allocates no arrays, and is compiled without numba's reference counting, which would take
-two thirds of the time. Only `decode` allocates memory; it restarts the loop where an array was too small.
+two thirds of the time. `decode` allocates them in Python, because numba takes a tenth of a second to compile each
+allocation; it calls `search` again where an array was too small.
 """
 
 import math
@@ -17,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder import prefixes, scoring, selection
-from ds2.decoder.jit import compiled, inlined, without_references
+from ds2.decoder.jit import inlined, without_references
 from ds2.decoder.prefixes import BLANK, NONE, ROOT, STAY, Beam
+from ds2.decoder.scoring import Tables
 
 CANDIDATE = np.dtype([  # an entry with one more label
     ("entry", np.int64),
@@ -44,37 +46,37 @@ class Scratch(NamedTuple):
     spare: np.ndarray  # (N + M,)
 
 
-@compiled
-def decode(beam, log_probs, tables):  # type: ignore[no-untyped-def]
-    """Advances a stream by (T, V) log-probabilities, within the arrays of its state; returns larger arrays, or None if
-    these have enough room."""
-    scratch = _scratch(log_probs.shape[1], np.int64(64), np.int64(256))  # numba compiles once more for literals
-    done, larger = np.int64(0), None
+def decode(beam: Beam, log_probs: np.ndarray, tables: Tables) -> Beam:
+    """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
+    scratch, done = _scratch(log_probs.shape[1], 64, 256), 0
     while True:
-        done, most = _search(log_probs, done, beam, scratch, tables)
+        done, most = search(log_probs, done, beam, scratch, tables)
         if done == len(log_probs):
-            return larger
-        count = beam.counters[0].entries
+            return beam
+        count, settings = int(beam.counters["entries"][0]), tables.settings[0]
         if most > len(scratch.candidates) or count > len(scratch.stays):
             scratch = _scratch(log_probs.shape[1], 2 * count, max(2 * most, len(scratch.candidates)))
-        larger = beam = _make_room(beam, min(tables.settings[0].beam_width, count + most), tables.settings[0].tidy)
+        beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings["tidy"])
 
 
-@compiled
-def _make_room(beam, left, tidy):  # type: ignore[no-untyped-def]
+def _make_room(beam: Beam, left: int, tidy: int) -> Beam:
     """The same state with room for a frame that leaves `left` entries. Above `tidy` nodes or runs, it first drops those
     that no entry refers to."""
-    counters = beam.counters[0]
-    nodes, runs = counters.nodes + left, counters.runs + counters.entries
+    nodes, runs = _needed(beam, left)
     if (nodes > len(beam.nodes) and nodes > tidy) or (runs > len(beam.runs) and runs > tidy):
         beam = prefixes.compact(beam)
-        nodes, runs = counters.nodes + left, counters.runs + counters.entries
+        nodes, runs = _needed(beam, left)
     entries, later = _larger(beam.entries, left), _larger(beam.later, left)
     return Beam(entries, later, _larger(beam.nodes, nodes), _larger(beam.runs, runs), beam.counters)
 
 
-@compiled
-def _scratch(outputs, entries, candidates):  # type: ignore[no-untyped-def]
+def _needed(beam: Beam, left: int) -> tuple[int, int]:
+    """The number of nodes and of runs after a frame that leaves `left` entries."""
+    counters = beam.counters[0]
+    return int(counters["nodes"]) + left, int(counters["runs"] + counters["entries"])
+
+
+def _scratch(outputs: int, entries: int, candidates: int) -> Scratch:
     numbers = entries + candidates
     return Scratch(
         np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
@@ -83,19 +85,17 @@ def _scratch(outputs, entries, candidates):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@compiled
-def _larger(values, size):  # type: ignore[no-untyped-def]
+def _larger(values: np.ndarray, size: int) -> np.ndarray:
     """The same values in an array with room for `size`."""
     if size <= len(values):
         return values
     larger = np.empty(2 * size, values.dtype)
-    for place in range(len(values)):  # a slice would take numba two more seconds to compile: it checks the shapes
-        larger[place] = values[place]
+    larger[: len(values)] = values
     return larger
 
 
 @without_references
-def _search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
+def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Continues from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ds2.decoder.jit import inlined
 from ds2.decoder.prefixes import BLANK
 
@@ -36,7 +38,7 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
             kept += 1
         waiting -= 1
         scratch.heap[0] = scratch.heap[waiting]
-        _sift(frame, scratch.heap, 0, waiting)
+        _sift(frame, scratch.heap, np.int64(0), waiting)
     return kept
 
 
@@ -44,7 +46,7 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
 def _likely(frame, settings, heap):  # type: ignore[no-untyped-def]
     """A heap, the most probable first, of the labels that can matter; returns their number. All others together have
     less probability than may be missing."""
-    least, found = -math.inf, 0
+    least, found = -math.inf, np.int64(0)
     if settings.cumulative_probability < 1.0:
         least = math.log((1.0 - settings.cumulative_probability) / len(frame))
     for symbol in range(1, len(frame)):
@@ -89,7 +91,7 @@ def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
     their number."""
     if top <= 0.0:
         return 0
-    scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, 0, 0
+    scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, np.int64(0), 0
     for number in range(count):
         spare[over] = scores[number]
         over += scores[number] >= least

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.prefixes import begin, compact
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
 from ds2.recognition.recognizer import Recognizer
@@ -184,6 +185,7 @@ def warm_up(setup: Setup, most: int) -> None:
     worker.obey(End(0), 0.0)
     while batch := worker.dispatcher.take(0.0):
         worker.work(batch, 0.0)
+    compact(begin(0))  # only a long stream needs it
 
 
 def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
