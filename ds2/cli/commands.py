@@ -12,6 +12,7 @@ import tyro
 from tyro.extras import SubcommandApp
 
 from ds2.cli import (
+    alignment,
     calibration,
     curation,
     data,
@@ -61,7 +62,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
     "Transcribe and evaluate": {
         "transcribe": recognition.transcribe_command,
         "listen": listening.listen_command,
-        "align": recognition.align_command,
+        "align": alignment.align_command,
         "eval": recognition.evaluate_command,
         "calibrate": calibration.calibrate_command,
         "info": recognition.info_command,

@@ -1,4 +1,4 @@
-"""ds2 transcribe, align, eval, info: using a trained model."""
+"""ds2 transcribe, eval, info: using a trained model."""
 
 import contextlib
 import logging
@@ -17,12 +17,9 @@ from ds2.cli.options import (
     DEFAULT_TRANSCRIPTS,
     Compute,
     Decoder,
-    Device,
     Messages,
     Model,
     OptionalOutput,
-    Output,
-    Skip,
     Transcripts,
 )
 from ds2.recognition.options import DEFAULT_OPTIONS
@@ -166,57 +163,6 @@ def _report_unread(files: Sequence[str], quiet: bool) -> None:
     if not quiet and (unread := count_unread(files)):
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in unread.most_common())
         print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav", file=sys.stderr)
-
-
-def align_command(
-    audio: Positional[Path],
-    text: Positional[Path],
-    output: Output = Path("."),
-    format: str = "TextGrid,json,ctm,png",
-    model: Model = DEFAULT_MODEL,
-    skip: Skip = False,
-    device: Device = "auto",
-) -> int:
-    """Find when each word of a known transcript is said.
-
-    A * in the text stands for speech that is not transcribed.
-
-    Example: ds2 align chapter.mp3 chapter.txt --output aligned
-
-    Args:
-        audio: Recording, of seconds or hours.
-        text: Its transcript, plain text.
-        output: Folder for NAME.FORMAT.
-        format: TextGrid, json, ctm, srt, vtt, txt, png (plots; of a long recording the five half minutes with the
-            most doubtful words), several of them separated by commas, or all.
-    """
-    from ds2.recognition.align import align
-    from ds2.recognition.formats import FORMATS, choose_formats
-    from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import atomic_write, make_folder, read_text
-
-    formats = choose_formats(format, (*FORMATS, "png"))
-    if "png" in formats:
-        need("matplotlib")
-    words = read_text(text)
-    recognizer = Recognizer.load(model, device)
-    make_folder(output)
-    aligned = align(recognizer, audio, words, skip)
-    for name in formats:
-        if name == "png":
-            from ds2.recognition.plots import draw_alignment
-
-            frame_seconds = recognizer.model.config.frame_seconds
-            print(*draw_alignment(output, audio.stem, aligned, recognizer.sample_rate, frame_seconds), sep="\n")
-            continue
-        path = output / f"{audio.stem}.{name}"
-        with atomic_write(path) as partial:
-            partial.write_text(FORMATS[name](aligned.transcript, str(audio)), encoding="utf-8")
-        print(path)
-    for word in aligned.doubtful:
-        place = f"{word.start:.2f}-{word.end:.2f} s"
-        print(f"ds2: {place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
-    return SOME_FAILED if aligned.doubtful else 0
 
 
 def evaluate_command(

@@ -14,8 +14,8 @@ from ds2.data.boundaries import energies, levels, word_boundaries
 from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, Word, make_transcript
-from ds2.text import normalize
+from ds2.recognition.transcript import Transcript, Word, make_transcript, word_spans
+from ds2.text import Tokenizer, normalize
 from ds2.utils.errors import InputError
 
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
@@ -31,7 +31,7 @@ class AlignedRecording:
 
     Attributes:
         audio: the recording.
-        transcript: normalised words with start, end (seconds) and confidence.
+        transcript: normalised words, and their characters, with start, end (seconds) and confidence.
         peaks: start and end (seconds) of each word's tokens; between them are only blanks and spaces.
         log_probs: (T, K) of the transcript's tokens only, the blank first; the last column is the best other token.
         names: the tokens of the first K - 1 columns.
@@ -60,7 +60,9 @@ def is_doubtful(word: Word) -> bool:
     return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
-def align(recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip: bool = False) -> AlignedRecording:
+def align(
+    recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip: bool = False, language: str = ""
+) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
 
     Memory is 4 bytes for each output frame and each different token of the text: an hour of English in frames of 30 ms
@@ -69,12 +71,13 @@ def align(recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip:
     Args:
         text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
         skip: allows such speech before, after and between all lines of the text.
+        language: "en" or "zh" reads the numbers in the text as words; see `ds2.text.normalize`.
 
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
     """
     try:
-        tokens = _tokens(recognizer, text, skip)
+        tokens = _tokens(recognizer, text, skip, language)
     except InputError as error:
         raise InputError(f"{audio}: {error}") from error
     used, columns = torch.unique(torch.cat([torch.tensor([STAR, 0]), tokens]), return_inverse=True)
@@ -84,15 +87,16 @@ def align(recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip:
         alignment = ctc_align(log_probs.to(recognizer.model.device), tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
-    transcript = _transcript(recognizer, alignment, used, tokens, duration)
+    hypothesis = _hypothesis(recognizer, alignment, used, tokens)
+    frame_seconds = recognizer.model.config.frame_seconds
+    transcript = make_transcript(hypothesis, recognizer.tokenizer, frame_seconds, duration)
     peaks = [(word.start, word.end) for word in transcript.words]
     _check_fit(audio, transcript)
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
-    return AlignedRecording(
-        Path(str(audio)), on_sound(transcript, level), peaks, log_probs, names, tokens, starts, level
-    )
+    transcript = with_characters(on_sound(transcript, level), hypothesis, recognizer.tokenizer, frame_seconds)
+    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level)
 
 
 def _used_log_probs(
@@ -111,12 +115,16 @@ def _used_log_probs(
     return torch.cat(parts), level, count / recognizer.sample_rate
 
 
-def _tokens(recognizer: Recognizer, text: str, skip: bool) -> Tensor:
+def _tokens(recognizer: Recognizer, text: str, skip: bool, language: str) -> Tensor:
     """(L,) tokens of the normalised text and STAR for each star, with a space between words if the alphabet has one.
 
     A star needs no spaces beside it: it stands for them too.
     """
-    lines = [words for line in text.splitlines() if (words := _words(line))]
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if words := _words(line, language):
+            _check_alphabet(recognizer, number, words)
+            lines.append(words)
     if skip:
         lines = [[STAR_WORD], *(line for words in lines for line in (words, [STAR_WORD]))]
     words = [word for line in lines for word in line]
@@ -133,25 +141,42 @@ def _tokens(recognizer: Recognizer, text: str, skip: bool) -> Tensor:
     return torch.tensor(tokens)
 
 
-def _words(line: str) -> list[str]:
-    return [word for raw in line.split() for word in ([STAR_WORD] if raw == STAR_WORD else normalize(raw).split())]
+def _words(line: str, language: str) -> list[str]:
+    """The normalised words of a line; stars stay."""
+    parts = itertools.groupby(line.split(), key=STAR_WORD.__eq__)
+    return [
+        word
+        for are_stars, raw in parts
+        for word in (raw if are_stars else normalize(" ".join(raw), language).split())
+    ]  # fmt: skip
 
 
-def _transcript(
-    recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor, duration: float
-) -> Transcript:
-    """The words; a star separates them like a space."""
+def _check_alphabet(recognizer: Recognizer, line: int, words: list[str]) -> None:
+    """Raises InputError where the model lacks a character of a word."""
+    for word in words:
+        unknown = recognizer.tokenizer.unknown(word) if word != STAR_WORD else set()
+        if any(character.isdigit() for character in unknown):
+            hint = "name the language (en or zh) to read numbers as words, or spell them out"
+        else:
+            hint = "spell it with the model's characters, or put * in its place"
+        if unknown:
+            raise InputError(
+                f"line {line} of the text: {word!r}: the model does not know {''.join(sorted(unknown))!r}; {hint}"
+            )
+
+
+def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor) -> Hypothesis:
+    """The aligned tokens; a star separates words like a space."""
     space = recognizer.tokenizer.index.get(" ")
     tokens = used[columns.clamp(min=0)].masked_fill(columns == STAR, space or 0)
     kept = columns != STAR if space is None else torch.ones_like(columns, dtype=torch.bool)
-    hypothesis = Hypothesis(
+    return Hypothesis(
         tuple(tokens[kept].tolist()),
         tuple(alignment.starts[kept].tolist()),
         tuple(alignment.ends[kept].tolist()),
         tuple(alignment.confidences[kept].tolist()),
         alignment.log_prob,
     )
-    return make_transcript(hypothesis, recognizer.tokenizer, recognizer.model.config.frame_seconds, duration)
 
 
 def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
@@ -177,3 +202,18 @@ def on_sound(transcript: Transcript, level: np.ndarray) -> Transcript:
         for word, (start, end) in zip(transcript.words, spans, strict=True)
     )
     return dataclasses.replace(transcript, words=words)
+
+
+def with_characters(
+    transcript: Transcript, hypothesis: Hypothesis, tokenizer: Tokenizer, frame_seconds: float
+) -> Transcript:
+    """The transcript with the characters of its words: within the word, each lasts until midway to the next one's
+    frames."""
+    texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
+    characters = []
+    for word, (first, last) in zip(transcript.words, word_spans(texts), strict=True):
+        midways = [(hypothesis.ends[i] + hypothesis.starts[i + 1]) / 2 * frame_seconds for i in range(first, last - 1)]
+        edges = [word.start, *(round(min(max(midway, word.start), word.end), 3) for midway in midways), word.end]
+        spans = zip(texts[first:last], itertools.pairwise(edges), hypothesis.confidences[first:last], strict=True)
+        characters += [Word(text, start, end, round(confidence, 4)) for text, (start, end), confidence in spans]
+    return dataclasses.replace(transcript, characters=tuple(characters))

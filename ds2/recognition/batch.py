@@ -105,11 +105,11 @@ class OutputFolder:
 
     def missing(self, segments: Sequence[Segment]) -> list[Segment]:
         """The recordings of which an output is missing."""
-        return [segment for segment in segments if not all(path.exists() for path in self._paths(segment).values())]
+        return [segment for segment in segments if not all(path.exists() for path in self.paths(segment).values())]
 
     def write(self, segment: Segment, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
-        for name, path in self._paths(segment).items():
+        for name, path in self.paths(segment).items():
             with atomic_write(path) as file:
                 file.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
 
@@ -128,7 +128,8 @@ class OutputFolder:
         finally:
             os.close(folder)  # and its lock with it
 
-    def _paths(self, segment: Segment) -> dict[str, Path]:
+    def paths(self, segment: Segment) -> dict[str, Path]:
+        """The output of a recording in each format."""
         target = self.targets[segment]
         return {name: target.with_name(f"{target.name}.{name}") for name in self.formats}
 

@@ -12,7 +12,7 @@ from ds2.utils.errors import ParameterError
 from ds2.utils.files import printable
 
 if TYPE_CHECKING:  # transcript.py imports this module
-    from ds2.recognition.transcript import Transcript
+    from ds2.recognition.transcript import Transcript, Word
 
 CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
 CUE_PAUSE = 0.5  # seconds of silence that end a cue
@@ -30,7 +30,7 @@ def to_json(transcript: "Transcript", name: str) -> str:
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
     seconds. Where the bundle has punctuation, text, segments and words have a display form beside them. Where channels
-    are separate, segments and words have their channel.
+    are separate, segments and words have their channel. An alignment also has characters, with the words' keys.
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
@@ -38,8 +38,10 @@ def to_json(transcript: "Transcript", name: str) -> str:
     values["display"] = transcript.display
     del values["channels"]
     if not any(word.display for word in transcript.words):
-        for each in (values, *segments, *values["words"]):
+        for each in (values, *segments, *values["words"], *values["characters"]):
             del each["display"]
+    if not transcript.characters:
+        del values["characters"]
     if transcript.channels:
         for segment, (channel, _) in zip(segments, transcript.turns, strict=True):
             segment["channel"] = channel
@@ -77,22 +79,25 @@ def to_ctm(transcript: "Transcript", name: str) -> str:
 
 
 def to_textgrid(transcript: "Transcript", name: str) -> str:
-    """Praat's TextGrid: a tier of words for each channel, the silence between them as empty intervals."""
-    parts = transcript.channels or (transcript,)
-    names = [f"channel {number}" for number in range(1, len(parts) + 1)] if transcript.channels else ["words"]
+    """Praat's TextGrid: a tier of words for each channel, and of an alignment one of characters; the silence between
+    them as empty intervals."""
+    tiers = {f"channel {number}": part.words for number, part in enumerate(transcript.channels, 1)}
+    tiers = tiers or {"words": transcript.words}
+    if transcript.characters:
+        tiers["characters"] = transcript.characters
     end = max([transcript.duration, *(word.end for word in transcript.words)])
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {end}"]
-    lines += ["tiers? <exists>", f"size = {len(parts)}", "item []:"]
-    for number, (part, tier) in enumerate(zip(parts, names, strict=True), 1):
+    lines += ["tiers? <exists>", f"size = {len(tiers)}", "item []:"]
+    for number, (tier, words) in enumerate(tiers.items(), 1):
         lines += [f"    item [{number}]:", '        class = "IntervalTier"', f'        name = "{tier}"']
-        lines += ["        xmin = 0", f"        xmax = {end}", *_intervals(part, end)]
+        lines += ["        xmin = 0", f"        xmax = {end}", *_intervals(words, end)]
     return "\n".join(lines) + "\n"
 
 
-def _intervals(transcript: "Transcript", end: float) -> list[str]:
+def _intervals(words: "Sequence[Word]", end: float) -> list[str]:
     """The lines of a tier's intervals, which fill it from 0 to `end`."""
     intervals, at = [], 0.0
-    for word in transcript.words:
+    for word in words:
         start = max(at, word.start)
         if start > at:
             intervals.append((at, start, ""))

@@ -40,7 +40,7 @@ class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
-    ordered by time.
+    ordered by time. `characters` are those of the words of an alignment, with their times.
     """
 
     text: str
@@ -48,6 +48,7 @@ class Transcript:
     duration: float
     model: str = ""
     channels: "tuple[Transcript, ...]" = ()
+    characters: tuple[Word, ...] = ()
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
@@ -100,7 +101,7 @@ class Transcript:
         return self._formatted("ctm", file)
 
     def to_textgrid(self) -> str:
-        """Praat's TextGrid, a tier of words for each channel."""
+        """Praat's TextGrid, a tier of words for each channel; of an alignment also one of characters."""
         return self._formatted("TextGrid")
 
     def _formatted(self, name: str, file: str = "") -> str:

@@ -51,7 +51,10 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("bogus", "bogus: ds2 has no such command; try ds2 --help"),
         ("trancribe a.wav", "did you mean transcribe?; try ds2 --help"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
-        ("align a.wav", "Missing from ds2 align: PATH Its transcript, plain text; try ds2 align --help"),
+        (
+            "align",
+            "Missing from ds2 align: PATH Recording, of seconds or hours, or a folder of them",
+        ),
         ("train a.toml", "Missing from ds2 train: -o PATH, --output PATH Folder for"),
         ("transcribe a.wav --model", "--model"),
         ("transcribe a.wav --formt srt", "--formt, srt; try ds2 transcribe --help"),

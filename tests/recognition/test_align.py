@@ -1,5 +1,6 @@
 """Alignment of real recordings, whose joins are known, by the bundled model."""
 
+import itertools
 import json
 import random
 import shutil
@@ -119,7 +120,7 @@ def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path
         align(recognizer, tmp_path / "string.wav", "seven " * 200)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "no words"), ("* *", "no words"), ("twelve 12", "alphabet")])
+@pytest.mark.parametrize(("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten 12", "line 3 of the text: .12.")])
 def test_texts_that_cannot_be_aligned(recognizer: Recognizer, tmp_path: Path, text: str, message: str) -> None:
     compose(tmp_path / "string.wav", 4)
     with pytest.raises(InputError, match=message):
@@ -147,3 +148,16 @@ def test_a_recording_faster_than_speech_is_asked_for_its_sample_rate(recognizer:
     soundfile.write(tmp_path / "fast.wav", samples, 3 * RATE)
     with pytest.raises(InputError, match=r"characters a second: is the sample rate in its header right"):
         align(recognizer, tmp_path / "fast.wav", " ".join(texts))
+
+
+def test_characters_fill_their_word(recognizer: Recognizer, tmp_path: Path) -> None:
+    texts, _ = compose(tmp_path / "string.wav", 0)
+    transcript = align(recognizer, tmp_path / "string.wav", " ".join(texts)).transcript
+    left = list(transcript.characters)
+    for word in transcript.words:
+        own, left = left[: len(word.text)], left[len(word.text) :]
+        assert "".join(character.text for character in own) == word.text
+        assert (own[0].start, own[-1].end) == (word.start, word.end)
+        assert all(a.end == b.start for a, b in itertools.pairwise(own))
+        assert all(character.start <= character.end for character in own)
+    assert not left

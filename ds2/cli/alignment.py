@@ -1,0 +1,95 @@
+"""ds2 align: when each word of a known transcript is said."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
+
+from ds2.bundle import DEFAULT_MODEL
+from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.cli.options import Device, Model, Output, Skip
+from ds2.utils.errors import InputError
+from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.recognition.align import AlignedRecording
+    from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.recognizer import Recognizer
+
+PICTURE = "png"
+
+
+def align_command(
+    audio: Positional[Path],
+    text: Positional[Path | None] = None,
+    output: Output = Path("."),
+    format: str = "TextGrid,json,ctm,png",
+    model: Model = DEFAULT_MODEL,
+    skip: Skip = False,
+    language: Literal["", "en", "zh"] = "",
+    device: Device = "auto",
+) -> int:
+    """Find when each word of a known transcript is said.
+
+    A * in the text stands for speech that is not transcribed.
+
+    Example: ds2 align chapter.mp3 chapter.txt --output aligned; ds2 align interviews/ --format TextGrid
+
+    Args:
+        audio: Recording, of seconds or hours, or a folder of them.
+        text: Its transcript, plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
+        output: Folder for NAME.FORMAT.
+        format: TextGrid (words and characters), json, ctm, srt, vtt, txt, png (plots; of a long recording the five
+            half minutes with the most doubtful words), several of them separated by commas, or all.
+        language: Read the numbers in the text as English or Mandarin words.
+    """
+    from ds2.recognition.align_batch import align_all, find_pairs
+    from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.formats import FORMATS, choose_formats
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.windows import Segment
+    from ds2.utils.files import printable, read_text
+    from ds2.utils.progress import Progress
+
+    formats = choose_formats(format, (*FORMATS, PICTURE))
+    if PICTURE in formats:
+        need("matplotlib")
+    pairs = find_pairs(audio, text)
+    if len(pairs) == 1:
+        read_text(pairs[0].text)  # before the model, which takes a second
+    recognizer = Recognizer.load(model, device)
+    tables = [name for name in formats if name != PICTURE]
+    folder = OutputFolder(output, tables, [Segment(pair.audio) for pair in pairs])
+    done = failed = doubtful = 0
+    with Progress("aligning", len(pairs), "recordings") as progress:
+        for pair, aligned in align_all(recognizer, pairs, folder, skip, language):
+            progress.step(1)
+            if isinstance(aligned, InputError):
+                failed += 1
+                print(f"ds2: {printable(str(aligned))}", file=sys.stderr)
+                continue
+            done += 1
+            pictures = _pictures(recognizer, aligned, folder) if PICTURE in formats else []
+            print(*folder.paths(Segment(pair.audio)).values(), *pictures, sep="\n", flush=True)
+            for line in _doubtful(aligned, f"{printable(str(pair.audio))}: " if len(pairs) > 1 else ""):
+                doubtful += 1
+                print(f"ds2: {line}", file=sys.stderr)
+    if failed and len(pairs) > 1:
+        print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
+    return BAD_INPUT if not done else SOME_FAILED if failed or doubtful else 0
+
+
+def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "OutputFolder") -> list[Path]:
+    from ds2.recognition.plots import draw_alignment
+    from ds2.recognition.windows import Segment
+
+    name, frame_seconds = folder.targets[Segment(aligned.audio)].name, recognizer.model.config.frame_seconds
+    return draw_alignment(folder.folder, name, aligned, recognizer.sample_rate, frame_seconds)
+
+
+def _doubtful(aligned: "AlignedRecording", name: str) -> Iterator[str]:
+    """A line for each doubtful word."""
+    for word in aligned.doubtful:
+        yield f"{name}{word.start:.2f}-{word.end:.2f} s: {word.text!r} is doubtful ({word.confidence:.2f})"

@@ -1,0 +1,66 @@
+"""Alignment of many recordings: which transcript belongs to which, and where the results go."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds2.recognition.align import AlignedRecording, align
+from ds2.recognition.batch import OutputFolder, find_audio
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.windows import Segment
+from ds2.utils.errors import InputError
+from ds2.utils.files import printable, read_text
+
+SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpora have .lab
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A recording and its transcript."""
+
+    audio: Path
+    text: Path
+
+
+def find_pairs(audio: Path, text: Path | None) -> list[Pair]:
+    """A recording with its transcript, or all those of a folder.
+
+    The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`; of those that do
+    not exist the first is named, and reading it says so.
+
+    Raises:
+        InputError: a folder without recordings, or a folder of recordings with one text.
+    """
+    if not audio.is_dir():
+        return [Pair(audio, _beside(audio, audio.parent, text) if text is None or text.is_dir() else text)]
+    if text is not None and not text.is_dir():
+        raise InputError(f"{text}: {audio} is a folder, which needs a folder of transcripts; name it, or none")
+    return [Pair(path, _beside(path, audio, text)) for path in find_audio([str(audio)])]
+
+
+def _beside(audio: Path, root: Path, folder: Path | None) -> Path:
+    """Where the transcript of a recording below `root` is: beside it, or at the same place below `folder`."""
+    place = audio if folder is None else folder / audio.relative_to(root)
+    candidates = [place.with_suffix(suffix) for suffix in SUFFIXES]
+    return next((path for path in candidates if path.exists()), candidates[0])
+
+
+def align_all(
+    recognizer: Recognizer, pairs: list[Pair], output: OutputFolder, skip: bool = False, language: str = ""
+) -> Iterator[tuple[Pair, AlignedRecording | InputError]]:
+    """Aligns the recordings, in their order, and writes each at once; a bad one yields its error and the rest go on.
+
+    The errors of several are also in failed.txt. `skip` and `language` are those of `align`.
+    """
+    failed = []
+    for pair in pairs:
+        try:
+            aligned = align(recognizer, pair.audio, read_text(pair.text), skip, language)
+        except InputError as error:
+            failed.append(printable(str(error)))
+            yield pair, error
+            continue
+        output.write(Segment(pair.audio), aligned.transcript)
+        yield pair, aligned
+    if len(pairs) > 1:
+        output.report(failed)

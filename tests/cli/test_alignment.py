@@ -1,0 +1,78 @@
+"""ds2 align."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import textgrid
+from helpers.commands import Outcome, assert_refused, write_noise
+
+
+def test_align_writes_every_format_and_a_picture(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(1)
+    text = json.loads(manifest.read_text())["text"]
+    (tmp_path / "text.txt").write_text(f"\ufeff{text.upper()}!\n", encoding="utf-8")
+    audio, output = manifest.parent / "0.wav", tmp_path / "aligned" / "here"
+    arguments = "--model", "digits", "--output", output
+    code, printed, _ = run("align", audio, tmp_path / "text.txt", *arguments)
+    assert code == 0
+    assert printed.split() == [str(output / f"0.{name}") for name in ("TextGrid", "json", "ctm", "png")]
+    assert json.loads((output / "0.json").read_text())["text"] == text
+    assert (output / "0.png").read_bytes().startswith(b"\x89PNG")
+    words, characters = textgrid.TextGrid.fromFile(str(output / "0.TextGrid"))
+    assert [tier.name for tier in (words, characters)] == ["words", "characters"]
+    assert "".join(interval.mark for interval in characters) == "".join(interval.mark for interval in words)
+
+
+def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    audio = write_noise(tmp_path / "noise.wav")
+    (tmp_path / "text.txt").write_text("one two three four five six seven eight nine")
+    (tmp_path / "latin.txt").write_bytes(b"\xe9t\xe9")
+    assert_refused(run("align", audio, tmp_path / "text.txt"), "noise.wav", "does not fit")
+    assert_refused(run("align", audio, tmp_path / "none.txt"), "none.txt", "cannot be read")
+    assert_refused(run("align", audio, tmp_path / "latin.txt"), "latin.txt", "UTF-8")
+    assert_refused(run("align", audio, tmp_path / "text.txt", "--format", "doc"), "doc", "TextGrid")
+
+
+def test_align_takes_a_folder_with_texts_beside_the_recordings_or_in_another_folder(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(4)
+    corpus, texts = manifest.parent, tmp_path / "texts"
+    texts.mkdir()
+    spoken = [json.loads(line)["text"] for line in manifest.read_text().splitlines()]
+    for number, suffix in enumerate((".txt", ".lab", ".txt")):
+        (corpus / f"{number}{suffix}").write_text(spoken[number] if number < 2 else "h3llo")
+        (texts / f"{number}{suffix}").write_text(spoken[number])
+    arguments = "--model", "digits", "--format", "json"
+    code, printed, errors = run("align", corpus, "--output", tmp_path / "a", *arguments)
+    assert code == 1
+    assert printed.split() == [str(tmp_path / "a" / f"{number}.json") for number in range(2)]
+    assert json.loads((tmp_path / "a" / "1.json").read_text())["text"] == spoken[1]
+    assert "2 aligned, 2 failed" in errors
+    assert "line 1 of the text: 'h3llo': the model does not know '3'" in errors
+    assert "3.txt" in (tmp_path / "a" / "failed.txt").read_text()
+    (corpus / "3.wav").unlink()
+    code, printed, _ = run("align", corpus, texts, "--output", tmp_path / "b", *arguments)
+    assert code == 0
+    assert len(printed.split()) == 3
+    assert not (tmp_path / "b" / "failed.txt").exists()
+    assert_refused(run("align", corpus, texts / "0.txt"), "a folder of transcripts")
+    assert_refused(run("align", corpus / "2.wav"), "2.wav: line 1 of the text: 'h3llo'", "en or zh")
+
+
+def test_align_reads_numbers_in_the_language(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(1)
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    spoken = json.loads(manifest.read_text())["text"].split()
+    figures = [str(names.index(word)) if word in names else word for word in spoken]
+    assert figures != spoken
+    (manifest.parent / "0.txt").write_text(" ".join(figures))
+    arguments = "--model", "digits", "--format", "json", "--output", tmp_path
+    assert_refused(run("align", manifest.parent / "0.wav"), figures[0], "spell them out")
+    assert run("align", manifest.parent / "0.wav", *arguments, "--language", "en")[0] == 0
+    assert json.loads((tmp_path / "0.json").read_text())["text"].split() == spoken
