@@ -1,7 +1,8 @@
 """ds2 align: when each word of a known transcript is said."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,8 +16,13 @@ from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
+    from ds2.recognition.align_batch import Pair
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.recognizer import Recognizer
+    from ds2.utils.progress import Progress
+
+    Results = Iterable[tuple[Pair, AlignedRecording | InputError]]
+    Draw = Callable[[AlignedRecording], list[Path]]
 
 PICTURE = "png"
 
@@ -50,7 +56,7 @@ def align_command(
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.windows import Segment
-    from ds2.utils.files import printable, read_text
+    from ds2.utils.files import read_text
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
@@ -62,26 +68,34 @@ def align_command(
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     folder = OutputFolder(output, tables, [Segment(pair.audio) for pair in pairs])
-    done = failed = doubtful = 0
+    draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", len(pairs), "recordings") as progress:
-        for pair, aligned in align_all(recognizer, pairs, folder, skip, language):
-            progress.step(1)
-            if isinstance(aligned, InputError):
-                failed += 1
-                print(f"ds2: {printable(str(aligned))}", file=sys.stderr)
-                continue
-            done += 1
-            pictures = _pictures(recognizer, aligned, folder) if PICTURE in formats else []
-            print(*folder.paths(Segment(pair.audio)).values(), *pictures, sep="\n", flush=True)
-            for line in _doubtful(aligned, f"{printable(str(pair.audio))}: " if len(pairs) > 1 else ""):
-                doubtful += 1
-                print(f"ds2: {line}", file=sys.stderr)
-    if failed and len(pairs) > 1:
+        results = align_all(recognizer, pairs, folder, skip, language)
+        return _show(results, folder, draw, progress)
+
+
+def _show(results: "Results", folder: "OutputFolder", draw: "Draw", progress: "Progress") -> int:
+    """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
+    from ds2.recognition.windows import Segment
+    from ds2.utils.files import printable
+
+    done, failed, doubtful, several = 0, 0, 0, progress.total > 1
+    for pair, aligned in results:
+        progress.step()
+        if isinstance(aligned, InputError):
+            failed += 1
+            print(f"ds2: {printable(str(aligned))}", file=sys.stderr)
+            continue
+        done += 1
+        print(*folder.paths(Segment(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
+        doubtful += _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "")
+    if failed and several:
         print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
     return BAD_INPUT if not done else SOME_FAILED if failed or doubtful else 0
 
 
 def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "OutputFolder") -> list[Path]:
+    """Draws the pages of an alignment."""
     from ds2.recognition.plots import draw_alignment
     from ds2.recognition.windows import Segment
 
@@ -89,7 +103,9 @@ def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "Ou
     return draw_alignment(folder.folder, name, aligned, recognizer.sample_rate, frame_seconds)
 
 
-def _doubtful(aligned: "AlignedRecording", name: str) -> Iterator[str]:
-    """A line for each doubtful word."""
+def _report_doubtful(aligned: "AlignedRecording", name: str) -> int:
+    """Prints a line for each doubtful word; their number."""
     for word in aligned.doubtful:
-        yield f"{name}{word.start:.2f}-{word.end:.2f} s: {word.text!r} is doubtful ({word.confidence:.2f})"
+        place = f"{word.start:.2f}-{word.end:.2f} s"
+        print(f"ds2: {name}{place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
+    return len(aligned.doubtful)

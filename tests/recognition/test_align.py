@@ -120,7 +120,9 @@ def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path
         align(recognizer, tmp_path / "string.wav", "seven " * 200)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten 12", "line 3 of the text: .12.")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten 12", "line 3 of the text: .12.")]
+)
 def test_texts_that_cannot_be_aligned(recognizer: Recognizer, tmp_path: Path, text: str, message: str) -> None:
     compose(tmp_path / "string.wav", 4)
     with pytest.raises(InputError, match=message):
