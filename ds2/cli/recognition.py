@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
@@ -27,6 +27,7 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
+    from ds2.data.manifest import Utterance
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
@@ -170,6 +171,7 @@ def evaluate_command(
     model: Model = DEFAULT_MODEL,
     listing: Path | None = None,
     calibration: Path | None = None,
+    normalize: Literal["en", "zh", "other"] | None = None,
     compute: Compute = DEFAULT_COMPUTE,
     decoder: Decoder = DEFAULT_OPTIONS,
 ) -> int:
@@ -181,11 +183,12 @@ def evaluate_command(
         manifest: JSON Lines with audio_filepath, duration, text.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         calibration: PNG to write: the share of right words at each confidence (reliability diagram).
+        normalize: Bring the references to lower case without punctuation first, with numbers as words of the language.
         compute: What computes.
         decoder: How to search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.evaluate import beyond_alphabet, evaluate
+    from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import atomic_write, check_writable
     from ds2.utils.progress import Progress
@@ -193,10 +196,12 @@ def evaluate_command(
     check_writable(listing, calibration)
     if calibration is not None:
         need("matplotlib")
-    utterances = read_manifest(manifest)
+    utterances: Sequence[Utterance] = read_manifest(manifest)
+    if normalize is not None:
+        utterances = normalized(utterances, normalize)
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
-        print(f"ds2: {line}", file=sys.stderr)
+        print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
     _print_evaluation(result)

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ds2.data.manifest import Utterance
 from ds2.metrics import ErrorCounts, align, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.text import Tokenizer, split_words
+from ds2.text import Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
 
 SHOWN = 10  # characters beyond the alphabet that are named
@@ -43,6 +43,11 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
         f"{len(unknown)} of {len(utterances)} references hold characters beyond the model's alphabet, which count as "
         f"errors: {listed}"
     )
+
+
+def normalized(utterances: Sequence[Utterance], language: str) -> list[Utterance]:
+    """The utterances with their texts in the normal form; see `ds2.text.normalize`."""
+    return [replace(utterance, text=normalize(utterance.text, language)) for utterance in utterances]
 
 
 def right_words(reference: str, transcript: Transcript) -> list[bool]:

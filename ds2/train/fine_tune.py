@@ -52,6 +52,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     if len(utterances) < 2:
         raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")
     unknown = Tokenizer(bundle.metadata["tokens"]).unknown("".join(each.text for each in utterances))
+    _check_numbers(utterances, unknown)
     if unknown:
         logger.warning("a new alphabet: the model lacks %s", " ".join(map(repr, sorted(unknown))))
     make_folder(output)
@@ -66,6 +67,17 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     for setting in settings:
         override(values, setting)
     return from_dict(TrainConfig, values, "fine-tuning")
+
+
+def _check_numbers(utterances: Iterable[Utterance], unknown: set[str]) -> None:
+    """Raises InputError where the model lacks figures: nobody wants them as new characters, they are read as words."""
+    figures = {character for character in unknown if character.isdigit()}
+    for each in utterances:
+        if figures.intersection(each.text):
+            raise InputError(
+                f'{each.place}: {each.text!r:.60}: the model knows no figures; add "lang": "en" (or "zh") to the line '
+                "to read numbers as words, or spell them out"
+            )
 
 
 def chosen(bundle: Bundle, utterances: int, new_alphabet: bool) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """ds2 eval."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -37,3 +38,19 @@ def test_eval_survives_missing_audio(run: Callable[..., Outcome], spoken_digits:
     for number in (0, 2):
         (manifest.parent / f"{number}.wav").unlink()
     assert_refused(run("eval", manifest), "none of 3 utterances")
+
+
+def test_eval_brings_references_to_the_normal_form(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]
+) -> None:
+    manifest, names = spoken_digits(3), "zero one two three four five six seven eight nine".split()
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    changed = rows[0]["text"].upper(), f"{rows[1]['text']}!", f" {names.index(rows[2]['text'])}."
+    rows = [row | {"text": text} for row, text in zip(rows, changed, strict=True)]
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    _, raw, warned = run("eval", manifest, "--model", "digits")
+    _, normal, silent = run("eval", manifest, "--model", "digits", "--normalize", "en")
+    assert "WER 100.00%" in raw
+    assert "--normalize en" in warned
+    assert "WER 0.00%" in normal
+    assert "alphabet" not in silent

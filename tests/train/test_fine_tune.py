@@ -60,3 +60,18 @@ def test_phones_are_learnt_by_the_pronunciations_of_the_bundle(
 def test_one_utterance_is_refused(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 2 utterances"):
         fine_tuning("digits", spoken_digits(1), tmp_path / "run")
+
+
+def test_figures_are_no_new_alphabet(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    manifest = spoken_digits(2)
+    rows = [
+        json.loads(line) | {"text": text}
+        for line, text in zip(manifest.read_text().splitlines(), ("one", "7"), strict=True)
+    ]
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(InputError, match=r":2: '7': .*\"lang\": \"en\""):
+        fine_tuning("digits", manifest, tmp_path / "tuned")
+    manifest.write_text("".join(f"{json.dumps(row | {'lang': 'en'})}\n" for row in rows))
+    fine_tuning("digits", manifest, tmp_path / "tuned")
+    texts = (tmp_path / "tuned" / "train.jsonl").read_text() + (tmp_path / "tuned" / "dev.jsonl").read_text()
+    assert '"seven"' in texts
