@@ -7,6 +7,7 @@ from typing import IO
 import numpy as np
 import soundfile
 
+from ds2.data.containers import REMEDY
 from ds2.utils.errors import InputError
 
 BLOCK = 1 << 18  # samples, channels together, that are decoded at once
@@ -70,9 +71,7 @@ class LibsndfileSound:
             place, why = -1, str(error)
         if place != start:
             here, total = start / self.sample_rate, self.frames / self.sample_rate
-            raise InputError(
-                f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); copy it again"
-            )
+            raise InputError(f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); {REMEDY}")
 
 
 def _mean(block: np.ndarray) -> np.ndarray:

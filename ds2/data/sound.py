@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from ds2.data.containers import refuse_cut_off
+from ds2.data.containers import REMEDY, refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.data.ffmpeg import FFmpegSound
 from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
@@ -179,7 +179,7 @@ def _decoded(sound: Sound, name: str | Path, start: int, size: int) -> Iterator[
         done, why = max(done, error.place - start), f" ({error})"
     if done == 0 or done < size - sound.slack:
         there, total = (start + done) / rate, sound.frames / rate
-        raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; copy it again")
+        raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; {REMEDY}")
 
 
 def _resampled(blocks: Iterator[np.ndarray], from_rate: int, to_rate: int) -> Iterator[np.ndarray]:

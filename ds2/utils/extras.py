@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 EXTRAS = {
+    "aiohttp": "remote",
     "cn2an": "train",
     "fsspec": "remote",
     "jinja2": "corpus",
@@ -14,8 +15,11 @@ EXTRAS = {
     "prometheus_client": "serve",
     "pyarrow": "data",
     "pyspark": "spark",
+    "python_multipart": "serve",
+    "s3fs": "remote",
     "sounddevice": "listen",
     "starlette": "serve",
+    "tensorboard": "train",
     "tomli_w": "train",
     "uvicorn": "serve",
     "websockets": "serve",
@@ -45,4 +49,4 @@ def hint(error: ModuleNotFoundError) -> str:
         return f"{package} is not installed; pip install {package}"
     if package not in EXTRAS:
         raise error
-    return f"{package} is not installed; in ds2's checkout, pip install '.[{EXTRAS[package]}]'"
+    return f"{package} is not installed; in ds2's checkout, pip install -c constraints.txt '.[{EXTRAS[package]}]'"

@@ -40,7 +40,7 @@ def test_a_bad_file_and_a_model_that_cannot_stream_are_refused(
 
 def test_the_microphone_needs_its_package(run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sounddevice", None)
-    assert_refused(run("listen"), "sounddevice is not installed", "pip install '.[listen]'")
+    assert_refused(run("listen"), "sounddevice is not installed", "pip install -c constraints.txt '.[listen]'")
 
 
 def test_the_microphone_needs_portaudio_and_a_sound_card(run: Callable[..., Outcome]) -> None:

@@ -64,7 +64,7 @@ def test_too_few_speakers_and_a_missing_package_are_told(tmp_path: Path) -> None
     arguments = [RECIPE / "prepare.py", "--speechocean762", tmp_path / "corpus", "--output", tmp_path / "data"]
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert result.returncode == 2
-    assert result.stderr == "prepare.py: num2words is not installed; in ds2's checkout, pip install '.[train]'\n"
+    assert result.stderr.startswith("prepare.py: num2words is not installed; in ds2's checkout, pip install ")
     manifest.write_text("\n".join(map(json.dumps, rows[:5])) + "\n")
     result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
     assert result.returncode == 2
