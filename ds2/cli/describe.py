@@ -20,7 +20,7 @@ CHARACTERS = 29  # outputs of a model of English characters: blank, space, apost
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors, or the name of one in the package) or a manifest (.jsonl, .json, .arrow).
+    """A bundle (.safetensors, or the name of one in the package), an exported model or a manifest (.jsonl, .arrow).
 
     Raises:
         InputError: the file is neither, or damaged.
@@ -28,9 +28,11 @@ def describe(path: Path) -> str:
     path = locate(path)
     if path.suffix == ".safetensors":
         return describe_bundle(path)
+    if path.suffix == ".onnx":
+        return describe_exported(path)
     if path.suffix in (".jsonl", ".json", ".arrow"):
         return describe_manifest(path)
-    raise InputError(f"{path}: neither a bundle (.safetensors) nor a manifest (.jsonl, .arrow)")
+    raise InputError(f"{path}: neither a model (.safetensors, .onnx) nor a manifest (.jsonl, .arrow)")
 
 
 def list_models() -> list[str]:
@@ -104,16 +106,13 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 def describe_bundle(path: Path) -> str:
     bundle = Bundle.load(path)
-    sections = ("config", "decoder", "training")
     parameters: dict[str, int] = {}
     for name, tensor in bundle.weights.items():
         layer = ".".join(part for part in name.split(".")[:2] if not part.endswith(("weight", "bias")))
         parameters[layer] = parameters.get(layer, 0) + tensor.numel()
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
-        _known(path, bundle.metadata),
-        f"tokens: {len(bundle.metadata['tokens'])}: {' '.join(map(repr, bundle.metadata['tokens']))}",
-        *(f"{key}: {value}" for name in sections for key, value in _flat(bundle.metadata.get(name, {}), f"{name}.")),
+        *_describe_metadata(path, bundle.metadata),
         *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
@@ -121,6 +120,33 @@ def describe_bundle(path: Path) -> str:
     if path.parent == MODELS and card.exists():
         lines += ["", *card.read_text(encoding="utf-8").splitlines()]
     return "\n".join(map(printable, lines))
+
+
+def describe_exported(path: Path) -> str:
+    """A model.onnx that `ds2 export` wrote.
+
+    Raises:
+        InputError: another ONNX file, or a damaged one.
+    """
+    from ds2.recognition.onnx_engine import load_onnx
+
+    metadata = load_onnx(path)[1].metadata
+    lines = [
+        f"{path}: written by ds2 export, {path.stat().st_size / 1e6:.1f} MB",
+        *_describe_metadata(path, metadata),
+        "language model: none in an exported model",
+    ]
+    return "\n".join(map(printable, lines))
+
+
+def _describe_metadata(path: Path, metadata: dict[str, Any]) -> list[str]:
+    """Lines on what a model knows, its tokens and its configuration."""
+    sections = ("config", "decoder", "training")
+    return [
+        _known(path, metadata),
+        f"tokens: {len(metadata['tokens'])}: {' '.join(map(repr, metadata['tokens']))}",
+        *(f"{key}: {value}" for name in sections for key, value in _flat(metadata.get(name, {}), f"{name}.")),
+    ]
 
 
 def _describe_words(bundle: Bundle) -> list[str]:

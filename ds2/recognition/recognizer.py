@@ -95,6 +95,8 @@ class Recognizer:
             logger.warning("%s knows %s", name, knows(bundle.metadata))
         tokenizer = Tokenizer(bundle.metadata["tokens"])
         beam = make_beam(tokenizer, bundle, options)
+        if beam is None and options.beam is None and Path(name).suffix == ".onnx":
+            logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
         finish = make_finisher(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, rescorer, finish)

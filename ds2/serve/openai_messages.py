@@ -1,6 +1,8 @@
 """The messages of OpenAI's transcription endpoint: the fields of a request, the forms of an answer. No sockets here."""
 
 import json
+import math
+import statistics
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from ds2.serve.messages import MOST_HOT, Final, check_hot
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+LEAST = 1e-4  # confidence, for the logarithm
 GRANULARITIES = {"word", "segment"}
 
 
@@ -76,7 +79,7 @@ def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
     words = tuple(word for final in finals for word in final.transcript.words)
     whole = Transcript(text, words, duration)
     if asked.format == "json":
-        return JSONResponse({"text": text, "usage": _usage(duration)})
+        return JSONResponse({"text": text, **_display(whole), "usage": _usage(duration)})
     if asked.format == "verbose_json":
         return JSONResponse(_verbose(asked, finals, whole))
     kind, written = {
@@ -93,6 +96,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "language": asked.language,
         "duration": round(whole.duration, 3),
         "text": whole.text,
+        **_display(whole),
         "segments": [_segment(number, final) for number, final in enumerate(finals)],
         "usage": _usage(whole.duration),
     }
@@ -106,18 +110,27 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
     return answer
 
 
+def _display(transcript: Transcript) -> dict[str, str]:
+    """The text with capitals and punctuation, where the bundle has them."""
+    return {"display": transcript.display} if any(word.display for word in transcript.words) else {}
+
+
 def _segment(number: int, final: Final) -> dict[str, Any]:
-    """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model."""
-    (_, score), words = final.alternatives[0], final.transcript.words
+    """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model.
+
+    `avg_logprob` is the mean logarithm of the words' confidence: clients discard a segment below -1, as of Whisper.
+    """
+    words = final.transcript.words
     return {
         "id": number,
         "seek": 0,
         "start": words[0].start,
         "end": words[-1].end,
         "text": final.transcript.text,
+        **_display(final.transcript),
         "tokens": [],
         "temperature": 0.0,
-        "avg_logprob": score / max(1, len(final.transcript.text)),
+        "avg_logprob": statistics.fmean(math.log(max(word.confidence, LEAST)) for word in words),
         "compression_ratio": 1.0,
         "no_speech_prob": 0.0,
     }
