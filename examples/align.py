@@ -1,20 +1,24 @@
-"""Finds when each word of a known text is said, and which words are doubtful.
+"""Finds when each word of a known text is said, and which words are doubtful; writes a TextGrid beside it.
 
 python examples/align.py [recording "its text"]
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import ds2
 from ds2.recognition.align import align
 
-DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "so762_000260033.opus"
+READ = Path(__file__).parents[1] / "recipes" / "english" / "audio" / "cv_00139.opus"
+TEXT = "applicants must have resided in the country for five years"
 
 
 def main() -> None:
-    audio, text = sys.argv[1:] if len(sys.argv) > 1 else (DIGITS, "three one seven nine")
-    aligned = align(ds2.load("digits"), audio, text)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recording", nargs="?", type=Path, default=READ)
+    parser.add_argument("text", nargs="?", default=TEXT)
+    asked = parser.parse_args()
+    aligned = align(ds2.load("english"), asked.recording, asked.text)
     for word in aligned.transcript.words:
         mark = "?" if word in aligned.doubtful else " "
         print(f"{word.start:6.2f} {word.end:6.2f} {word.confidence:.2f} {mark} {word.text}")

@@ -3,22 +3,25 @@
 python examples/live.py [recording]
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import soundfile
 
 import ds2
 
-DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "so762_000260033.opus"
+READ = Path(__file__).parents[1] / "recipes" / "english" / "audio" / "libri_00088.opus"
 
 
 def main() -> None:
-    samples, rate = soundfile.read(sys.argv[1] if len(sys.argv) > 1 else DIGITS, dtype="float32")
-    stream = ds2.load("digits-streaming").stream()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recording", nargs="?", type=Path, default=READ)
+    samples, rate = soundfile.read(parser.parse_args().recording, dtype="float32", always_2d=True)
+    mono = samples.mean(axis=1)
+    stream = ds2.load("english-streaming").stream()
     piece = rate // 10  # 0.1 s, as a microphone delivers it
-    for start in range(0, len(samples), piece):
-        if stream.accept(samples[start : start + piece], rate):  # a pause has ended an utterance
+    for start in range(0, len(mono), piece):
+        if stream.accept(mono[start : start + piece], rate):  # a pause has ended an utterance
             print("final:", stream.final().text)
         else:
             print("partial:", stream.partial())

@@ -47,7 +47,7 @@ def align_command(
         audio: Recording, of seconds or hours, or a folder of them.
         text: Its transcript, plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
         output: Folder for NAME.FORMAT.
-        format: TextGrid (words and characters), json, ctm, srt, vtt, txt, png (plots; of a long recording the five
+        format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots; of a long recording the five
             half minutes with the most doubtful words), several of them separated by commas, or all.
         language: Read the numbers in the text as English or Mandarin words.
     """

@@ -94,6 +94,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "warmup": installation.warmup_command,
     },
 }
+UNRECOGNIZED = "Unrecognized options: "  # begins tyro's report
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 
@@ -139,7 +140,8 @@ def parse(arguments: Sequence[str]) -> Callable[[], int] | None:
     except SystemExit as end:
         if not end.code:
             return None
-        raise InputError(f"{_one_line(errors.getvalue())}; try ds2 {name} --help") from None
+        report = errors.getvalue()
+        raise InputError(f"{_one_line(report)}{_advice(report, name)}; try ds2 {name} --help") from None
 
 
 def _command_name(arguments: Sequence[str]) -> str:
@@ -184,6 +186,18 @@ def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
         return functools.partial(command, *values, **named)
 
     return wait
+
+
+def _advice(report: str, name: str) -> str:
+    """What the person meant, where tyro's report says so: an option of this command, or a file after the options."""
+    lines = [line.strip(" │") for line in report.splitlines()]
+    unknown = next((line for line in lines if line.startswith(UNRECOGNIZED)), "").removeprefix(UNRECOGNIZED)
+    option = ""
+    for line in lines:
+        option = line.split()[0] if line.startswith("--") else option
+        if option and line == f"in ds2 {name} --help":
+            return f"; did you mean {option}?"
+    return "; files come before the options" if unknown and not unknown.startswith("-") else ""
 
 
 def _one_line(report: str) -> str:

@@ -64,7 +64,7 @@ class TranscriptOptions:
     """What is transcribed and written.
 
     Attributes:
-        format: txt, json, srt, vtt, ctm, TextGrid, several of them separated by commas, or all.
+        format: txt, json, srt, vtt, tsv, ctm, TextGrid, several of them separated by commas, or all.
         skip_existing: Skip recordings whose transcripts are in the output folder already.
         channels: mix averages them; separate transcribes each by itself, for calls with a speaker on each.
     """

@@ -58,8 +58,20 @@ def train_command(
         if ranks.first:
             if fine_tune is not None:
                 best = save_fine_tuned(fine_tune, config, output)
+                print(_before_and_after(fine_tune, best, output / "dev.jsonl", device), file=sys.stderr)
             print(best)
     return 0
+
+
+def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
+    """A line on what fine-tuning brought: the error rate of both models, each with its whole search."""
+    from ds2.data.manifest import read_manifest
+    from ds2.recognition.evaluate import evaluate
+    from ds2.recognition.recognizer import Recognizer
+
+    utterances = read_manifest(dev)
+    before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
+    return f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after"
 
 
 def bench_train_command(

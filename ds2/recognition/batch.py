@@ -183,4 +183,6 @@ def _targets(segments: Sequence[Segment], output: Path) -> dict[Segment, Path]:
 
 def _base(segment: Segment, name: str) -> str:
     """The name of an output; a part of a recording has its start in it."""
+    if segment.path == STDIN:
+        return "stdin"
     return name if segment.duration is None else f"{name}_{segment.offset:.2f}"

@@ -1,4 +1,4 @@
-"""Transcripts as files: txt, json, srt, vtt, ctm, TextGrid."""
+"""Transcripts as files: txt, json, srt, vtt, tsv, ctm, TextGrid."""
 
 import dataclasses
 import itertools
@@ -68,6 +68,16 @@ def to_vtt(transcript: "Transcript", name: str) -> str:
     return "WEBVTT\n\n" + "".join(cues)
 
 
+def to_tsv(transcript: "Transcript", name: str) -> str:
+    """A table as Whisper writes it: start and end in milliseconds and the text of each segment, with its channel before
+    it where channels are separate."""
+    rows = [
+        f"{round(1000 * turn.start)}\t{round(1000 * turn.end)}\t{_labelled(channel, turn.display)}\n"
+        for channel, turn in transcript.turns
+    ]
+    return "".join(["start\tend\ttext\n", *rows])
+
+
 def to_ctm(transcript: "Transcript", name: str) -> str:
     """NIST CTM: file, channel, start, duration, word, confidence; spaces in the file's name become underscores."""
     file = "_".join(printable(name).split())
@@ -118,10 +128,11 @@ FORMATS: dict[str, Callable[["Transcript", str], str]] = {
     "json": to_json,
     "srt": to_srt,
     "vtt": to_vtt,
+    "tsv": to_tsv,
     "ctm": to_ctm,
     "TextGrid": to_textgrid,
 }
-ONE_A_FILE = ("srt", "vtt", "TextGrid")  # formats that cannot hold several recordings one after another
+ONE_A_FILE = ("srt", "vtt", "tsv", "TextGrid")  # formats that cannot hold several recordings one after another
 
 
 def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[str]:

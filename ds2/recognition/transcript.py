@@ -96,6 +96,10 @@ class Transcript:
         """WebVTT subtitles."""
         return self._formatted("vtt")
 
+    def to_tsv(self) -> str:
+        """A table of segments, as Whisper writes it: start and end in milliseconds, text."""
+        return self._formatted("tsv")
+
     def to_ctm(self, file: str = "audio") -> str:
         """NIST CTM, a line for each word."""
         return self._formatted("ctm", file)

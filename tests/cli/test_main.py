@@ -50,6 +50,9 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
     [
         ("bogus", "bogus: ds2 has no such command; try ds2 --help"),
         ("trancribe a.wav", "did you mean transcribe?; try ds2 --help"),
+        ("transcribe a.wav --fromat srt", "--fromat, srt; did you mean --format?; try ds2 transcribe --help"),
+        ("transcribe a.wav --format srt b.wav", "b.wav; files come before the options; try ds2 transcribe --help"),
+        ("data stats a.jsonl --pictur a.png", "did you mean --picture?; try ds2 data stats"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
             "align",
@@ -57,7 +60,7 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ),
         ("train a.toml", "Missing from ds2 train: -o PATH, --output PATH Folder for"),
         ("transcribe a.wav --model", "--model"),
-        ("transcribe a.wav --formt srt", "--formt, srt; try ds2 transcribe --help"),
+        ("transcribe a.wav --formt srt", "--formt, srt; did you mean --format?; try ds2 transcribe --help"),
         ("transcribe a.wav --beam -1", "--beam: must be at least 1, or 0 to decode greedily, got -1"),
         ("data sample a.jsonl --hours ten -o b.jsonl", "--hours: could not convert string to float: 'ten'"),
         ("data split a.jsonl --output b --by nobody", "'nobody' for argument '--by'"),

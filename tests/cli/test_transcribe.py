@@ -227,7 +227,7 @@ def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outc
     assert_refused(run("transcribe", tmp_path), "no audio file")
     assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
     assert_refused(run("transcribe", "a.wav", "--format", "txt,srt"), "--output")
-    for name in ("srt", "vtt", "TextGrid"):
+    for name in ("srt", "vtt", "tsv", "TextGrid"):
         assert_refused(run("transcribe", "a.wav", "b.wav", "--format", name), f"--format: {name}", "--output")
     assert_refused(run("transcribe"), "at least one audio file")
     assert_refused(run("transcribe", "-", "a.wav"), "standard input")

@@ -159,6 +159,7 @@ def test_turns_of_separate_channels_are_in_order_of_time() -> None:
     assert "channels" not in values
     assert "\n2: good day\n" in CALL.to_srt()
     assert "\n<v channel 2>good day\n" in CALL.to_vtt()
+    assert CALL.to_tsv() == "start\tend\ttext\n500\t900\t1: hello\n2000\t2800\t2: good day\n5000\t5400\t1: yes\n"
     assert [line.split()[1] for line in CALL.to_ctm().splitlines()] == ["1", "1", "2", "2"]
 
 

@@ -1,6 +1,7 @@
 """ds2 train --fine-tune."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,11 +17,12 @@ QUICK = ("--set", "epochs=1", "--set", "data.workers=0", "--set", "observe=0", "
 
 
 def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
-    spoken_digits: Callable[[int], Path], tmp_path: Path
+    spoken_digits: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest, output = spoken_digits(10), tmp_path / "run"
     command = ["train", "--fine-tune", "digits-streaming", str(manifest), "--output", str(output), *QUICK]
     assert main(command) == 0
+    assert re.search(r"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after\n", capsys.readouterr().err)
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.metadata["tokens"] == before.metadata["tokens"]
     assert after.metadata["vocabulary"] == before.metadata["vocabulary"]
