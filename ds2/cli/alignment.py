@@ -56,15 +56,12 @@ def align_command(
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.windows import Segment
-    from ds2.utils.files import read_text
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
     if PICTURE in formats:
         need("matplotlib")
     pairs = find_pairs(audio, text)
-    if len(pairs) == 1:
-        read_text(pairs[0].text)  # before the model, which takes a second
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     folder = OutputFolder(output, tables, [Segment(pair.audio) for pair in pairs])

@@ -100,7 +100,8 @@ def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, 
         store[0] = part.numpy()
     hidden = stores[0].shape[2]
     recurrent = np.empty((batch, size), np.float32)
-    frames = Run(np.ascontiguousarray(terms.numpy()), valid.numpy(), stores[0], stores[-1], recurrent)
+    own = np.ascontiguousarray(terms.numpy()), np.ascontiguousarray(valid.numpy())
+    frames = Run(*own, stores[0], stores[-1], recurrent)
 
     def part_of_batch(first: int, last: int) -> None:
         rounded = Activations.empty(last - first, weight)

@@ -14,7 +14,8 @@ SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
 
 
 def warm_up() -> Iterator[str]:
-    """Runs every search of the bundled models, the alignment and the CTC loss once, on noise; yields what is ready.
+    """Runs every search of the bundled models, in float32 and in int8, the alignment and the CTC loss once, on noise;
+    yields what is ready.
 
     numba keeps the machine code; later processes of this user and version start with it.
     """
@@ -27,6 +28,7 @@ def warm_up() -> Iterator[str]:
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
             stream.final()
+        Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
     targets = torch.tensor([1, 2])
