@@ -88,7 +88,7 @@ def onnx_seeds() -> list[Files]:
     """Models of each cell, for live streams or not."""
     torch.manual_seed(0)
     live = {"bidirectional": False, "lookahead": 3, "frontend": dataclasses.replace(TINY.frontend, power="adaptive")}
-    changes = ({}, {"cell": "lstm", "phones": 6}, live, {"cell": "bn-lstm"})
+    changes: tuple[dict[str, Any], ...] = ({}, {"cell": "lstm", "phones": 6}, live, {"cell": "bn-lstm"})
     bundles = [_bundle(dataclasses.replace(TINY, **change)) for change in changes]
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 

@@ -27,7 +27,7 @@ NUMBERS = (
 )
 HEADER = 256  # bytes in which half of the changes lie
 DIGITS, DEEP = "@digits@", "@deep@"  # stand for 5,000 digits and 5,000 brackets in JSON
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(
         None,
         True,
@@ -194,7 +194,7 @@ def _near(rng: Random, value: Any) -> Any:
     if isinstance(value, int | float):
         half = value // 2 if isinstance(value, int) else value / 2
         return rng.choice((-value, value + 1, value - 1, value * 2, value * 1000, half, str(value)))
-    return value + value if isinstance(value, str | list) else [value]
+    return 2 * value if isinstance(value, str | list) else [value]
 
 
 def dumped(value: Any) -> bytes:

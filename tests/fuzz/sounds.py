@@ -5,6 +5,7 @@ import io
 import struct
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import av
 import numpy as np
@@ -46,7 +47,7 @@ def _boxed(samples: np.ndarray, form: str, codec: str, suffix: str) -> tuple[str
     """Written by FFmpeg: the same bytes each time."""
     file = io.BytesIO()
     with av.open(file, "w", format=form, options={"fflags": "+bitexact"}) as container:
-        stream = container.add_stream(codec, rate=RATE, layout="mono")
+        stream: Any = container.add_stream(codec, rate=RATE, layout="mono")
         frame = av.AudioFrame.from_ndarray((samples * 32767).astype(np.int16)[None], "s16", "mono")
         frame.sample_rate = RATE
         resampler = av.AudioResampler("fltp" if codec == "aac" else "flt", "mono", RATE)
@@ -110,7 +111,7 @@ def sealed(data: bytes, serial: int | None = None) -> bytes:
             if serial is not None:
                 pages[start + 14 : start + 18] = struct.pack("<I", serial)
             pages[start + 22 : start + 26] = bytes(4)
-            pages[start + 22 : start + 26] = struct.pack("<I", _checksum(pages[start : start + size]))
+            pages[start + 22 : start + 26] = struct.pack("<I", _checksum(bytes(pages[start : start + size])))
         start = end
     return bytes(pages)
 

@@ -144,7 +144,7 @@ def _memory(process: int) -> int:
     """Bytes of a process and its children."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     statuses = [Path(f"/proc/{number}/status").read_text() for number in [process, *children]]
-    return sum(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) << 10 for status in statuses)  # type: ignore[index]
+    return sum(int(size) << 10 for status in statuses for size in re.findall(r"VmRSS:\s+(\d+)", status))
 
 
 def _die_with_parent() -> None:

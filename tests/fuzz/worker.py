@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -48,7 +49,7 @@ def main() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _entered(enter, path: Path) -> dict[str, str]:
+def _entered(enter: Callable[[Path], object], path: Path) -> dict[str, str]:
     from ds2.utils.errors import InputError
 
     try:

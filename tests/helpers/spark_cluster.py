@@ -57,7 +57,7 @@ class Cluster:
         import pyspark
 
         home = Path(pyspark.__file__).parent
-        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{role.lower()}.{role}"]
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}"]
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
         shared = ["--host", "127.0.0.1", "--webui-port", "0"]
         with (self.folder / f"{name}.log").open("wb") as log:
