@@ -11,9 +11,8 @@ import ds2
 from ds2.cli.commands import GROUPS, overview, parse
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.cli.streams import prepare_streams
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import hint
-from ds2.utils.files import printable
 
 GARBAGE_OBJECTS = 100_000  # new ones before Python looks for garbage: its own 700 cost half a second at start
 

@@ -74,14 +74,14 @@ def align_command(
 def _show(results: "Results", folder: "OutputFolder", draw: "Draw", progress: "Progress") -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
     from ds2.recognition.windows import Segment
-    from ds2.utils.files import printable
+    from ds2.utils.errors import printable
 
     done, failed, doubtful, several = 0, 0, 0, progress.total > 1
     for pair, aligned in results:
         progress.step()
         if isinstance(aligned, InputError):
             failed += 1
-            print(f"ds2: {printable(str(aligned))}", file=sys.stderr)
+            print(f"ds2: {aligned}", file=sys.stderr)
             continue
         done += 1
         print(*folder.paths(Segment(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)

@@ -72,7 +72,7 @@ def validate_command(
 
 def _print_findings(findings: "Sequence[Finding]") -> None:
     """The first findings, and how many there are beyond them."""
-    from ds2.utils.files import printable
+    from ds2.utils.errors import printable
 
     for finding in findings[:SHOWN]:
         print(printable(f"{finding.place}: {finding.kind}: {finding.message}"))
@@ -116,7 +116,7 @@ def stats_command(manifest: Positional[Path], picture: Path | None = None) -> in
     from ds2.cli.describe import describe
     from ds2.data.manifest import read_manifest
     from ds2.data.plots import draw_statistics
-    from ds2.utils.files import printable
+    from ds2.utils.errors import printable
 
     if picture is not None:
         need("matplotlib")

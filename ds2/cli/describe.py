@@ -7,8 +7,7 @@ from ds2.bundle import MODELS, Bundle, knows, locate, read_metadata
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.utils.config import from_dict
-from ds2.utils.errors import InputError
-from ds2.utils.files import printable
+from ds2.utils.errors import InputError, printable
 
 FIGURES = {  # of the package's models, which a bundle itself does not say
     "digits": "WER 0.33 % on FSDD's test split, 9.8 % on strangers",

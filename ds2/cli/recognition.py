@@ -137,14 +137,14 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
     from ds2.recognition.formats import FORMATS
-    from ds2.utils.files import printable
+    from ds2.utils.errors import printable
 
     done = failed = 0
     for segment, result in results:
         name = printable(str(segment))
         if isinstance(result, InputError):
             failed += 1
-            print(f"ds2: {printable(str(result))}", file=sys.stderr)
+            print(f"ds2: {result}", file=sys.stderr)
             continue
         done += 1
         for format in formats:

@@ -29,8 +29,8 @@ from ds2.data.parquet_file import opened_table
 from ds2.data.remote import fetched
 from ds2.data.selection import Columnar
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, printable
+from ds2.utils.errors import InputError, printable
+from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
     import pyarrow
@@ -68,7 +68,7 @@ class CompiledManifest(Columnar):
             self.reader = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
             self.batches = [self.reader.get_batch(number) for number in range(self.reader.num_record_batches)]
         except (OSError, pyarrow.ArrowException) as error:
-            reason = f"not a readable compiled manifest ({printable(str(error)):.80})"
+            reason = f"not a readable compiled manifest ({error!s:.80})"
             raise InputError(f"{path}: {reason}; compile it again") from error
         if not self.reader.schema.equals(schema(), check_metadata=True):
             raise InputError(f"{path}: not a manifest that this version of ds2 has compiled; compile it again")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import printable
 
 if TYPE_CHECKING:
     import pyarrow.parquet
@@ -27,4 +26,4 @@ def opened_table(path: Path) -> Iterator["pyarrow.parquet.ParquetFile"]:
     except InputError:
         raise
     except (OSError, ValueError, OverflowError, MemoryError, pyarrow.ArrowException) as error:
-        raise InputError(f"{path}: not a readable parquet table ({printable(str(error)):.80})") from error
+        raise InputError(f"{path}: not a readable parquet table ({error!s:.80})") from error

@@ -9,7 +9,7 @@ from ds2.recognition.batch import OutputFolder, find_audio
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
-from ds2.utils.files import printable, read_text
+from ds2.utils.files import read_text
 
 SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpora have .lab
 
@@ -57,7 +57,7 @@ def align_all(
         try:
             aligned = align(recognizer, pair.audio, read_text(pair.text), skip, language)
         except InputError as error:
-            failed.append(printable(str(error)))
+            failed.append(str(error))
             yield pair, error
             continue
         output.write(Segment(pair.audio), aligned.transcript)

@@ -18,8 +18,8 @@ from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Segment
-from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, printable, read_text, write_lines
+from ds2.utils.errors import InputError, printable
+from ds2.utils.files import atomic_write, make_folder, read_text, write_lines
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
@@ -152,7 +152,7 @@ def transcribe_all(
     transcribe = partial(transcribe_channels, recognizer) if separate else recognizer.transcribe_files
     for segment, result in transcribe(segments, on_audio):
         if isinstance(result, InputError):
-            failed.append(printable(str(result)))
+            failed.append(str(result))
         elif output is not None:
             output.write(segment, result)
         yield segment, result

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ds2.recognition.segments import TranscriptSegment, group_words
-from ds2.utils.errors import ParameterError
-from ds2.utils.files import printable
+from ds2.utils.errors import ParameterError, printable
 
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Transcript, Word

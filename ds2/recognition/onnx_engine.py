@@ -16,7 +16,6 @@ from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
-from ds2.utils.files import printable
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
@@ -200,7 +199,7 @@ def refusing_misfits() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # onnxruntime has a class of its own for each status, with no common one
-        raise InputError(f"the model's weights do not fit each other ({printable(str(error)):.200})") from error
+        raise InputError(f"the model's weights do not fit each other ({error!s:.200})") from error
 
 
 def make_session(graph: bytes, name: str = "the model") -> onnxruntime.InferenceSession:

@@ -1,5 +1,11 @@
 """Errors for the user: bad input, in one line."""
 
+import re
+from typing import Any
+
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+LONGEST = 1000  # characters of a message; a longer one, which quotes a file, loses its middle
+
 
 class InputError(ValueError):
     """Bad input from outside: a file, a manifest line, a configuration key.
@@ -7,6 +13,10 @@ class InputError(ValueError):
     The message is one line that names the file, line or key and says what to do about it.
     The command line prints it and exits with code 2; a library caller may catch it as ValueError.
     """
+
+    def __init__(self, message: str):
+        line = printable(message)
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
 
 
 class TooLong(InputError):
@@ -23,3 +33,12 @@ class ParameterError(InputError):
         super().__init__(f"{parameter}: {reason}")
         self.parameter = parameter
         self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes; by default Python would make this one anew of its message alone."""
+        return type(self), (self.parameter, self.reason)
+
+
+def printable(text: str) -> str:
+    """The text on one line, with escapes for control characters and for bytes of a file's name that are not UTF-8."""
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -4,15 +4,12 @@ import contextlib
 import fcntl
 import gzip
 import os
-import re
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ds2.utils.errors import InputError
-
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @contextlib.contextmanager
@@ -122,11 +119,6 @@ def make_folder(path: str | Path) -> None:
 def in_utf8(path: Path) -> bool:
     """Whether a file's name is valid UTF-8; Python reads the bytes of other names as unpaired surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in str(path))
-
-
-def printable(text: str) -> str:
-    """The text on one line, with escapes for control characters and for bytes of a file's name that are not UTF-8."""
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def write_lines(path: str | Path, lines: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from ds2.cli import main
 from ds2.data.containers import REMEDY
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks, write_findings
+from ds2.utils.errors import printable
 
 CONFIG = ValidateConfig()
 
@@ -43,7 +44,7 @@ def test_a_cut_off_opus_is_found_and_a_report_names_files_of_any_name(tmp_path: 
     findings = examine(Utterance(path, 1.0, "hello", place="m:1"), CONFIG).findings
     write_findings(tmp_path / "report.jsonl", findings)
     [line] = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert json.loads(line)["message"] == f"{path}: cut off, its last page is not whole; {REMEDY}"
+    assert json.loads(line)["message"] == f"{printable(str(path))}: cut off, its last page is not whole; {REMEDY}"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from random import Random
 
 PR_SET_PDEATHSIG = 1
 ADDRESSES = 4 << 30  # bytes of address space beyond those in use before the first input
+LARGEST = 10_000_000  # bytes of a file
 LONGEST_MESSAGE = 2000  # characters of an InputError
 
 
@@ -65,13 +66,14 @@ def _entered(enter: Callable[[Path], object], path: Path) -> dict[str, str]:
 
 
 def _written(folder: Path, files: dict[str, bytes]) -> Path:
-    """Writes an input into `folder`/input, without what was there; the path of its first file."""
+    """Writes an input into `folder`/input, without what was there; the path of its first file. A file has at most
+    `LARGEST` bytes: the limit of memory holds for such files."""
     target = folder / "input"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for name, data in files.items():
         (target / name).parent.mkdir(exist_ok=True)
-        (target / name).write_bytes(data)
+        (target / name).write_bytes(data[:LARGEST])
     return target / next(iter(files))
 
 

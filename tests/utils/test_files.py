@@ -12,13 +12,12 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, printable
 from ds2.utils.files import (
     atomic_write,
     check_writable,
     make_folder,
     numbered_lines,
-    printable,
     text_lines,
     write_lines,
 )

@@ -14,6 +14,8 @@ import pytest
 from helpers.commands import write_noise
 from helpers.train_toml import small_toml
 
+from ds2.recognition.formats import FORMATS
+
 CALLS = "write,pwrite64,writev,ftruncate,fsync,fdatasync,rename,renameat,renameat2"
 ON_FILE = re.compile(r"^\d+ +(write|pwrite64|writev|ftruncate|fsync|fdatasync)\(\d+<(/[^>]*)>")
 RENAMES = re.compile(r'^\d+ +rename\w*\((?:[^"]*)"([^"]*)",(?:[^"]*)"([^"]*)"')
@@ -100,7 +102,7 @@ def test_a_training(traced, spoken_digits: Callable[[int], Path], tmp_path: Path
 def test_transcripts(traced, tiny_bundle: Path, tmp_path: Path) -> None:
     audio, out = write_noise(tmp_path / "a.wav"), tmp_path / "out"
     calls = traced("transcribe", audio, "--model", tiny_bundle, "--format", "all", "--output", out)
-    assert assert_lasts(calls, out) == {f"a.{suffix}" for suffix in ("txt", "json", "srt", "vtt", "ctm", "TextGrid")}
+    assert assert_lasts(calls, out) == {f"a.{name}" for name in FORMATS}
 
 
 def test_data_sets(traced, spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:

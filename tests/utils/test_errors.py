@@ -1,0 +1,23 @@
+"""Messages of errors."""
+
+import pickle
+
+from ds2.utils.errors import LONGEST, InputError, ParameterError
+
+
+def test_a_message_is_one_line() -> None:
+    assert str(InputError("a\nb\u2028c\udcff\x1b.wav: empty")) == r"a\nb\u2028c\udcff\x1b.wav: empty"
+    assert str(InputError("äöü 音 fine")) == "äöü 音 fine"
+
+
+def test_a_long_message_loses_its_middle() -> None:
+    message = str(InputError(f"line 3: {'x' * 100_000}: not a number"))
+    assert len(message) == LONGEST + len(" ... ")
+    assert message.startswith("line 3: xxx")
+    assert message.endswith("xxx: not a number")
+
+
+def test_errors_travel_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(ParameterError("device", "none here\n")))
+    assert (error.parameter, error.reason, str(error)) == ("device", "none here\n", r"device: none here\n")
+    assert str(pickle.loads(pickle.dumps(InputError("a\nb")))) == r"a\nb"
