@@ -23,7 +23,7 @@ def test_info_of_bundle_manifest_and_anything_else(
     for path in MODELS.glob("*.safetensors"):
         assert run("info", path.stem)[1].splitlines()[1].startswith(f"knows {knows(read_metadata(path))}")
     assert FIGURES["english"] in run("info", "english")[1]
-    assert_refused(run("info", tmp_path / "a.wav"), "neither a bundle")
+    assert_refused(run("info", tmp_path / "a.wav"), "neither a model")
     assert_refused(run("info"), "name a bundle")
 
 
@@ -49,3 +49,13 @@ def test_a_bundle_that_says_little_of_its_language_model(run: Callable[..., Outc
     bundle.save(tiny_bundle)
     code, text, _ = run("info", tiny_bundle)
     assert (code, "language model: " in text) == (0, True)
+
+
+def test_info_of_an_exported_model(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
+    assert run("export", tiny_bundle, "--output", tmp_path)[0] == 0
+    code, output, _ = run("info", tmp_path / "model.onnx")
+    assert code == 0
+    assert output.splitlines()[0].endswith(f"{(tmp_path / 'model.onnx').stat().st_size / 1e6:.1f} MB")
+    assert "language model: none" in output
+    (tmp_path / "other.onnx").write_bytes(b"other")
+    assert_refused(run("info", tmp_path / "other.onnx"), "onnxruntime cannot load it")

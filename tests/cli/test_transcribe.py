@@ -225,7 +225,7 @@ def test_bad_audio_is_one_line(run: Callable[..., Outcome], tiny_bundle: Path, t
 
 def test_folder_without_audio_unknown_format_and_no_file(run: Callable[..., Outcome], tmp_path: Path) -> None:
     assert_refused(run("transcribe", tmp_path), "no audio file")
-    assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, ctm")
+    assert_refused(run("transcribe", "a.wav", "--format", "doc"), "'doc'", "txt, json, srt, vtt, tsv, ctm")
     assert_refused(run("transcribe", "a.wav", "--format", "txt,srt"), "--output")
     for name in ("srt", "vtt", "tsv", "TextGrid"):
         assert_refused(run("transcribe", "a.wav", "b.wav", "--format", name), f"--format: {name}", "--output")
