@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import atomic_write
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
@@ -84,6 +84,16 @@ class Bundle:
 def _taken(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Takes the tensors whose names have a prefix out of the others; the prefix is removed."""
     return {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
+
+
+def check_language(language: str, model: str | Path) -> None:
+    """All models of the package know English; what another one knows is known to its owner alone.
+
+    Raises:
+        ParameterError: a model of the package does not know the language.
+    """
+    if language.lower() not in ("en", "english") and locate(model).parent == MODELS:
+        raise ParameterError("language", f"{language}: {model} knows English (en) only; name a model of that language")
 
 
 def locate(path: str | Path) -> Path:

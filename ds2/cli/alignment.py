@@ -34,7 +34,7 @@ def align_command(
     format: str = "TextGrid,json,ctm,png",
     model: Model = DEFAULT_MODEL,
     skip: Skip = False,
-    language: Literal["", "en", "zh"] = "",
+    language: Literal["en", "zh"] | None = None,
     device: Device = "auto",
 ) -> int:
     """Find when each word of a known transcript is said.
@@ -67,7 +67,7 @@ def align_command(
     folder = OutputFolder(output, tables, [Segment(pair.audio) for pair in pairs])
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", len(pairs), "recordings") as progress:
-        results = align_all(recognizer, pairs, folder, skip, language)
+        results = align_all(recognizer, pairs, folder, skip, language or "")
         return _show(results, folder, draw, progress)
 
 

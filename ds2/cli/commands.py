@@ -5,6 +5,7 @@ import difflib
 import functools
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -94,7 +95,9 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "warmup": installation.warmup_command,
     },
 }
-UNRECOGNIZED = "Unrecognized options: "  # begins tyro's report
+UNRECOGNIZED = re.compile(r"Unrecognized (?:or misplaced )?options: (.*)")  # how tyro's report begins
+APPLIED = re.compile(r" \(applied to [^)]*\)| Arguments are applied to the directly preceding subcommand.*")
+OPTION = re.compile(r"(?:-\w, )?(--[\w-]+)")
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 
@@ -190,14 +193,13 @@ def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
 
 def _advice(report: str, name: str) -> str:
     """What the person meant, where tyro's report says so: an option of this command, or a file after the options."""
-    lines = [line.strip(" │") for line in report.splitlines()]
-    unknown = next((line for line in lines if line.startswith(UNRECOGNIZED)), "").removeprefix(UNRECOGNIZED)
-    option = ""
-    for line in lines:
-        option = line.split()[0] if line.startswith("--") else option
+    option = None
+    for line in (line.strip(" │") for line in report.splitlines()):
+        option = OPTION.match(line) or option
         if option and line == f"in ds2 {name} --help":
-            return f"; did you mean {option}?"
-    return "; files come before the options" if unknown and not unknown.startswith("-") else ""
+            return f"; did you mean {option[1]}?"
+    unknown = UNRECOGNIZED.match(_one_line(report))
+    return "; files come before the options" if unknown and not unknown[1].startswith("-") else ""
 
 
 def _one_line(report: str) -> str:
@@ -206,4 +208,5 @@ def _one_line(report: str) -> str:
     rules = [not line.strip(" -─╰╯") for line in lines]
     below = itertools.dropwhile(lambda pair: pair[1], zip(lines, rules, strict=True))
     paragraph = " ".join(line for line, _ in itertools.takewhile(lambda pair: not pair[1], below))
-    return " ".join(paragraph.replace("(required)", "").split()).removesuffix(".")
+    message = APPLIED.sub("", " ".join(paragraph.replace("(required)", "").split()))
+    return message.replace(" or misplaced", "").removesuffix(".")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL
+from ds2.bundle import DEFAULT_MODEL, check_language
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_COMPUTE,
@@ -67,6 +67,8 @@ def transcribe_command(
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     segments = find_recordings(files)
     _check_outputs(formats, output, len(segments), transcripts.skip_existing)
+    if transcripts.language is not None:
+        check_language(transcripts.language, model)
     if separate and segments[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)

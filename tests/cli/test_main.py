@@ -52,6 +52,9 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("trancribe a.wav", "did you mean transcribe?; try ds2 --help"),
         ("transcribe a.wav --fromat srt", "--fromat, srt; did you mean --format?; try ds2 transcribe --help"),
         ("transcribe a.wav --format srt b.wav", "b.wav; files come before the options; try ds2 transcribe --help"),
+        ("transcribe a.wav --ouput b", "--ouput, b; did you mean --output?; try ds2 transcribe --help"),
+        ("transcribe a.wav --snr 3", "options: --snr 3; try ds2 transcribe --help"),
+        ("transcribe a.wav --language de", "--language: de: english knows English (en) only"),
         ("data stats a.jsonl --pictur a.png", "did you mean --picture?; try ds2 data stats"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
