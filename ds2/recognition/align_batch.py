@@ -16,21 +16,22 @@ SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpor
 
 @dataclass(frozen=True)
 class Pair:
-    """A recording and its transcript."""
+    """A recording and its transcript, None where there is none beside it."""
 
     audio: Path
-    text: Path
+    text: Path | None
 
 
 def find_pairs(audio: Path, text: Path | None) -> list[Pair]:
     """A recording with its transcript, or all those of a folder.
 
-    The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`; of those that do
-    not exist the first is named, and reading it says so.
+    The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`.
 
     Raises:
-        InputError: a folder without recordings, or a folder of recordings with one text.
+        InputError: no such recording, a folder without any, or a folder of recordings with one text.
     """
+    if not audio.exists():
+        raise InputError(f"{audio}: no such recording, nor a folder of them")
     if not audio.is_dir():
         return [Pair(audio, _beside(audio, audio.parent, text) if text is None or text.is_dir() else text)]
     if text is not None and not text.is_dir():
@@ -38,11 +39,17 @@ def find_pairs(audio: Path, text: Path | None) -> list[Pair]:
     return [Pair(path, _beside(path, audio, text)) for path in find_audio([str(audio)])]
 
 
-def _beside(audio: Path, root: Path, folder: Path | None) -> Path:
+def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     """Where the transcript of a recording below `root` is: beside it, or at the same place below `folder`."""
     place = audio if folder is None else folder / audio.relative_to(root)
-    candidates = [place.with_suffix(suffix) for suffix in SUFFIXES]
-    return next((path for path in candidates if path.exists()), candidates[0])
+    return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
+
+
+def _read(pair: Pair) -> str:
+    if pair.text is None:
+        names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
+        raise InputError(f"{pair.audio}: no transcript for it: no {names}")
+    return read_text(pair.text)
 
 
 def align_all(
@@ -55,7 +62,7 @@ def align_all(
     failed = []
     for pair in pairs:
         try:
-            aligned = align(recognizer, pair.audio, read_text(pair.text), skip, language)
+            aligned = align(recognizer, pair.audio, _read(pair), skip, language)
         except InputError as error:
             failed.append(str(error))
             yield pair, error

@@ -53,7 +53,8 @@ def test_align_takes_a_folder_with_texts_beside_the_recordings_or_in_another_fol
     assert json.loads((tmp_path / "a" / "1.json").read_text())["text"] == spoken[1]
     assert "2 aligned, 2 failed" in errors
     assert "line 1 of the text: 'h3llo': the model does not know '3'" in errors
-    assert "3.txt" in (tmp_path / "a" / "failed.txt").read_text()
+    assert "3.wav: no transcript for it: no 3.txt or 3.lab\n" in (tmp_path / "a" / "failed.txt").read_text()
+    assert_refused(run("align", tmp_path / "none"), "none: no such recording")
     (corpus / "3.wav").unlink()
     code, printed, _ = run("align", corpus, texts, "--output", tmp_path / "b", *arguments)
     assert code == 0
