@@ -50,11 +50,6 @@ def _exit(path: Path) -> None:
         raise SystemExit(2)
 
 
-def _lines(path: Path) -> None:
-    if path.read_bytes() == b"\1":
-        raise InputError("one line\nand another")
-
-
 def _refuse(path: Path) -> None:
     if path.read_bytes() == b"\1":
         raise InputError(f"{path}: bad")

@@ -25,7 +25,6 @@ from fuzz.kind import Files, Kind
 PR_SET_PDEATHSIG = 1
 ADDRESSES = 4 << 30  # bytes of address space beyond those in use before the first input
 LARGEST = 10_000_000  # bytes of a file
-LONGEST_MESSAGE = 2000  # characters of an InputError
 
 
 def main() -> None:
@@ -45,7 +44,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
-        name, number = line.split()
+        name = line.split()[0]
         path = _written(Path(folder), _made(kinds[name], Random(line.strip()), seeds[name]))
         Path("/proc/self/clear_refs").write_text("5")  # the peak of memory begins anew
         answer = _entered(kinds[name].enter, path) | {"peak": _status("VmHWM")}
@@ -66,10 +65,7 @@ def _entered(enter: Callable[[Path], object], path: Path) -> dict[str, str]:
     try:
         enter(path)
     except InputError as error:
-        message = str(error)
-        if len(message.splitlines()) > 1 or len(message) > LONGEST_MESSAGE:
-            return {"outcome": "traceback", "report": f"not one short line, but: {message[:LONGEST_MESSAGE]!r}"}
-        return {"outcome": "refused", "report": message}
+        return {"outcome": "refused", "report": str(error)}
     except BaseException:  # SystemExit and panics of Rust are no InputError either
         return {"outcome": "traceback", "report": traceback.format_exc()}
     return {"outcome": "accepted", "report": ""}
