@@ -57,5 +57,5 @@ def _refuse(path: Path) -> None:
 
 KINDS = {
     enter.__name__.removeprefix("_"): Kind(lambda: [{"input": b"\0"}], _bad, enter)
-    for enter in (_traceback, _hang, _wait, _crash, _memory, _claimed, _exit, _lines, _refuse)
+    for enter in (_traceback, _hang, _wait, _crash, _memory, _claimed, _exit, _refuse)
 }
