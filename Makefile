@@ -1,4 +1,4 @@
-# make demo          sets up .venv and transcribes real recordings with the bundled models
+# make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make test          sets up .venv and runs the tests
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
@@ -52,6 +52,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/ds2 warmup
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
