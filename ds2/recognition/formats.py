@@ -13,10 +13,11 @@ from ds2.utils.errors import ParameterError, printable
 if TYPE_CHECKING:  # transcript.py imports this module
     from ds2.recognition.transcript import Transcript, Word
 
-CUE_CHARACTERS = 42  # the width of a subtitle line that people read at a glance
+CUE_COLUMNS = 42  # the width of a subtitle line that people read at a glance; a cue has two at most
 CUE_PAUSE = 0.5  # seconds of silence that end a cue
 CUE_SECONDS = 6.0  # the longest that the words of a cue may take
 CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
+SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 
 
 def to_txt(transcript: "Transcript", name: str) -> str:
@@ -52,17 +53,17 @@ def to_json(transcript: "Transcript", name: str) -> str:
 
 def to_srt(transcript: "Transcript", name: str) -> str:
     """SubRip subtitles."""
-    cues = enumerate(_cues(transcript), 1)
-    return "".join(
-        f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.display)}\n\n" for number, (channel, cue) in cues
-    )
+    cues = []
+    for number, (channel, cue) in enumerate(_cues(transcript), 1):
+        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, _in_lines(cue.display))}\n\n")
+    return "".join(cues)
 
 
 def to_vtt(transcript: "Transcript", name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
-        text = cue.display.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = _in_lines(cue.display).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
     return "WEBVTT\n\n" + "".join(cues)
 
@@ -169,17 +170,39 @@ def _readable_cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
 
 
 def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
-    """A cue ends at a pause, and before its line or its time grows too long."""
+    """A cue ends at a pause, after a sentence longer than a line, and before its lines or its time grow too long."""
     return (
         longer.words[-1].start - cue.end > CUE_PAUSE
         or longer.end - longer.start > CUE_SECONDS
-        or _width(longer.display) > CUE_CHARACTERS
+        or (cue.display.endswith(SENTENCE_ENDS) and _width(cue.display) > CUE_COLUMNS)
+        or max(map(_width, _in_lines(longer.display).split("\n"))) > CUE_COLUMNS
     )
 
 
+def _in_lines(text: str) -> str:
+    """The text of a cue in two lines as equal as its words allow, where one would be too long."""
+    before = list(itertools.accumulate(map(_columns, text), initial=0))
+    places = [at for at in range(1, len(text)) if _may_break(text[at - 1], text[at])]
+    if before[-1] <= CUE_COLUMNS or not places:
+        return text
+    at = min(places, key=lambda at: max(before[at] - text[at - 1].isspace(), before[-1] - before[at]))
+    return f"{text[:at].rstrip()}\n{text[at:]}"
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Lines break after a space, and between ideographs; no line begins with their punctuation."""
+    ideographs = _columns(before) == _columns(after) == 2 and not unicodedata.category(after).startswith("P")
+    return before == " " or ideographs
+
+
 def _width(text: str) -> int:
-    """Columns on the screen: an ideograph takes two."""
-    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    """Columns on the screen."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    """An ideograph takes two."""
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _span(cue: TranscriptSegment, point: str) -> str:

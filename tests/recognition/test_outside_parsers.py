@@ -61,7 +61,7 @@ def test_srt(transcript: Transcript, words: list[str], tmp_path: Path) -> None:
 
 def test_vtt(transcript: Transcript, words: list[str], tmp_path: Path) -> None:
     cues = list(webvtt.read(write(transcript, "vtt", tmp_path)))
-    found = "".join(html.unescape(cue.text) for cue in cues).replace(" ", "")
+    found = "".join("".join(html.unescape(cue.text).split()) for cue in cues)
     assert sorted(found) == sorted("".join(words))
     assert {cue.voice for cue in cues} == ({"channel 1", "channel 2"} if transcript.channels else {None})
     assert all(cue.start_in_seconds <= cue.end_in_seconds <= SECONDS for cue in cues)
