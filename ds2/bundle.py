@@ -92,8 +92,10 @@ def check_language(language: str, model: str | Path) -> None:
     Raises:
         ParameterError: a model of the package does not know the language.
     """
-    if language.lower() not in ("en", "english") and locate(model).parent == MODELS:
-        raise ParameterError("language", f"{language}: {model} knows English (en) only; name a model of that language")
+    path = locate(model)
+    if path.parent == MODELS and language.lower().split("-")[0] not in ("", "en", "english"):
+        hint = "name a model of that language"
+        raise ParameterError("language", f"{language}: {path.stem} knows English (en) only; {hint}")
 
 
 def locate(path: str | Path) -> Path:

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
+from ds2.bundle import check_language
 from ds2.serve.config import Limits
 from ds2.serve.gate import Refused
 from ds2.serve.handle import Handle
@@ -82,6 +83,10 @@ class Transcriptions:
             name = self.models.find(asked.model)
         except ParameterError as error:
             raise Refused(404, "request", str(error), field="model") from error
+        try:
+            check_language(asked.language, self.models.paths[name])
+        except ParameterError as error:
+            raise Refused(400, "request", str(error), field="language") from error
         rate = self.models.rates[name]
         pieces = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
         handle = None

@@ -61,6 +61,14 @@ def test_verbose_json_with_words(client: openai.OpenAI, said: tuple[str, np.ndar
     assert float(answer.duration) == pytest.approx(len(said[1]) / 8000, abs=0.001)
 
 
+def test_a_language_that_the_model_does_not_know_is_refused(
+    client: openai.OpenAI, said: tuple[str, np.ndarray]
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"de: digits-streaming knows English \(en\) only"):
+        client.audio.transcriptions.create(model="whisper-1", file=wav(said[1]), language="de")
+    assert client.audio.transcriptions.create(model="whisper-1", file=wav(said[1]), language="en-US").text == said[0]
+
+
 def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     def get(form: str) -> str:
         return str(
