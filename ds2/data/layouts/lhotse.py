@@ -46,18 +46,25 @@ def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
     if taken < there:  # which our readers would average with the others
         raise ValueError(f"{taken} of {there} channels; write them to files")
     for supervision in cut["supervisions"]:
-        start, duration = cut["start"] + supervision["start"], supervision["duration"]
+        start, duration = round(cut["start"] + supervision["start"], 6), round(supervision["duration"], 6)
         whole = start < WHOLE and duration > recording["duration"] - WHOLE
         yield Row(
             Path(source["source"]),
             str(supervision.get("text") or ""),
-            supervision.get("speaker"),
-            supervision.get("language"),
-            None if whole else round(start, 6),
+            _text(supervision, "speaker"),
+            _text(supervision, "language"),
+            None if whole else start,
             None if whole else duration,
             {"id": supervision["id"], **(supervision.get("custom") or {})},
             place,
         )
+
+
+def _text(supervision: dict[str, Any], key: str) -> str | None:
+    value = supervision.get(key)
+    if not isinstance(value, str | None):
+        raise TypeError(f"{key} is no text")
+    return value
 
 
 def _cut(utterance: Utterance, name: str) -> dict[str, Any]:

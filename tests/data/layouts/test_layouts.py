@@ -16,7 +16,7 @@ import pytest
 import soundfile
 
 from ds2.data.convert import convert
-from ds2.data.layouts import guess_layout
+from ds2.data.layouts import guess_layout, lhotse
 from ds2.data.manifest import Utterance, read_manifest, write_manifest
 from ds2.data.torchaudio_loader import functional
 from ds2.utils.errors import InputError
@@ -147,6 +147,16 @@ def test_what_is_not_such_a_layout_is_refused_by_name(tmp_path: Path, name: str,
     with pytest.raises(InputError, match=message):
         convert(tmp_path / name, tmp_path / "out.jsonl", "", "nemo", None)
     assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("key", ["duration", "speaker", "language"])
+def test_a_cut_whose_values_have_other_types_is_refused(tmp_path: Path, key: str) -> None:
+    supervision = {"id": "s", "start": 0.0, "duration": 0.5, "text": "a", key: ["x"] if key != "duration" else "x"}
+    recording = {"sources": [{"source": "a.wav", "channels": [0]}], "duration": 9.0}
+    cut = {"start": 2.0, "supervisions": [supervision], "recording": recording}
+    (tmp_path / "cuts.jsonl").write_text(json.dumps(cut) + "\n")
+    with pytest.raises(InputError, match="cuts.jsonl:1: not a cut"):
+        list(lhotse.read(tmp_path / "cuts.jsonl", tmp_path))
 
 
 def test_a_name_that_is_too_long_is_missing(tmp_path: Path) -> None:
