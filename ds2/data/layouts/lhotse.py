@@ -46,7 +46,8 @@ def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
     if taken < there:  # which our readers would average with the others
         raise ValueError(f"{taken} of {there} channels; write them to files")
     for supervision in cut["supervisions"]:
-        start, duration = round(cut["start"] + supervision["start"], 6), round(supervision["duration"], 6)
+        start = round(float(cut["start"]) + float(supervision["start"]), 6)
+        duration = round(float(supervision["duration"]), 6)
         whole = start < WHOLE and duration > recording["duration"] - WHOLE
         yield Row(
             Path(source["source"]),
