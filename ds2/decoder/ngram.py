@@ -210,7 +210,7 @@ class NGram:
             words, order = json.loads(metadata["words"]), int(metadata["order"])
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
             raise InputError(f"{path}: neither an ARPA file nor a language model of ds2, or cut off") from error
         try:
             return cls.from_arrays(words, arrays, order)

@@ -1,6 +1,7 @@
 """Checkpoints: everything that a run needs to continue as if it had never stopped."""
 
 import io
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def load_checkpoint(path: Path, *keys: str) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
-        state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # torch describes a damaged pickle in several lines
+            state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # zipfile and torch raise many types for a damaged file
         raise InputError(f"{path}: damaged checkpoint; {REMEDY}") from error
     if damaged:

@@ -117,6 +117,16 @@ def test_tampered_models_are_refused_or_harmless(model: NGram, tmp_path: Path) -
             assert line.startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize("order", ["Infinity", "NaN", "[]", '"x"'])
+def test_an_order_that_is_no_integer_is_refused(tmp_path: Path, order: str) -> None:
+    data = save(tmp_path / "model", list(MODEL.arrays)).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + size].replace(b'"order":"3"', b'"order":' + order.encode())
+    (tmp_path / "model").write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size :])
+    with pytest.raises(InputError, match="neither an ARPA file nor a language model"):
+        NGram.load(tmp_path / "model")
+
+
 @pytest.mark.parametrize(
     "name", ["next huge", "shorter leads in a circle", "backoffs of NaN", "words 2-D", "first cut"]
 )
