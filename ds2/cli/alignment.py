@@ -12,7 +12,7 @@ from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import Device, Model, Output, Skip
 from ds2.utils.errors import InputError
-from ds2.utils.extras import need
+from ds2.utils.extras import hint, need
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     Draw = Callable[[AlignedRecording], list[Path]]
 
 PICTURE = "png"
+DEFAULT_FORMATS = f"TextGrid,json,ctm,{PICTURE}"
 
 
 def align_command(
     audio: Positional[Path],
     text: Positional[Path | None] = None,
     output: Output = Path("."),
-    format: str = "TextGrid,json,ctm,png",
+    format: str = DEFAULT_FORMATS,
     model: Model = DEFAULT_MODEL,
     skip: Skip = False,
     language: Literal["en", "zh"] | None = None,
@@ -59,8 +60,8 @@ def align_command(
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
-    if PICTURE in formats:
-        need("matplotlib")
+    if PICTURE in formats and not _can_draw(required=format != DEFAULT_FORMATS):
+        formats.remove(PICTURE)
     pairs = find_pairs(audio, text)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
@@ -69,6 +70,22 @@ def align_command(
     with Progress("aligning", len(pairs), "recordings") as progress:
         results = align_all(recognizer, pairs, folder, skip, language or "")
         return _show(results, folder, draw, progress)
+
+
+def _can_draw(required: bool) -> bool:
+    """Whether matplotlib is installed; a line says so where it is not.
+
+    Raises:
+        ModuleNotFoundError: it is not, and is required.
+    """
+    try:
+        need("matplotlib")
+    except ModuleNotFoundError as error:
+        if required:
+            raise
+        print(f"ds2: without pictures: {hint(error)}", file=sys.stderr)
+        return False
+    return True
 
 
 def _show(results: "Results", folder: "OutputFolder", draw: "Draw", progress: "Progress") -> int:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 import textgrid
 from helpers.commands import Outcome, assert_refused, write_noise
 
@@ -24,6 +26,19 @@ def test_align_writes_every_format_and_a_picture(
     words, characters = textgrid.TextGrid.fromFile(str(output / "0.TextGrid"))
     assert [tier.name for tier in (words, characters)] == ["words", "characters"]
     assert "".join(interval.mark for interval in characters) == "".join(interval.mark for interval in words)
+
+
+def test_align_draws_nothing_without_matplotlib(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = spoken_digits(1)
+    (tmp_path / "text.txt").write_text(json.loads(manifest.read_text())["text"])
+    arguments = "align", manifest.parent / "0.wav", tmp_path / "text.txt", "--model", "digits", "--output", tmp_path
+    monkeypatch.setattr("ds2.utils.extras.find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
+    code, printed, errors = run(*arguments)
+    assert (code, printed.split()) == (0, [str(tmp_path / f"0.{name}") for name in ("TextGrid", "json", "ctm")])
+    assert "without pictures: matplotlib is not installed; in ds2's checkout, pip install" in errors
+    assert_refused(run(*arguments, "--format", "png"), "matplotlib is not installed")
 
 
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
