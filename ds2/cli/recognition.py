@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -227,7 +228,8 @@ def _print_evaluation(result: "Evaluation") -> None:
         print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
     error = calibration_error(result.confidences, result.right)
     area = area_under_roc(result.confidences, result.right)
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {area:.3f}")
+    shown = "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
 

@@ -25,10 +25,8 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
     then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
     changed = [key for key in now if now[key] != then[key]]
     if changed:
-        raise InputError(
-            f"{path}: the checkpoint was made with another {', '.join(changed)}; resume with the same, "
-            "or choose another output folder"
-        )
+        reason = f"the checkpoint was made with other settings of {', '.join(changed)}"
+        raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")
 
 
 def saved_config(path: Path, saved: dict[str, Any]) -> TrainConfig:
