@@ -108,7 +108,7 @@ class ModelConfig:
     chunk: int = 0  # output frames after which the backward direction begins anew, for live streams; 0: it never does
     lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
-    random_walk: int = 0  # radius in output frames within which posteriors diffuse; 0: no diffusion
+    random_walk: int = 0  # radius in output frames within which posteriors diffuse; of no use to CTC: recipes/ablations
     phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
     batch_norm: bool = True
     dropout: float = 0.0  # probability that a recurrent output is dropped in training
