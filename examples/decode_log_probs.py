@@ -1,9 +1,6 @@
-"""Decodes the log-probabilities of any CTC model, with a language model and hot words.
+"""Decodes the log-probabilities of any CTC model, with a language model and hot words."""
 
-python examples/decode_log_probs.py [lm.arpa.gz]
-"""
-
-import sys
+import argparse
 
 import numpy as np
 
@@ -13,9 +10,11 @@ TOKENS = ["", " ", *"abcdefghijklmnopqrstuvwxyz"]  # of your model, the blank is
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lm", nargs="?", help="a language model, lm.arpa.gz")
+    lm = parser.parse_args().lm
     log_probs = spoken("deep speach")  # (T, V) of your model, from numpy or torch
-    decoder = BeamDecoder.from_tokens(TOKENS, lm=sys.argv[1] if len(sys.argv) > 1 else None, hot={"speech": 6.0},
-                                      config=BeamConfig(nbest=3))  # fmt: skip
+    decoder = BeamDecoder.from_tokens(TOKENS, lm=lm, hot={"speech": 6.0}, config=BeamConfig(nbest=3))
     print(decoder.decode(log_probs))
     for hypothesis in decoder.nbest(log_probs[None])[0]:
         print(f"{hypothesis.score:8.2f}", *(f"{word.text} ({word.start}-{word.end})" for word in hypothesis.words))

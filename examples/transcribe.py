@@ -1,9 +1,6 @@
-"""Transcribes recordings: text, segments, words with times and confidence, subtitles.
+"""Transcribes recordings: text, segments, words with times and confidence, subtitles."""
 
-python examples/transcribe.py [recording ...]
-"""
-
-import sys
+import argparse
 from pathlib import Path
 
 import ds2
@@ -12,8 +9,11 @@ READ = Path(__file__).parents[1] / "recipes" / "english" / "audio" / "cv_00139.o
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recordings", nargs="*", default=[READ])
+    recordings = parser.parse_args().recordings
     recognizer = ds2.load("english", hot=["country=2"])  # a name of the package, or the path of your model
-    for path in sys.argv[1:] or [READ]:
+    for path in recordings:
         transcript = recognizer.transcribe(path)
         print(transcript.text)
         for word in transcript.words:
