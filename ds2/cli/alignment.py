@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ds2.recognition.align_batch import Pair
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.progress import Progress
 
     Results = Iterable[tuple[Pair, AlignedRecording | InputError]]
     Draw = Callable[[AlignedRecording], list[Path]]
@@ -53,7 +52,7 @@ def align_command(
         language: Read the numbers in the text as English or Mandarin words.
     """
     from ds2.recognition.align_batch import align_all, find_pairs
-    from ds2.recognition.batch import OutputFolder
+    from ds2.recognition.batch import OutputFolder, total_seconds
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.windows import Segment
@@ -65,11 +64,13 @@ def align_command(
     pairs = find_pairs(audio, text)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
-    folder = OutputFolder(output, tables, [Segment(pair.audio) for pair in pairs])
+    recordings = [Segment(pair.audio) for pair in pairs]
+    folder = OutputFolder(output, tables, recordings)
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
-    with Progress("aligning", len(pairs), "recordings") as progress:
-        results = align_all(recognizer, pairs, folder, skip, language or "")
-        return _show(results, folder, draw, progress)
+    total = total_seconds(recordings) if sys.stderr.isatty() else 0.0
+    with Progress("aligning", round(total), "s of audio") as progress:
+        results = align_all(recognizer, pairs, folder, skip, language or "", progress.step)
+        return _show(results, folder, draw, len(pairs) > 1)
 
 
 def _can_draw(required: bool) -> bool:
@@ -88,14 +89,13 @@ def _can_draw(required: bool) -> bool:
     return True
 
 
-def _show(results: "Results", folder: "OutputFolder", draw: "Draw", progress: "Progress") -> int:
+def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
     from ds2.recognition.windows import Segment
     from ds2.utils.errors import printable
 
-    done, failed, doubtful, several = 0, 0, 0, progress.total > 1
+    done = failed = doubtful = 0
     for pair, aligned in results:
-        progress.step()
         if isinstance(aligned, InputError):
             failed += 1
             print(f"ds2: {aligned}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,12 @@ def is_doubtful(word: Word) -> bool:
 
 
 def align(
-    recognizer: Recognizer, audio: str | Path | InMemory, text: str, skip: bool = False, language: str = ""
+    recognizer: Recognizer,
+    audio: str | Path | InMemory,
+    text: str,
+    skip: bool = False,
+    language: str = "",
+    on_audio: Callable[[float], object] = lambda seconds: None,
 ) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
 
@@ -72,6 +78,7 @@ def align(
         text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
         skip: allows such speech before, after and between all lines of the text.
         language: "en" or "zh" reads the numbers in the text as words; see `ds2.text.normalize`.
+        on_audio: called with the seconds of each piece that was heard.
 
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
@@ -82,7 +89,7 @@ def align(
         raise InputError(f"{audio}: {error}") from error
     used, columns = torch.unique(torch.cat([torch.tensor([STAR, 0]), tokens]), return_inverse=True)
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
-    log_probs, level, duration = _used_log_probs(recognizer, audio, used)
+    log_probs, level, duration = _used_log_probs(recognizer, audio, used, on_audio)
     try:
         alignment = ctc_align(log_probs.to(recognizer.model.device), tokens)
     except InputError as error:
@@ -100,7 +107,7 @@ def align(
 
 
 def _used_log_probs(
-    recognizer: Recognizer, audio: str | Path | InMemory, used: Tensor
+    recognizer: Recognizer, audio: str | Path | InMemory, used: Tensor, on_audio: Callable[[float], object]
 ) -> tuple[Tensor, np.ndarray, float]:
     """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
     others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
@@ -111,6 +118,7 @@ def _used_log_probs(
         parts.append(torch.cat([log_probs[:, used], rest], dim=1))
         energy.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
+        on_audio(len(samples) / recognizer.sample_rate)
     level = levels(np.concatenate(energy), recognizer.sample_rate)
     return torch.cat(parts), level, count / recognizer.sample_rate
 

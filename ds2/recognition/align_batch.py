@@ -1,6 +1,6 @@
 """Alignment of many recordings: which transcript belongs to which, and where the results go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +53,21 @@ def _read(pair: Pair) -> str:
 
 
 def align_all(
-    recognizer: Recognizer, pairs: list[Pair], output: OutputFolder, skip: bool = False, language: str = ""
+    recognizer: Recognizer,
+    pairs: list[Pair],
+    output: OutputFolder,
+    skip: bool = False,
+    language: str = "",
+    on_audio: Callable[[float], object] = lambda seconds: None,
 ) -> Iterator[tuple[Pair, AlignedRecording | InputError]]:
     """Aligns the recordings, in their order, and writes each at once; a bad one yields its error and the rest go on.
 
-    The errors of several are also in failed.txt. `skip` and `language` are those of `align`.
+    The errors of several are also in failed.txt. `skip`, `language` and `on_audio` are those of `align`.
     """
     failed = []
     for pair in pairs:
         try:
-            aligned = align(recognizer, pair.audio, _read(pair), skip, language)
+            aligned = align(recognizer, pair.audio, _read(pair), skip, language, on_audio)
         except InputError as error:
             failed.append(str(error))
             yield pair, error

@@ -104,6 +104,13 @@ def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) 
     assert len(aligned.tokens) == len(aligned.starts) == len(" ".join(texts))
 
 
+def test_progress_is_told_in_seconds_of_audio(recognizer: Recognizer, tmp_path: Path) -> None:
+    texts, _ = compose(tmp_path / "string.wav", 1)
+    heard: list[float] = []
+    aligned = align(recognizer, tmp_path / "string.wav", " ".join(texts), on_audio=heard.append)
+    assert sum(heard) == pytest.approx(aligned.transcript.duration)
+
+
 def test_untranscribed_speech_is_skipped_when_marked_or_asked(recognizer: Recognizer, tmp_path: Path) -> None:
     texts, spans = compose(tmp_path / "string.wav", 2)
     for text, skip in ((f"{texts[0]} * {texts[-1]}", False), (f"{texts[0]}\n{texts[-1]}", True)):
