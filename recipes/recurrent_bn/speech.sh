@@ -12,9 +12,8 @@ for seed in 1 2 3; do
     for both in true false; do
         for cell in lstm bn-lstm; do
             [ $both = true ] && task=speech || task=speech-forward
-            printf '%s ' --output "$results/$task.$cell.$seed" --set "seed=$seed" --set epochs=16 --set batch_size=32 \
+            echo --output "$results/$task.$cell.$seed" --set "seed=$seed" --set epochs=16 --set batch_size=32 \
                 --set "model.cell=$cell" --set model.hidden=80 --set "model.bidirectional=$both"
-            echo
         done
     done
 done | xargs -P 2 -L 1 ds2 train recipes/ablations/base.toml >> "$results/speech.log" 2>&1
