@@ -8,7 +8,7 @@ from ds2.export.weights import Layer
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.utils.errors import InputError
 
-LONGEST_WINDOW = 4096  # samples: its Fourier transform is a table of 67 MB
+LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
 
 
 def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, lengths: str) -> tuple[str, str]:
