@@ -77,7 +77,7 @@ def test_wrong_arguments_are_one_line(run: Callable[..., Outcome], arguments: st
 @pytest.mark.parametrize(
     ("package", "extra", "arguments"),
     [
-        ("matplotlib", "train", "align a.wav a.txt"),
+        ("matplotlib", "train", "align a.wav a.txt --format png"),
         ("onnx", "onnx", "export digits --output a"),
         ("matplotlib", "train", "data stats a.jsonl --picture a.png"),
         ("optuna", "train", "tune a.toml --output a"),
