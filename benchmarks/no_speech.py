@@ -35,7 +35,7 @@ def main() -> None:
         groups = {"synthesised": [samples for _, samples in sounds(SECONDS, rate, arguments.seed)]}
         if arguments.recordings:
             groups["recorded"] = [read_audio(path, rate)[0] for path in find_audio(arguments.recordings)]
-        ways = ["offline"] if recognizer.model.config.bidirectional else ["offline", "live"]
+        ways = ["offline", "live"] if recognizer.model.config.streams else ["offline"]
         for way in ways:
             for name, group in groups.items():
                 minutes = sum(map(len, group)) / rate / 60

@@ -4,7 +4,7 @@
 
 Starts `ds2 serve` with the model, and sends every nth utterance of the manifests by both protocols: as an upload to
 OpenAI's endpoint, and as live sound to Vosk's socket. Prints the words, the share of right ones, the expected
-calibration error and the area under ROC. The model must be forward-only; the default manifest is the test set of the
+calibration error and the area under ROC. The model must stream; the default manifest is the test set of the
 digits recipe.
 """
 
