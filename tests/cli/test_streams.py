@@ -56,4 +56,6 @@ def test_ctrl_c_while_modules_are_imported_is_quiet(module: str, tmp_path: Path)
                 process.send_signal(signal.SIGINT)
                 break
         errors = [line for line in process.stderr if not line.startswith("import time:")]
-    assert (process.returncode, errors) == (130, [])
+    # Python ends itself by the signal if that came while it ran a string, as dataclasses do: 130 for shells as well.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert errors == []
