@@ -191,7 +191,7 @@ def print_table(results: Path) -> None:
     runs: dict[str, dict[str, list[list[dict[str, Any]]]]] = {}
     for path in sorted([*results.glob("*.jsonl"), *results.glob("*/metrics.jsonl")]):
         name = path.parent.name if path.name == "metrics.jsonl" else path.stem
-        task, cell, _ = name.rsplit(".", 2)
+        task, cell = name.rsplit(".", 1)[0].split(".", 1)
         lines = [json.loads(line) for line in path.open()]
         runs.setdefault(task, {}).setdefault(cell, []).append(by_step(lines) if name != path.stem else lines)
     if not runs:
@@ -201,15 +201,15 @@ def print_table(results: Path) -> None:
     for task, cells in runs.items():
         for cell, records in cells.items():
             print(f"| {task} | {cell} | {len(records)} | {row(records)} |")
+    names = sorted({cell for cells in runs.values() for cell in cells}, reverse=True)
     figure, axes = subplots(2, len(runs), size=(4.0 * len(runs), 5.0), squeeze=False)
     for column, (task, cells) in enumerate(runs.items()):
         for place, unit in enumerate(("update", "seconds")):
             for cell, records in cells.items():
                 for number, record in enumerate(records):
                     steps, errors = [each[unit] for each in record], [each["error"] for each in record]
-                    axes[place, column].plot(
-                        steps, errors, color=f"C{CELLS.index(cell)}", label=None if number else cell
-                    )
+                    color = f"C{names.index(cell)}"
+                    axes[place, column].plot(steps, errors, color=color, label=None if number else cell)
             axes[place, column].set(title=task, xlabel=unit, ylabel="error")
             axes[place, column].legend()
     save_png(figure, results / "curves.png")
