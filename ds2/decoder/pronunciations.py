@@ -9,6 +9,7 @@ from ds2.utils.errors import InputError
 
 Phones = tuple[int, ...]  # outputs of the model; 0 is the blank
 NAMES = ("pronounced", "phones")  # of the arrays in a bundle
+MOST_LETTERS = 200  # of a word: a hypothesis is spelt letter by letter, whatever the number of its phones
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Pronunciations:
             or not (0 <= self.pronounced.min(initial=0) <= self.pronounced.max(initial=0) < max(1, len(self.words)))
         ):
             raise InputError("the bundle's pronunciations do not fit its language model; copy or make it again")
+        if max(map(len, self.words), default=0) > MOST_LETTERS:
+            longest = max(self.known(), key=len, default="")
+            if len(longest) > MOST_LETTERS:
+                raise InputError(f"{longest[:20]}...: a word of {len(longest):,} letters; at most {MOST_LETTERS}")
 
     @classmethod
     def of(cls, spoken: Mapping[str, Iterable[Phones]], words: Sequence[str] | None = None) -> "Pronunciations":

@@ -214,6 +214,15 @@ def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
         bundled_pronunciations(damaged)
 
 
+def test_a_pronounced_word_of_a_thousand_letters_is_refused() -> None:
+    """Each hypothesis would take minutes to spell."""
+    silent = Pronunciations.of({"ab": [(2, 3)]}, ["ab", 201 * "a"])
+    assert silent.known() == {"ab"}
+    assert Pronunciations.of({200 * "a": [(2, 3)]}).known() == {200 * "a"}
+    with pytest.raises(InputError, match=r"aaaa\.\.\.: a word of 1,000 letters; at most 200"):
+        Pronunciations.of({1000 * "a": [(2, 3)]})
+
+
 def test_a_search_for_words_without_a_space_is_refused() -> None:
     with pytest.raises(InputError, match="lack the space"):
         search(Tokenizer(["<blank>", "a", "b"]), BeamConfig(), None, ["a", "ab"])
