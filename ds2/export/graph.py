@@ -55,7 +55,8 @@ class Graph:
             return self.op("Cast", values.astype(np.float16), to=onnx.TensorProto.FLOAT)
         rows = values.reshape(-1, *values.shape[channel_axes:])
         largest = np.abs(rows).reshape(len(rows), -1).max(1)
-        scale = np.where(largest > 0, largest / LARGEST_INT8, 1).astype(np.float32)
+        scale = (largest / LARGEST_INT8).astype(np.float32)
+        scale[scale == 0] = 1
         levels = np.rint(rows / scale.reshape(-1, *[1] * (rows.ndim - 1))).astype(np.int8)
         restored = self.op("DequantizeLinear", levels, scale, np.zeros(len(rows), np.int8), axis=0)
         return restored if channel_axes == 1 else self.op("Reshape", restored, integers(*values.shape))

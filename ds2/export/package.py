@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ds2.bundle import MODELS, Bundle, locate
@@ -97,9 +98,14 @@ def _checked(
 ) -> onnx.ModelProto:
     config = from_dict(ModelConfig, bundle.metadata["config"], name)
     try:
-        return graph(config, _metadata(bundle, config))
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            return graph(config, _metadata(bundle, config))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
+    except FloatingPointError as error:
+        raise InputError(
+            f"{name}: its weights are zero, infinite or no numbers where none may be; copy it again"
+        ) from error
     except MISFITS as error:
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
 

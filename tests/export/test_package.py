@@ -105,6 +105,16 @@ def test_bundle_that_cannot_be_exported_is_named(tmp_path: Path, tiny_bundle: Pa
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("name", "value"), [("frontend.std", 0.0), ("recurrent.0.forwards.norm.variance", -1.0)])
+def test_weights_that_become_no_numbers_are_refused(tmp_path: Path, tiny_bundle: Path, name: str, value: float) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    bundle.weights[name][:] = value
+    bundle.save(tiny_bundle)
+    with pytest.raises(InputError, match=r"tiny\.safetensors: its weights are zero, infinite or no numbers where none"):
+        export(str(tiny_bundle), tmp_path / "out")
+
+
 def test_a_model_for_live_streams_has_a_second_graph(tmp_path: Path) -> None:
     paths = export("digits-streaming", tmp_path)
     assert [path.name for path in paths] == ["model.onnx", "streaming.onnx", "tokens.txt"]
