@@ -219,7 +219,7 @@ def by_step(epochs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The metrics of a training by `ds2 train` as those of this script: the error is WER."""
     seconds = accumulate(epoch["seconds"] for epoch in epochs)
     return [
-        {"update": epoch["epoch"], "seconds": spent, "error": epoch["wer"]}
+        {"update": epoch["step"], "seconds": spent, "error": epoch["wer"]}
         for epoch, spent in zip(epochs, seconds, strict=True)
     ]
 

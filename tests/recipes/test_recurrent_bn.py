@@ -20,7 +20,10 @@ def test_books_and_speech_come_in_one_table(tmp_path: Path) -> None:
     assert len(printed.splitlines()) == 2  # an evaluation of each cell
     speech = results / "speech.lstm.1"
     speech.mkdir()
-    lines = [{"epoch": 1, "seconds": 2.0, "wer": 0.5}, {"epoch": 2, "seconds": 3.0, "wer": 0.25}]
+    lines = [
+        {"epoch": 1, "step": 32, "seconds": 2.0, "wer": 0.5},
+        {"epoch": 2, "step": 64, "seconds": 3.0, "wer": 0.25},
+    ]
     (speech / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     table = compare("table", results)
     assert "| language | bn-lstm | 1 |" in table
