@@ -14,6 +14,9 @@ from ds2.cli.streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import hint
 
+# Turns for which a thread of OpenMP that waits keeps its core; read when torch is loaded. With its own 300,000 a
+# transcription of 4 s takes 15 s beside two busy processes, because waiting threads take the turns of those that work.
+SPINS = 30_000
 GARBAGE_OBJECTS = 100_000  # new ones before Python looks for garbage: its own 700 cost half a second at start
 
 
@@ -21,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code; bad input ends in one line on standard error and code 2."""
     prepare_streams()
     gc.set_threshold(GARBAGE_OBJECTS)
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
     try:
         with _warnings_on_stderr():
             code = _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -206,3 +206,14 @@ def test_completion_is_printed_for_the_shells() -> None:
 def test_names_of_several_lines_and_colours_are_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
     outcome = run("transcribe", tmp_path / "a\nb\x1b[31m.wav")
     assert_refused(outcome, r"a\nb\x1b[31m.wav")
+
+
+@pytest.mark.parametrize(
+    ("asked", "spins"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_waiting_threads_leave_the_processor_unless_the_environment_says_more(
+    run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], spins: str | None
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(asked))
+    assert run("--version")[0] == 0
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
