@@ -22,6 +22,7 @@ ENDINGS = 2000  # numbers for words beyond the list, by the hash of their last l
 ENDING_LETTERS = 3
 DILATIONS = (1, 2, 4)  # words between the three that a convolution looks at
 DIRECTIONS = ("", "_reverse")
+EMBEDDING = "embedding.weight"
 BLOCK, CONTEXT = 1000, 100  # words that are tagged at once, and those around them: memory for an hour stays small
 
 
@@ -35,13 +36,14 @@ class Punctuator:
             InputError: they do not fit each other.
         """
         self.index = {word: number for number, word in enumerate(words)}
-        self.weights = {name: np.asarray(values, np.float32) for name, values in weights.items()}
+        self.weights = {name: np.asarray(values, np.float32) for name, values in weights.items() if name != EMBEDDING}
+        self.embedding = np.asarray(weights.get(EMBEDDING))  # the largest, hence left in half precision
         try:
-            width, hidden = weights["embedding.weight"].shape[1], weights["lstm.weight_hh_l0"].shape[1]
+            width, hidden = weights[EMBEDDING].shape[1], weights["lstm.weight_hh_l0"].shape[1]
             expected = shapes(len(words), width, len(weights["convolutions.0.bias"]), hidden)
         except (KeyError, IndexError, TypeError) as error:
             raise InputError("the bundle's punctuation is damaged; add it again") from error
-        if {name: values.shape for name, values in self.weights.items()} != expected:
+        if {name: values.shape for name, values in weights.items()} != expected:
             raise InputError("the bundle's punctuation is damaged, or of a former version; add it again")
 
     @classmethod
@@ -73,7 +75,7 @@ class Punctuator:
 
     def _scores(self, words: Sequence[str]) -> np.ndarray:
         weights = self.weights
-        hidden = weights["embedding.weight"][[number_of(word, self.index) for word in words]]
+        hidden = self.embedding[[number_of(word, self.index) for word in words]].astype(np.float32)
         for number, dilation in enumerate(DILATIONS):
             layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]
             found = _convolution(hidden, *layer, dilation)
@@ -107,9 +109,9 @@ def number_of(word: str, index: Mapping[str, int]) -> int:
 
 def shapes(words: int, width: int, channels: int, hidden: int) -> dict[str, tuple[int, ...]]:
     """The names of the weights, as torch has them, and their shapes."""
-    found: dict[str, tuple[int, ...]] = {"embedding.weight": (words + ENDINGS, width)}
+    found: dict[str, tuple[int, ...]] = {EMBEDDING: (words + ENDINGS, width)}
     for number in range(len(DILATIONS)):
-        found[f"convolutions.{number}.weight"] = (channels, channels if number else width, 3)
+        found[f"convolutions.{number}.weight"] = (channels, 3 * (channels if number else width))
         found[f"convolutions.{number}.bias"] = (channels,)
     for way in DIRECTIONS:
         found[f"lstm.weight_ih_l0{way}"] = (4 * hidden, channels)
@@ -122,8 +124,8 @@ def _convolution(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilat
     """(N, C) -> (N, C'), from three words `dilation` apart; zeros beyond the ends."""
     count = len(hidden)
     padded = np.pad(hidden, ((dilation, dilation), (0, 0)))
-    taps = [padded[tap * dilation : tap * dilation + count] @ weight[:, :, tap].T for tap in range(3)]
-    return np.maximum(taps[0] + taps[1] + taps[2] + bias, 0.0)
+    taps = np.hstack([padded[tap * dilation : tap * dilation + count] for tap in range(3)])
+    return np.maximum(taps @ weight.T + bias, 0.0)
 
 
 def _both_ways(inputs: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -54,8 +54,8 @@ class Muon(optim.Optimizer):
 
 
 def is_hidden_matrix(name: str, value: Tensor) -> bool:
-    """Whether a parameter is a product between layers; the rows of a row convolution are filters on their own."""
-    return value.ndim == 2 and "output." not in name and not name.startswith("lookahead.")
+    """Whether a parameter is a product between layers; rows of a row convolution or an embedding stand on their own."""
+    return value.ndim == 2 and "output." not in name and not name.startswith(("lookahead.", "embedding."))
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int, epoch: int) -> float:

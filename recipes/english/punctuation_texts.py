@@ -1,7 +1,8 @@
 """Punctuated text as what the tagger learns: words, the mark after each, and whether it has a capital.
 
-A line is a sentence, so its last word ends one. Semicolons and exclamation marks count as full stops, colons and dashes
-as commas; the point of an abbreviation or an initial within a line is no mark. Quotation marks are left out.
+A line is a sentence, so its last word ends one. Exclamation marks count as full stops; semicolons, colons and dashes
+within a sentence as commas; the point of an abbreviation or an initial within a line is no mark. Quotation marks are
+left out.
 """
 
 import functools
@@ -26,12 +27,11 @@ POINT = re.compile(r"\w\.$")  # of an abbreviation, unless it ends the line
 
 @dataclass(frozen=True)
 class Text:
-    """N words, the mark after each, whether it has a capital, and whether the mark was a semicolon."""
+    """N words, the mark after each, and whether it has a capital."""
 
     words: list[str]
     marks: array
     capitals: array
-    semicolons: array
 
 
 def blocks(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -54,36 +54,35 @@ def divided(books: Iterable[tuple[str, list[str]]]) -> tuple[list[str], list[str
 
 def read(lines: Iterable[str]) -> Text:
     """The words of the lines, one after another; lines with figures are left out."""
-    text = Text([], array("b"), array("b"), array("b"))
+    text = Text([], array("b"), array("b"))
     for line in lines:
         if DIGIT.search(line):
             continue
         first = len(text.words)
         for raw in (DASHES.sub(", ", line) if DASH.search(line) else line).split():
-            words, marks, capitals, semicolons = parsed(raw)
+            words, marks, capitals = parsed(raw)
             text.words.extend(words)
             text.marks.extend(marks)
             text.capitals.extend(capitals)
-            text.semicolons.extend(semicolons)
         if len(text.words) > first and text.marks[-1] != QUESTION:
             text.marks[-1] = STOP
     return text
 
 
 @functools.cache
-def parsed(raw: str) -> tuple[list[str], array, array, array]:
-    """ "Well-known;" -> ["well", "known"], the numbers of their marks, 1 for a capital, 1 for a semicolon."""
+def parsed(raw: str) -> tuple[list[str], array, array]:
+    """ "Well-known;" -> ["well", "known"], the numbers of their marks, 1 for a capital."""
     bare = raw.strip("\"“”‘’'()[]_*")
     words, mark = [TITLES[bare.lower()]] if bare.lower() in TITLES else normalize(bare, "en").split(), NONE
     ending = re.search(r"[^\w]*$", raw)
     marks = ending[0] if ending else ""
     if "?" in marks:
         mark = QUESTION
-    elif re.search("[.!;]", marks) and not POINT.search(raw):
+    elif re.search("[.!]", marks) and not POINT.search(raw):
         mark = STOP
-    elif re.search("[,:]", marks):
+    elif re.search("[,;:]", marks):
         mark = COMMA
     letters = [character for character in bare if character.isalpha()]
     nothing, capital = [0] * (len(words) - 1), int(bool(letters) and letters[0].isupper())
-    last = [[mark], [capital], [int(";" in marks)]] if words else [[], [], []]
-    return words, array("b", nothing + last[0]), array("b", last[1] + nothing), array("b", nothing + last[2])
+    last = [[mark], [capital]] if words else [[], []]
+    return words, array("b", nothing + last[0]), array("b", last[1] + nothing)

@@ -23,7 +23,7 @@ def weights() -> dict[str, np.ndarray]:
     """A comma follows `well`, a full stop `end`; `john` has a capital. The LSTM's outputs are not looked at."""
     found = {name: np.zeros(shape, np.float32) for name, shape in shapes(len(WORDS), 4, 4, 2).items()}
     found["embedding.weight"][:4] = np.eye(4)
-    found["convolutions.0.weight"][:, :, 1] = np.eye(4)
+    found["convolutions.0.weight"][:, 4:8] = np.eye(4)  # from the word itself
     found["output.weight"][[1, 2, 4], [0, 1, 2]] = 2.0
     found["output.bias"][:] = [1.0, 0.0, 0.0, 0.0, -1.0]
     return found
@@ -64,10 +64,11 @@ def test_the_scores_are_those_of_torchs_layers() -> None:
     lstm, output = torch.nn.LSTM(12, 5, bidirectional=True, batch_first=True), torch.nn.Linear(22, len(MARKS) + 1)
     layers = {"embedding": embedding, "lstm": lstm, "output": output}
     layers |= {f"convolutions.{number}": layer for number, layer in enumerate(convolutions)}
-    weights = {
-        f"{name}.{key}": value.numpy() for name, layer in layers.items() for key, value in layer.state_dict().items()
-    }
-    punctuator, words = Punctuator(WORDS, weights), "well end who knows john and the other other end".split()
+    weights = {f"{name}.{key}": value for name, layer in layers.items() for key, value in layer.state_dict().items()}
+    for number, layer in enumerate(convolutions):  # the words before, at and after the place, beside each other
+        weights[f"convolutions.{number}.weight"] = layer.weight.detach().transpose(1, 2).flatten(1)
+    punctuator = Punctuator(WORDS, {name: value.numpy() for name, value in weights.items()})
+    words = "well end who knows john and the other other end".split()
     with torch.inference_mode():
         hidden = embedding(torch.tensor([[number_of(word, punctuator.index) for word in words]])).transpose(1, 2)
         for number, layer in enumerate(convolutions):
