@@ -40,6 +40,7 @@ RISES, FALLS = 0.02, 0.98  # share of the updates at the begin and at the end in
 STEADY = 200_000  # words that are kept from training: on them the marks' biases are chosen
 BIASES = np.arange(-1.0, 2.01, 0.1)  # nats that a mark may gain for the best F1
 NAMES = ("", "comma", "full_stop", "question")  # of the marks
+MOST_WRONG = 0.4  # share of the words of a crop that are wrong
 SAVED_EVERY = 50  # updates
 PIECE = 1000  # words of a text that is measured, in batches
 
@@ -114,8 +115,7 @@ def learn(tagger: Tagger, text: list[Tensor], updates: int, partial: Path) -> No
         for name, part in parts.items():
             part.load_state_dict(state[name])
     for update in range(done + 1, updates + 1):
-        crops = torch.randint(len(text[0]) - CROP, (BATCH, 1), generator=torch.Generator().manual_seed(update))
-        loss = cross_entropy(tagger, *(each[crops + torch.arange(CROP)] for each in text))
+        loss = cross_entropy(tagger, *crops_of(text, torch.Generator().manual_seed(update)))
         optimizer.zero_grad()
         loss.backward()
         share = min(1.0, update / (RISES * updates), (1 + updates - update) / (FALLS * updates))
@@ -130,6 +130,17 @@ def learn(tagger: Tagger, text: list[Tensor], updates: int, partial: Path) -> No
             with atomic_write(partial) as file:
                 torch.save({"done": update, **{name: part.state_dict() for name, part in parts.items()}}, file)
     tagger.eval()
+
+
+def crops_of(text: list[Tensor], generator: torch.Generator) -> list[Tensor]:
+    """(BATCH, CROP) words, marks and capitals; to a share that each crop draws other words stand there, as if they had
+    been recognised wrongly."""
+    places = torch.randint(len(text[0]) - CROP, (BATCH, 1), generator=generator) + torch.arange(CROP)
+    others = torch.randint(len(text[0]), places.shape, generator=generator)
+    share = MOST_WRONG * torch.rand(BATCH, 1, generator=generator)
+    heard = torch.where(torch.rand(places.shape, generator=generator) < share, others, places)
+    words, marks, capitals = text
+    return [words[heard], marks[places], capitals[heard]]
 
 
 def cross_entropy(tagger: Tagger, words: Tensor, marks: Tensor, capitals: Tensor) -> Tensor:
