@@ -106,6 +106,9 @@ def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle
         fewer = {key: values for key, values in weights.items() if key != name}
         with pytest.raises(InputError, match="punctuation is damaged"):
             Punctuator.from_bundle(bundled(bundle, fewer))
+    whole = {name: values.astype(np.int8) if name == "output.bias" else values for name, values in weights.items()}
+    with pytest.raises(InputError, match="punctuation is damaged"):  # whole numbers
+        Punctuator(WORDS, whole)
     tensors = {name: torch.from_numpy(values).bfloat16() for name, values in weights.items()}
     with pytest.raises(InputError, match="punctuation is damaged"):  # a type that numpy lacks
         Punctuator.from_bundle(replace(bundled(bundle, weights), punctuation=tensors))
