@@ -36,7 +36,7 @@ class Punctuator:
             InputError: they do not fit each other.
         """
         self.index = {word: number for number, word in enumerate(words)}
-        self.weights = weights  # in half precision: they are turned into float32 where they are used, in a millisecond
+        self.weights = weights  # in half precision: made float32 where they are used, in 2 ms, they take no memory else
         try:
             width, hidden = weights[EMBEDDING].shape[1], weights["lstm.weight_hh_l0"].shape[1]
             expected = shapes(len(words), width, len(weights["convolutions.0.bias"]), hidden)

@@ -40,7 +40,7 @@ RISES, FALLS = 0.02, 0.98  # share of the updates at the begin and at the end in
 STEADY = 200_000  # words that are kept from training: on them the marks' biases are chosen
 BIASES = np.arange(-1.0, 2.01, 0.1)  # nats that a mark may gain for the best F1
 NAMES = ("", "comma", "full_stop", "question")  # of the marks
-MOST_WRONG = 0.4  # share of the words of a crop that are wrong
+MOST_WRONG = 0.4  # share of a crop's words that others may replace
 SAVED_EVERY = 50  # updates
 PIECE = 1000  # words of a text that is measured, in batches
 

@@ -36,7 +36,7 @@ def test_it_trains_and_is_added_to_a_bundle(tmp_path: Path, tiny_bundle: Path) -
 
 
 def test_the_marks_of_words() -> None:
-    """Every line ends a sentence; semicolons, initials and titles do not; semicolons and dashes are commas."""
+    """Every line ends a sentence; initials and titles do not; semicolons and dashes are commas."""
     lines = ['"Well -- Mr. J. Smith?" said he; "I know!', "It is well-known: the end", "In 1850."]
     command = (
         f"from punctuation_texts import *; text = read({lines}); print(*zip(text.words, text.marks, text.capitals))"
