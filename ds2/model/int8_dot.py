@@ -82,3 +82,8 @@ def host_feature() -> str:
 def has_matrix_unit() -> bool:
     """Whether this processor multiplies matrices of bfloat16 in a unit of its own (AMX)."""
     return bool(get_host_cpu_features().get("amx-bf16"))
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies numbers of bfloat16 faster than those of float32; others only emulate it."""
+    return has_matrix_unit() or bool(get_host_cpu_features().get("avx512bf16"))

@@ -26,6 +26,7 @@ from ds2.bundle import Bundle
 from ds2.data.manifest import read_manifest
 from ds2.data.prepare import run
 from ds2.metrics import align
+from ds2.model.int8_dot import has_bfloat16
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
@@ -144,7 +145,7 @@ def crops_of(text: list[Tensor], generator: torch.Generator) -> list[Tensor]:
 
 
 def cross_entropy(tagger: Tagger, words: Tensor, marks: Tensor, capitals: Tensor) -> Tensor:
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):
         scores = tagger(words)
     scores = scores.float()
     of_marks = torch.nn.functional.cross_entropy(scores[..., :-1].flatten(0, 1), marks.flatten().long())

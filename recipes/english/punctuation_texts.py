@@ -1,11 +1,13 @@
 """Punctuated text as what the tagger learns: words, the mark after each, and whether it has a capital.
 
-A line is a sentence, so its last word ends one. Exclamation marks count as full stops; semicolons, colons and dashes
-within a sentence as commas; the point of an abbreviation or an initial within a line is no mark. Quotation marks are
-left out.
+A line is a sentence, so its last word ends one, unless a comma or a colon follows it: he said: "Come." Exclamation
+marks count as full stops, before a word in lower case as commas: "Oh! said he." Semicolons, colons and dashes within a
+sentence count as commas; the point of an abbreviation or an initial within a line is no mark. Quotation marks are left
+out.
 """
 
 import functools
+import html
 import lzma
 import re
 from array import array
@@ -23,6 +25,7 @@ TITLES = {"mr.": "mister", "mrs.": "missus", "ms.": "miss", "dr.": "doctor", "st
 DASHES = re.compile(r"\s*(?:--+|—|–)\s*")
 DASH, DIGIT = re.compile("--|—|–"), re.compile(r"\d")
 POINT = re.compile(r"\w\.$")  # of an abbreviation, unless it ends the line
+GOES_ON = re.compile(r"\w[^\w\s]*[,;:][^\w.!?]*$")  # the end of a line whose sentence does
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,19 @@ def divided(books: Iterable[tuple[str, list[str]]]) -> tuple[list[str], list[str
 def read(lines: Iterable[str]) -> Text:
     """The words of the lines, one after another; lines with figures are left out."""
     text = Text([], array("b"), array("b"))
-    for line in lines:
+    for line in map(html.unescape, lines):
         if DIGIT.search(line):
             continue
         first = len(text.words)
         for raw in (DASHES.sub(", ", line) if DASH.search(line) else line).split():
             words, marks, capitals = parsed(raw)
+            if words and len(text.words) > first and text.marks[-1] == STOP and not capitals[0]:
+                text.marks[-1] = COMMA
             text.words.extend(words)
             text.marks.extend(marks)
             text.capitals.extend(capitals)
         if len(text.words) > first and text.marks[-1] != QUESTION:
-            text.marks[-1] = STOP
+            text.marks[-1] = COMMA if GOES_ON.search(line) else STOP
     return text
 
 

@@ -36,8 +36,12 @@ def test_it_trains_and_is_added_to_a_bundle(tmp_path: Path, tiny_bundle: Path) -
 
 
 def test_the_marks_of_words() -> None:
-    """Every line ends a sentence; initials and titles do not; semicolons and dashes are commas."""
-    lines = ['"Well -- Mr. J. Smith?" said he; "I know!', "It is well-known: the end", "In 1850."]
+    """A line ends a sentence, if no comma or colon follows it; initials, titles and what goes on in lower case do not;
+    semicolons and dashes are commas."""
+    lines = [
+        '"Well -- Mr. J. Smith?" said he; "I know!', "It is well-known: the end", "In 1850.",
+        '"Oh! you," cried she: -- ', '"Well! A day&mdash;', "Here--",
+    ]  # fmt: skip
     command = (
         f"from punctuation_texts import *; text = read({lines}); print(*zip(text.words, text.marks, text.capitals))"
     )
@@ -46,7 +50,10 @@ def test_the_marks_of_words() -> None:
     )
     found = " ".join("".join((word.title() if capital else word, ["", ",", ".", "?"][mark]))
                      for word, mark, capital in map(eval, re.findall(r"\(.*?\)", printed.stdout)))  # fmt: skip
-    assert found == "Well, Mister J Smith? said he, I know. It is well known, the end."
+    assert (
+        found
+        == "Well, Mister J Smith? said he, I know. It is well known, the end. Oh, you, cried she, Well. A day. Here."
+    )
 
 
 def run(*arguments: object) -> str:

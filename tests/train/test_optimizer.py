@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ds2.train.config import OptimizerConfig
-from ds2.train.optimizer import Muon, learning_rate
+from ds2.train.optimizer import Muon, OrthogonalMomentum, learning_rate
 
 
 def test_sgd_is_annealed_after_each_epoch() -> None:
@@ -40,3 +40,21 @@ def test_muon_moves_all_directions_of_a_hidden_matrix_alike() -> None:
     assert float(moved["hidden.weight"].square().mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.3)
     for name in ("hidden.bias", "output.weight", "output.bias"):
         torch.testing.assert_close(moved[name], torch.full_like(moved[name], 0.1), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(16, 24), (24, 16)])
+def test_it_moves_as_torchs_muon_does(shape: tuple[int, int]) -> None:
+    torch.manual_seed(4)
+    start, gradients = torch.randn(shape), torch.randn(6, *shape)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    options = {"lr": 0.1, "weight_decay": 0.1}
+    both = [
+        (ours, OrthogonalMomentum([ours], options)),
+        (theirs, torch.optim.Muon([theirs], **options, adjust_lr_fn="match_rms_adamw")),
+    ]
+    for gradient in gradients:
+        for weight, optimizer in both:
+            weight.grad = gradient.clone()
+            optimizer.step()
+    moved, expected = (ours - start).detach(), (theirs - start).detach()
+    assert float((moved - expected).norm() / expected.norm()) < 0.03  # theirs is in bfloat16
