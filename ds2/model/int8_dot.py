@@ -7,6 +7,7 @@ Compilers find these instructions only in the simplest loops, so the loop is wri
 beyond int32: activations must be small enough (ds2/model/int8_linear.py).
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,7 @@ def has_matrix_unit() -> bool:
     return bool(get_host_cpu_features().get("amx-bf16"))
 
 
+@functools.cache
 def has_bfloat16() -> bool:
     """Whether this processor multiplies numbers of bfloat16 faster than those of float32; others only emulate it."""
     return has_matrix_unit() or bool(get_host_cpu_features().get("avx512bf16"))
