@@ -1,7 +1,5 @@
 """Recurrent layers as ds2/model/recurrent.py defines them: ONNX's own operators, and a loop for the BN-LSTM."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 from onnx import TensorProto
@@ -9,9 +7,6 @@ from onnx import TensorProto
 from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
 from ds2.export.weights import Layer
 from ds2.model.config import CLIP, EPSILON, ModelConfig
-
-OPERATORS = {"rnn": "RNN", "gru": "GRU", "lstm": "LSTM"}
-GATE_ORDER = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}  # ours: r z n and i f g o; ONNX: z r n and i o f g
 
 BEGINNING = integers(0)  # frames before the first
 
@@ -23,7 +18,7 @@ def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: 
         return graph.op("Add", forwards, _in_chunks(graph, config, layer.under("backwards"), x, lengths))
     names = ["forwards", "backwards"] if config.bidirectional else ["forwards"]
     directions = [layer.under(name) for name in names]
-    if config.cell == "bn-lstm":
+    if config.spec.step_statistics:
         results = [run(graph, config, directions[0], x, lengths)]
         if config.bidirectional:
             results.append(from_the_end(graph, config, directions[1], x, lengths))
@@ -63,7 +58,7 @@ def from_the_end(graph: Graph, config: ModelConfig, direction: Layer, x: str, le
 
 def run(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H): one direction of any cell, from the first frame to the last."""
-    if config.cell == "bn-lstm":
+    if config.spec.step_statistics:
         return run_bn_lstm(graph, direction, x, lengths)[0]
     return graph.op("Squeeze", run_cell(graph, config, [direction], x, lengths)[0], integers(1))
 
@@ -81,14 +76,11 @@ def run_cell(
         (T, directions, B, H) states, (directions, B, H) the last h, and of an LSTM the last c.
     """
     input_weights, recurrent_weights, biases = zip(*(_ordered(config, each) for each in directions), strict=True)
-    attributes: dict[str, dict[str, Any]] = {
-        "rnn": {"activations": ["Relu"] * len(directions), "clip": CLIP},  # clips what goes into the ReLU
-        "gru": {"linear_before_reset": 1},
-        "lstm": {},
-    }
+    operator = config.spec.onnx
+    assert operator is not None
     return graph.ops(
-        3 if config.cell == "lstm" else 2,
-        OPERATORS[config.cell],
+        1 + len(config.spec.state),
+        operator.name,
         x,
         graph.weight(np.stack(input_weights), 2),
         graph.weight(np.stack(recurrent_weights), 2),
@@ -97,18 +89,21 @@ def run_cell(
         *first,
         direction="bidirectional" if len(directions) == 2 else "forward",
         hidden_size=config.hidden,
-        **attributes[config.cell],
+        activations=[operator.activation] * len(directions) if operator.activation else None,
+        clip=CLIP if operator.activation else None,
+        linear_before_reset=operator.linear_before_reset,
     )
 
 
 def _ordered(config: ModelConfig, direction: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(G H, D) and (G H, H) weights, (2 G H,) bias, the BN folded in, with the gates in ONNX's order."""
     weight, bias = direction.folded("input_weight", config)
-    order = GATE_ORDER[config.cell]
+    own, operator = config.spec.gates, config.spec.onnx
+    assert operator is not None
 
-    def ordered(gates: np.ndarray) -> np.ndarray:
-        parts = np.split(gates, len(order))
-        return np.concatenate([parts[gate] for gate in order])
+    def ordered(rows: np.ndarray) -> np.ndarray:
+        gates = dict(zip(own, np.split(rows, len(own)), strict=True))
+        return np.concatenate([gates[name] for name in operator.gates])
 
     biases = np.concatenate([ordered(bias), ordered(direction["recurrent_bias"])])
     return ordered(weight), ordered(direction["recurrent_weight"]), biases

@@ -135,11 +135,10 @@ def _recurrent_stack(step: _Step, config: ModelConfig, model: Layer, x: str) -> 
     every = graph.op("Expand", size, graph.op("Shape", "positions"))
     valid = _valid_count(step, config, missing, size) if config.chunk else ""
     x = reverse(graph, reverse(graph, x, every), count)
-    names = ("h", "c") if config.cell in ("lstm", "bn-lstm") else ("h",)
     for layer in range(config.recurrent_layers):
-        states = [step.state(f"{name}_{layer}", config.hidden) for name in names]
+        states = [step.state(f"{name}_{layer}", config.hidden) for name in config.spec.state]
         direction = model.under(f"recurrent.{layer}.forwards")
-        if config.cell == "bn-lstm":
+        if config.spec.step_statistics:
             before = graph.op("Max", number, integers(0))
             rows, *last = run_bn_lstm(graph, direction, x, count, before, tuple(states))
         else:

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ds2.model.cells import CELLS, Cell, CellSpec
 from ds2.model.presets import PRESETS
 from ds2.utils.config import from_dict, require
 
-Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
@@ -123,9 +123,9 @@ class ModelConfig:
         )  # fmt: skip
         if self.chunk and not self.bidirectional:
             raise ValueError("chunk is for bidirectional models: a forward-only one streams as it is")
-        if self.chunk and self.cell == "bn-lstm":
+        if self.chunk and self.spec.step_statistics:
             raise ValueError(
-                "chunk is not for a bn-lstm, which has statistics of its own for every frame of an utterance"
+                f"chunk is not for a {self.cell}, which has statistics of its own for every frame of an utterance"
             )
         if self.chunk and self.chunk <= self.waits[-1][1]:
             raise ValueError(
@@ -161,6 +161,11 @@ class ModelConfig:
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
         if self.random_walk:
             raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
+
+    @property
+    def spec(self) -> CellSpec:
+        """What the cell is made of."""
+        return CELLS[self.cell]
 
     @property
     def needs_end(self) -> bool:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.acoustic import AcousticModel
+from ds2.model.cells import CELLS, INT8_GRU, INT8_LSTM, INT8_RNN, Cell
 from ds2.model.config import CLIP
 from ds2.model.gru_kernels import inlined, sigmoid, tanh
 from ds2.model.half_linear import half_linear
@@ -20,7 +21,6 @@ from ds2.model.int8_dot import has_matrix_unit
 from ds2.model.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 from ds2.model.recurrent import Direction, RecurrentLayer, State
 
-RNN, GRU, LSTM = 1, 3, 4  # by the number of their gates
 MOST = np.float32(CLIP)
 ONE, ZERO = np.float32(1), np.float32(0)
 
@@ -36,24 +36,27 @@ class Run(NamedTuple):
 
 
 @kernel
-def run(frames, gates, weight, bias, activations, most, first, last):  # type: ignore[no-untyped-def]
-    """Fills in the states of the utterances from `first` to `last` - 1, whose Activations are only theirs."""
+def run(frames, cell, weight, bias, activations, most, first, last):  # type: ignore[no-untyped-def]
+    """Fills in the states of the utterances from `first` to `last` - 1, whose Activations are only theirs.
+
+    `cell` is the branch that CELLS names.
+    """
     for t in range(len(frames.terms)):
         round_rows(frames.states[t, first:last], most, activations)
         recurrent = frames.recurrent[first:last]
         products(activations, weight, bias, recurrent, 0, recurrent.shape[1])
         for b in range(first, last):
             terms, own, after = frames.terms[t, b], frames.recurrent[b], frames.states[t + 1, b]
-            if gates == GRU:
+            if cell == INT8_GRU:
                 _gru(terms, own, frames.states[t, b], after)
-            elif gates == LSTM:
+            elif cell == INT8_LSTM:
                 _lstm(terms, own, frames.cells[t, b], frames.cells[t + 1, b], after)
-            else:
+            elif cell == INT8_RNN:
                 for j in range(len(after)):
                     after[j] = min(max(terms[j] + own[j], ZERO), MOST)
             if not frames.valid[t, b]:
                 after[:] = ZERO
-                if gates == LSTM:
+                if cell == INT8_LSTM:
                     frames.cells[t + 1, b] = ZERO
 
 
@@ -81,10 +84,13 @@ def _lstm(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def
         after[j] = sigmoid(o[j], ONE) * tanh(cell[j], ONE)
 
 
-def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, bias: Tensor) -> list[Tensor]:
+def int8_states(
+    cell: Cell, terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, bias: Tensor
+) -> list[Tensor]:
     """Runs B utterances in `cpu_threads()` threads.
 
     Args:
+        cell: one with a branch in `run`.
         terms: (T, B, G H) W x_t.
         valid: (T, B) boolean: where not, the state after the frame is 0.
         start: the state before the first frame.
@@ -94,6 +100,8 @@ def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, 
     Returns:
         (T + 1, B, H) of each part of the state, that before the first frame included.
     """
+    branch = CELLS[cell].int8
+    assert branch is not None
     time, batch, size = terms.shape
     stores = [np.empty((time + 1, *part.shape), np.float32) for part in start]
     for store, part in zip(stores, start, strict=True):
@@ -105,7 +113,7 @@ def int8_states(terms: Tensor, valid: Tensor, start: State, weight: Int8Weight, 
 
     def part_of_batch(first: int, last: int) -> None:
         rounded = Activations.empty(last - first, weight)
-        run(frames, size // hidden, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
+        run(frames, branch, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
 
     in_threads(part_of_batch, batch)
     return [torch.from_numpy(store) for store in stores]
@@ -125,7 +133,7 @@ class Int8Direction(nn.Module):
 
     def start(self, streams: int) -> State:
         zeros = self.bias.new_zeros(streams, self.hidden)
-        return (zeros, zeros) if self.cell == "lstm" else (zeros,)
+        return (zeros,) * len(CELLS[self.cell].state)
 
     def forward(self, x: Tensor, lengths: Tensor, moments: None) -> Tensor:
         """Like `Direction.forward`."""
@@ -137,7 +145,7 @@ class Int8Direction(nn.Module):
         rows = x.transpose(0, 1).flatten(0, 1).to(self.weight.dtype)
         terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch))
         valid = torch.ones(time, batch, dtype=torch.bool)
-        states = int8_states(terms, valid, state, self.recurrent_weight, self.recurrent_bias)
+        states = int8_states(self.cell, terms, valid, state, self.recurrent_weight, self.recurrent_bias)
         last = tuple(store[lengths, torch.arange(batch)] for store in states)
         return states[0][1:].transpose(0, 1), last
 
@@ -146,12 +154,12 @@ def in_int8(model: AcousticModel) -> AcousticModel:
     """Changes a trained model: its recurrent weights to int8.
 
     Raises:
-        ValueError: it has none that can be: a BN-LSTM; or it is not on a CPU.
+        ValueError: its cell has none that can be; or it is not on a CPU.
     """
     if model.output.weight.device.type != "cpu":
         raise ValueError("int8 is for the CPU; use float32 on a GPU")
-    if model.config.cell == "bn-lstm":
-        raise ValueError("int8 is for cells with fixed weights; a bn-lstm stays in float32")
+    if model.config.spec.int8 is None:
+        raise ValueError(f"int8 is for cells with fixed weights; a {model.config.cell} stays in float32")
     for layer in model.recurrent:
         assert isinstance(layer, RecurrentLayer)
         for name in ("forwards", "backwards"):

@@ -7,16 +7,18 @@
 The backward direction reverses only the valid part of each utterance; a forward-only layer has none.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ds2.model import bn_lstm_autograd, recurrent_autograd
-from ds2.model.config import CLIP, Cell
+from ds2.model import bn_lstm_autograd
+from ds2.model.cell_kernels import KERNELS, CellKernels
+from ds2.model.cells import CELLS, Cell
+from ds2.model.config import CLIP
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import (
     FoldedBatchNorm,
@@ -27,9 +29,7 @@ from ds2.model.normalization import (
     input_moments,
 )
 
-State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of h, of an LSTM also of c
-GATES = {"rnn": 1, "gru": 3, "lstm": 4, "bn-lstm": 4}
-BY_HAND = {"rnn": recurrent_autograd.rnn, "gru": recurrent_autograd.gru}
+State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of each part that CELLS names
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
@@ -63,31 +63,29 @@ class Direction(nn.Module):
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, batch_norm: bool):
         super().__init__()
-        gates = GATES[cell]
-        self.cell = cell
+        self.cell, names = cell, CELLS[cell].gates
+        gates = len(names)
         self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
         self.recurrent_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
         self.recurrent_bias = nn.Parameter(torch.zeros(gates * hidden))
         self.norm = FoldedBatchNorm(gates * hidden) if batch_norm else Unnormalized(gates * hidden)
-        initialize(self.input_weight, self.recurrent_weight, gates)
-        if cell == "lstm":
-            nn.init.ones_(self.recurrent_bias[hidden : 2 * hidden])  # forget nothing at first
+        initialize(self.input_weight, self.recurrent_weight, self.recurrent_bias, names)
 
     def start(self, streams: int) -> State:
         zeros = self.recurrent_bias.new_zeros(streams, self.recurrent_weight.shape[1])
-        return (zeros, zeros) if self.cell == "lstm" else (zeros,)
+        return (zeros,) * len(CELLS[self.cell].state)
 
     def forward(self, x: Tensor, lengths: Tensor, moments: Moments | None) -> Tensor:
         """(B, T, D), (B,), moments of x in training -> (B, T, H), arbitrary beyond the lengths."""
         weight, bias = self.norm(self.input_weight, moments)
         start = [part.to(x.dtype) for part in self.start(x.shape[0])]
-        if self.training and self.cell in BY_HAND and x.device.type == "cpu" and not torch.compiler.is_compiling():
+        if self.training and self.kernels.by_hand and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._by_hand(x, weight, bias, start[0])
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
         # a frozen layer is in eval mode, and may lie above one that learns: cuDNN must keep what its gradient needs
         keep = torch.is_grad_enabled()
-        output = self._kernel(x, self._first(start), parameters, True, 1, 0.0, keep, False, True)[0]
-        if self.cell == "rnn" and bool((output > CLIP).any()):
+        output = self.kernels.fused(x, self._first(start), parameters, True, 1, 0.0, keep, False, True)[0]
+        if self.kernels.unclipped and bool((output > CLIP).any()):
             return self._by_hand(x, weight, bias, start[0])
         return output
 
@@ -98,26 +96,29 @@ class Direction(nn.Module):
         order, back = packed.sorted_indices, packed.unsorted_indices
         first = self._first([part[order] for part in state])
         parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
-        output, *last = self._kernel(packed.data, packed.batch_sizes, first, parameters, True, 1, 0.0, False, False)
-        if self.cell == "rnn" and bool((output > CLIP).any()):
+        output, *last = self.kernels.fused(
+            packed.data, packed.batch_sizes, first, parameters, True, 1, 0.0, False, False
+        )
+        if self.kernels.unclipped and bool((output > CLIP).any()):
             rows = self._by_hand(x, weight, bias, state[0])
             return rows, (rows[torch.arange(len(x), device=x.device), lengths - 1],)
         rows, _ = pad_packed_sequence(packed._replace(data=output), batch_first=True, total_length=x.shape[1])
         return rows, tuple(part[0, back] for part in last)
 
     @property
-    def _kernel(self) -> Callable[..., Any]:
-        kernels: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_relu, "gru": torch.gru, "lstm": torch.lstm}
-        return kernels[self.cell]
+    def kernels(self) -> CellKernels:
+        return KERNELS[self.cell]
 
     def _first(self, state: Sequence[Tensor]) -> Tensor | list[Tensor]:
-        """The state as the kernels want it: of one layer; of an LSTM a list."""
+        """The state as torch's kernels want it: of one layer; a list where it has several parts."""
         layers = [part.unsqueeze(0) for part in state]
-        return layers if self.cell == "lstm" else layers[0]
+        return layers if len(layers) > 1 else layers[0]
 
     def _by_hand(self, x: Tensor, weight: Tensor, bias: Tensor, state: Tensor) -> Tensor:
-        recur = BY_HAND[self.cell]
-        states = recur(x.transpose(0, 1), weight, bias, state, self.recurrent_weight, self.recurrent_bias)
+        assert self.kernels.by_hand is not None
+        states = self.kernels.by_hand(
+            x.transpose(0, 1), weight, bias, state, self.recurrent_weight, self.recurrent_bias
+        )
         return states.transpose(0, 1)
 
 
@@ -133,7 +134,8 @@ class BNLSTMDirection(nn.Module):
 
     def __init__(self, inputs: int, hidden: int):
         super().__init__()
-        gates = GATES["bn-lstm"]
+        names = CELLS["bn-lstm"].gates
+        gates = len(names)
         self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
         self.recurrent_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
         self.bias = nn.Parameter(torch.zeros(gates * hidden))
@@ -141,8 +143,7 @@ class BNLSTMDirection(nn.Module):
         self.recurrent_norm = StepBatchNorm(gates * hidden)
         self.cell_norm = StepBatchNorm(hidden)
         self.beta = nn.Parameter(torch.zeros(hidden))  # of the cell
-        initialize(self.input_weight, self.recurrent_weight, gates)
-        nn.init.ones_(self.bias[hidden : 2 * hidden])
+        initialize(self.input_weight, self.recurrent_weight, self.bias, names)
 
     def start(self, streams: int) -> State:
         zeros = self.bias.new_zeros(streams, self.recurrent_weight.shape[1])
@@ -189,10 +190,14 @@ class BNLSTMDirection(nn.Module):
         return torch.stack(states, 1), (h, c, frames + lengths)
 
 
-def initialize(input_weight: Tensor, recurrent_weight: Tensor, gates: int) -> None:
+def initialize(input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor, gates: Sequence[str]) -> None:
+    """(G H, D), (G H, H) and (G H,) of the `gates`, one below the other; the bias is 0 before."""
     nn.init.xavier_uniform_(input_weight)
-    for gate in recurrent_weight.chunk(gates):
+    for gate in recurrent_weight.chunk(len(gates)):
         nn.init.orthogonal_(gate)
+    for name, gate in zip(gates, bias.chunk(len(gates)), strict=True):
+        if name == "f":
+            nn.init.ones_(gate)  # forget nothing at first
 
 
 def reverse_valid(x: Tensor, lengths: Tensor) -> Tensor:
@@ -218,11 +223,13 @@ class RecurrentLayer(MinibatchStatistics):
         super().__init__()
 
         def direction() -> Direction | BNLSTMDirection:
-            return BNLSTMDirection(inputs, hidden) if cell == "bn-lstm" else Direction(cell, inputs, hidden, batch_norm)
+            if CELLS[cell].step_statistics:
+                return BNLSTMDirection(inputs, hidden)
+            return Direction(cell, inputs, hidden, batch_norm)
 
         self.forwards = direction()
         self.backwards = direction() if bidirectional else None
-        self.needs_moments = batch_norm and cell != "bn-lstm"
+        self.needs_moments = batch_norm and not CELLS[cell].step_statistics
         self.chunks = chunks
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:

@@ -20,6 +20,9 @@ from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.activation import clipped_relu
+from ds2.model.bn_lstm_step import BNLSTMStep
+from ds2.model.cell_kernels import KERNELS
+from ds2.model.cells import CELLS, Cell
 from ds2.model.config import Precision
 from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
@@ -28,7 +31,6 @@ from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
-from ds2.model.step_cells import CELLS, BNLSTMStep
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
@@ -52,6 +54,7 @@ class SlotConvolution:
 class SlotRecurrent:
     """A recurrent layer with its BN folded in, and its state in each slot."""
 
+    cell: Cell
     step: Callable[..., tuple[Tensor, ...]]
     weight: Weight  # (G * H, D)
     bias: Tensor
@@ -230,17 +233,17 @@ class SlotModel:
             h, c, frames = layer.start(slots)
             own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
             zeros, start = torch.zeros_like(layer.bias), [h, c, frames.unsqueeze(1).to(h.dtype)]
-            return SlotRecurrent(BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
-        state = [part.clone() for part in layer.start(slots)]
+            return SlotRecurrent("bn-lstm", BNLSTMStep(layer), own, zeros, recurrent, zeros, start)
+        state, step = [part.clone() for part in layer.start(slots)], KERNELS[layer.cell].step
         if isinstance(layer, Int8Direction):
             own, recurrent = layer.weight, layer.recurrent_weight
-            return SlotRecurrent(CELLS[layer.cell], own, layer.bias, recurrent, layer.recurrent_bias, state)
+            return SlotRecurrent(layer.cell, step, own, layer.bias, recurrent, layer.recurrent_bias, state)
         weight, bias = layer.norm(layer.input_weight, None)
         own = self._stored(weight)
         if isinstance(own, Int8Weight) and self.config.chunk and has_matrix_unit():
             own = weight.detach().bfloat16()  # a chunk's frames share its reading
         weights = own, bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
-        return SlotRecurrent(CELLS[layer.cell], *weights, state)
+        return SlotRecurrent(layer.cell, step, *weights, state)
 
     def _fold_dense(self) -> tuple[Weight, Tensor] | None:
         """The layer before the output, where it has a form of its own."""
@@ -262,9 +265,10 @@ def _run(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""
     terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
-    if isinstance(layer.recurrent_weight, Int8Weight) and not isinstance(layer.step, BNLSTMStep):
+    if isinstance(layer.recurrent_weight, Int8Weight) and CELLS[layer.cell].int8 is not None:
         inside = valid.squeeze(2).T > 0
-        states = int8_states(terms.transpose(0, 1), inside, state, layer.recurrent_weight, layer.recurrent_bias)
+        weights = layer.recurrent_weight, layer.recurrent_bias
+        states = int8_states(layer.cell, terms.transpose(0, 1), inside, state, *weights)
         return states[0][1:].transpose(0, 1), tuple(part[-1] for part in states)
     rows = []
     for term, now in zip(terms.unbind(1), valid.unbind(1), strict=True):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.recurrent import GATES
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
     after += max(0, config.chunk - 1) * hop
     context = "all" if config.needs_end else f"all before, {after:.3f} after"
     for number in range(config.recurrent_layers):
-        products = GATES[config.cell] * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
+        products = len(config.spec.gates) * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
         name, size = f"recurrent.{number}", config.hidden
         layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, context))
     if config.lookahead:

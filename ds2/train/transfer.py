@@ -37,7 +37,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
         fit_bins(weights, state, theirs, config.model)
     weights = {name: tensor for name, tensor in weights.items() if not is_left_out(name, theirs, config.model)}
     weights = {name: tensor for name, tensor in state.items() if name.startswith(ADDED_PARTS)} | weights
-    if theirs.hidden < config.model.hidden and theirs.cell != "bn-lstm":  # its statistics belong to time steps
+    if theirs.hidden < config.model.hidden and not theirs.spec.step_statistics:  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:
         fit_outputs(weights, state, start.metadata["tokens"], tokenizer)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.cells import Cell
 from ds2.model.convolution import ConvolutionConfig
 from ds2.model.frontend import FrontendConfig
-from ds2.model.recurrent import Cell
 from ds2.model.streaming import StreamingModel
 from ds2.model.summary import latency
 

@@ -89,8 +89,10 @@ def synchronize_statistics(model: AcousticModel, group: "dist.ProcessGroup | Non
     Raises:
         InputError: a BN-LSTM: it would wait for the others at every frame.
     """
-    if model.config.cell == "bn-lstm":
-        raise InputError("a bn-lstm has statistics of each rank only: set parallel.synchronize_batch_norm = false")
+    if model.config.spec.step_statistics:
+        raise InputError(
+            f"a {model.config.cell} has statistics of each rank only: set parallel.synchronize_batch_norm = false"
+        )
 
     def total(tensor: Tensor) -> Tensor:
         return torch.as_tensor(_Sum.apply(tensor, group))

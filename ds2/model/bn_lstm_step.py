@@ -1,30 +1,10 @@
-"""Cells of recurrent layers, a frame at a time: the input term, the recurrent term, the state -> the next state."""
-
-from collections.abc import Callable
+"""A deployed BN-LSTM, a frame at a time: its batch normalisation is a scale and a shift for each time step."""
 
 import torch
 from torch import Tensor
 
-from ds2.model.activation import clipped_relu
 from ds2.model.normalization import EPSILON, STEPS, StepBatchNorm
 from ds2.model.recurrent import BNLSTMDirection
-
-
-def _gru(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-    size = h.shape[1]
-    r, z = (term[:, : 2 * size] + recurrent[:, : 2 * size]).sigmoid_().chunk(2, dim=1)
-    n = torch.addcmul(term[:, 2 * size :], r, recurrent[:, 2 * size :]).tanh_()
-    return (torch.lerp(n, h, z),)
-
-
-def _lstm(term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
-    i, f, g, o = (term + recurrent).chunk(4, dim=1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _rnn(term: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-    return (clipped_relu(term + recurrent),)
 
 
 class BNLSTMStep:
@@ -50,6 +30,3 @@ def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
     steps = torch.arange(STEPS, device=norm.means.device).clamp(max=norm.last)
     scale = norm.gamma * torch.rsqrt(norm.variances[steps] + EPSILON)
     return scale, -scale * norm.means[steps]
-
-
-CELLS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"gru": _gru, "lstm": _lstm, "rnn": _rnn}
