@@ -1,5 +1,6 @@
 """Text: the alphabet of a model, and the normal form that transcripts are trained and compared in."""
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -173,11 +174,14 @@ def _mandarin_numbers(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Removes soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays."""
+    if text.isascii():
+        return text
     return "".join(
         character for character in text if character == ZERO_WIDTH_SPACE or unicodedata.category(character) != "Cf"
     )
 
 
+@functools.lru_cache(65536)  # characters
 def _belongs_to_word(character: str) -> bool:
     """Letters, marks and digits belong to words, whatever the script; so does an apostrophe."""
     return character == "'" or unicodedata.category(character)[0] in "LMN"
