@@ -1,24 +1,26 @@
 """The texts for the language model: one normalised text for each source, one sentence per line.
 
     python recipes/english/lm_texts.py --books books.txt.xz --everyday everyday.txt.xz \\
-        --train MANIFEST... --dev MANIFEST... --output FOLDER
+        --train MANIFEST... --dev MANIFEST... --output FOLDER [--collection BOOKS] [--leave-out LIST]
 
 books.tsv (book, first line, lines, words) is next to books.txt.xz, and everyday.tsv (block, first line, lines, words)
-next to everyday.txt.xz. FOLDER gets books.txt, a text for each group of blocks, transcripts.txt and, for each dev
-manifest and for all of them, a text in dev/. Numbers and titles are written as words; accents are removed.
+next to everyday.txt.xz. BOOKS is a folder of plain texts, one file for each book: of those that books.tsv names, the
+script reads only books.txt.xz, and it leaves out those whose file names match a line of LIST. FOLDER gets books.txt, a
+text for each group of blocks, transcripts.txt and, for each dev manifest and for all of them, a text in dev/. Numbers
+and titles are written as words; accents are removed; a long sentence of several books counts once.
 
 The texts hold no sentence of dev: the script leaves out a line that is a sentence of dev, or shares eight words in a
 row with one. It leaves out a whole book with more than a few such lines, because dev holds readings of that book.
 """
 
 import argparse
+import fnmatch
 import itertools
 import lzma
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
 
 from ds2.data.manifest import read_manifest
 from ds2.data.prepare import run
@@ -37,22 +39,26 @@ SOURCES = {  # texts of everyday.txt.xz; the Schema-Guided Dialogues (sgd) are s
     "taskmaster4": "commands",
 }
 TITLES = {"Mr": "mister", "Mrs": "missus", "Messrs": "messieurs", "Dr": "doctor", "St": "saint"}
+PARAGRAPH = re.compile(r"\n\s*\n")
+NOTE = re.compile(r"\[[^\]]*\]|[_*]")  # footnotes and pictures, and the marks of italics
+WHOLE = re.compile(r"[.!?,;:-]['\"’”)]*$")  # a paragraph; headings and tables of contents end otherwise
+SHORTENED = re.compile(r"\b(Mr|Mrs|Messrs|Dr|St|[A-Z])\.(?= )")
+SENTENCE_END = re.compile(r"[.!?]['\"’”)]*\s+(?=['\"‘“(]*[A-Z])")
+MOST_NUMBERS = 2  # in a sentence; one with more is a row of a table or of an index
 LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ß": "ss", "ð": "d", "þ": "th", "ł": "l"})
 SHARED = 8  # words in a row that a line may not share with dev
 READ_ALOUD = 10  # lines that share words with dev; a book with more of them was read aloud for dev
 
 
-class Block(NamedTuple):
-    """Lines of a text that belong together: a book, or a source."""
-
-    name: str
-    lines: int
+Book = tuple[str, list[str]]  # name, or that of a source, and sentences
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--everyday", type=Path, required=True)
+    parser.add_argument("--collection", type=Path, metavar="BOOKS")
+    parser.add_argument("--leave-out", type=Path, metavar="LIST")
     parser.add_argument("--train", type=Path, nargs="+", required=True, metavar="MANIFEST")
     parser.add_argument("--dev", type=Path, nargs="+", required=True, metavar="MANIFEST")
     parser.add_argument("--output", type=Path, required=True)
@@ -66,7 +72,12 @@ def main() -> None:
     held_out = HeldOut(everything)
     train = sorted({sentence for path in arguments.train for sentence in transcripts(path)})
     write(arguments.output / "transcripts.txt", [sentence for sentence in train if sentence not in held_out])
-    write(arguments.output / "books.txt", books(arguments.books, held_out))
+    collection: Iterable[Book] = ()
+    if arguments.collection:
+        left_out = [name for _, name in numbered_lines(arguments.leave_out)] if arguments.leave_out else []
+        collection = read_collection(arguments.collection, {row[0] for row in table(arguments.books)}, left_out)
+    found = itertools.chain(read_blocks(arguments.books), collection)
+    write(arguments.output / "books.txt", books(found, held_out))
     for name, texts in itertools.groupby(
         sorted(everyday(arguments.everyday, held_out), key=lambda text: text[0]), lambda text: text[0]
     ):
@@ -94,42 +105,67 @@ def transcripts(manifest: Path) -> Iterator[str]:
     return (sentence for each in read_manifest(manifest) if (sentence := spoken(each.text)))
 
 
-def books(path: Path, held_out: HeldOut) -> Iterator[str]:
-    """The sentences of all books except those that were read aloud."""
-    for block, sentences in read_blocks(path):
+def books(found: Iterable[Book], held_out: HeldOut) -> Iterator[str]:
+    """The sentences of all books except those that were read aloud; each long one once, because many books are parts
+    or editions of others."""
+    seen: set[int] = set()
+    for name, sentences in found:
         kept = [sentence for sentence in sentences if sentence not in held_out]
         if len(sentences) - len(kept) > READ_ALOUD:
-            print(f"{block.name}: left out, dev reads it aloud")
-        else:
-            yield from kept
+            print(f"{name}: left out, dev reads it aloud")
+            continue
+        for sentence in kept:
+            number = hash(sentence) if sentence.count(" ") >= SHARED else None
+            if number not in seen:
+                yield sentence
+            if number is not None:
+                seen.add(number)
+
+
+def read_collection(folder: Path, known: Container[str], left_out: Sequence[str]) -> Iterator[Book]:
+    """The books of a folder with their speakable sentences: those not known yet, without those whose file names match
+    one of `left_out`."""
+    pattern = re.compile("|".join(map(fnmatch.translate, left_out)) or "$")
+    for path in sorted(folder.glob("*.txt")):
+        if path.stem not in known and not pattern.match(path.name):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            yield path.stem, [words for sentence in split(text) if (words := spoken(sentence))]
+
+
+def split(text: str) -> Iterator[str]:
+    """The sentences of a plain text with its lines broken and its paragraphs apart."""
+    for paragraph in PARAGRAPH.split(NOTE.sub("", text)):
+        if WHOLE.search(joined := " ".join(paragraph.split())):
+            for sentence in SENTENCE_END.split(SHORTENED.sub(r"\1", joined)):
+                if len(re.findall(r"\d+", sentence)) <= MOST_NUMBERS:
+                    yield sentence
 
 
 def everyday(path: Path, held_out: HeldOut) -> Iterator[tuple[str, list[str]]]:
     """(source, its sentences) of all used blocks; each sentence once, because several blocks may hold the same one."""
     seen: set[str] = set()
-    for block, sentences in read_blocks(path):
-        if block.name in SOURCES:
+    for name, sentences in read_blocks(path):
+        if name in SOURCES:
             fresh = [sentence for sentence in dict.fromkeys(sentences) if sentence not in seen]
             seen.update(fresh)
-            yield SOURCES[block.name], [sentence for sentence in fresh if sentence not in held_out]
+            yield SOURCES[name], [sentence for sentence in fresh if sentence not in held_out]
 
 
-def read_blocks(path: Path) -> Iterator[tuple[Block, list[str]]]:
+def read_blocks(path: Path) -> Iterator[Book]:
     """The blocks of an .xz text with their speakable sentences, divided by the .tsv next to it."""
-    table = path.with_name(path.name.removesuffix(".txt.xz") + ".tsv")
-    rows = [line.split("\t") for _, line in numbered_lines(table) if not line.startswith("source\t")]
-    blocks = sorted((int(row[1]), Block(row[0], int(row[2]))) for row in rows)
+    blocks = sorted((int(first), int(count), name) for name, first, count, _ in table(path))
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        for _, block in blocks:
-            sentences = [spoken(line) for line in lines(file, block, path)]
-            yield block, [sentence for sentence in sentences if sentence]
+        for _, count, name in blocks:
+            found = list(itertools.islice(file, count))
+            if len(found) < count:
+                raise InputError(f"{path}: ends inside {name}; does the .tsv beside it belong to it?")
+            yield name, [sentence for line in found if (sentence := spoken(line))]
 
 
-def lines(file: TextIO, block: Block, path: Path) -> list[str]:
-    found = list(itertools.islice(file, block.lines))
-    if len(found) < block.lines:
-        raise InputError(f"{path}: ends inside {block.name}; does the .tsv beside it belong to it?")
-    return found
+def table(path: Path) -> list[list[str]]:
+    """The rows of the .tsv next to an .xz text: name, first line, lines, words."""
+    rows = [line.split("\t") for _, line in numbered_lines(path.with_name(path.name.removesuffix(".txt.xz") + ".tsv"))]
+    return [row for row in rows if row[0] != "source"]
 
 
 def spoken(text: str) -> str:

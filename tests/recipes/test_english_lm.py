@@ -67,6 +67,33 @@ def test_each_source_is_a_text_without_dev(
     assert len((output / "dev" / "all.txt").read_text().splitlines()) == 2
 
 
+def test_a_collection_adds_the_books_that_are_neither_there_nor_left_out(lm_texts: ModuleType, tmp_path: Path) -> None:
+    for name in ("A___Known", "A___Left [1]", "A___New", "B___One", "B___Two"):
+        (tmp_path / f"{name}.txt").write_text(f"This is {name[4:]}.\n")
+    found = lm_texts.read_collection(tmp_path, {"A___Known"}, ["A___Left [[]1].txt", "B___*"])
+    assert list(found) == [("A___New", ["this is new"])]
+
+
+def test_a_long_sentence_of_two_books_counts_once_and_a_short_one_twice(lm_texts: ModuleType) -> None:
+    book = ["yes", "one two three four five six seven eight nine"]
+    assert list(lm_texts.books([("first", book), ("second", book)], lm_texts.HeldOut([]))) == [*book, "yes"]
+
+
+def test_a_plain_text_is_divided_into_sentences(lm_texts: ModuleType) -> None:
+    """Headings, footnotes and rows of figures go; a title and an initial end no sentence."""
+    text = """CHAPTER I
+
+"Is Mr. Smith _here_?" asked J. Brown, and
+sat down.[1] "No!" said she.
+
+1, 2, 3, and 4.
+"""
+    assert [lm_texts.spoken(sentence) for sentence in lm_texts.split(text)] == [
+        "is mister smith here asked j brown and sat down",
+        "no said she",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
