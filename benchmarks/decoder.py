@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 
 from ds2.decoder import greedy
-from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import NGram
+from ds2.lm.arpa import write_arpa
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.metrics import wer
 from ds2.text import normalize
 

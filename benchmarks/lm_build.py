@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.language_model import read_sentences
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.texts import read_sentences
 
 VOCABULARY = 100_000
 SENTENCE = 16  # words

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import ds2
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 
 
 def test_load_and_transcribe(spoken_digits: Callable[[int], Path]) -> None:

@@ -23,9 +23,9 @@ from torch import Tensor
 from ds2.decoder import greedy
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 
 simulated = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "decoder.py")))
 

@@ -147,8 +147,8 @@ def split_command(
         by: What no two parts may share: speaker, text, or utterance.
         seed: Another seed gives another division.
     """
+    from ds2.cli.prepare import write_splits
     from ds2.data.manifest import read_manifest
-    from ds2.data.prepare import write_splits
     from ds2.data.split import split
 
     refuse_overwriting([manifest], [output / f"{part}.jsonl" for part in ("train", "dev", "test")])

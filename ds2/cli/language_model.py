@@ -40,8 +40,9 @@ def build_command(
         memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
         characters: Build a model over characters, for Mandarin for example.
     """
-    from ds2.decoder.estimate import EstimateConfig
-    from ds2.decoder.language_model import build, describe, read_words
+    from ds2.lm.estimate import EstimateConfig
+    from ds2.lm.model_files import build, describe
+    from ds2.lm.texts import read_words
     from ds2.utils.files import check_writable
 
     listed = read_words(counting.words) if counting.words is not None else ()
@@ -74,7 +75,7 @@ def vocabulary_command(
         size: Number of words.
         output: List of words for ds2 lm build --words, one per line, the most frequent first.
     """
-    from ds2.decoder.language_model import choose_words
+    from ds2.lm.texts import choose_words
     from ds2.utils.files import check_writable, write_lines
 
     if not texts or size < 1:
@@ -105,8 +106,8 @@ def mix_command(
         weights: One weight for each model, instead of --dev.
         characters: The models are over characters.
     """
-    from ds2.decoder.language_model import describe, mix_models, read_levels, weigh
-    from ds2.decoder.ngram import NGram
+    from ds2.lm.model_files import describe, mix_models, read_levels, weigh
+    from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
     if (dev is None) == (not weights):
@@ -148,7 +149,7 @@ def prune_command(
         ngrams: Number of n-grams that may stay, including all single words; 0 sets no limit.
         histories: Model of the same text, by ds2 lm build --no-continuation, that gives the probabilities of contexts.
     """
-    from ds2.decoder.language_model import describe, prune_model
+    from ds2.lm.model_files import describe, prune_model
     from ds2.utils.files import check_writable
 
     if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
@@ -168,8 +169,8 @@ def compile_command(model: Positional[Path], output: Output, quantize: bool = Fa
         output: The file to write.
         quantize: Use two thirds of the space: log-probabilities are rounded to 1/1024 and none is below -32.
     """
-    from ds2.decoder.language_model import ARPA_NAMES, describe
-    from ds2.decoder.ngram import NGram
+    from ds2.lm.model_files import ARPA_NAMES, describe
+    from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
@@ -194,8 +195,8 @@ def score_command(model: Positional[Path], text: Positional[Path], characters: b
         text: Text, one sentence per line.
         characters: The model is over characters.
     """
-    from ds2.decoder.language_model import perplexity
-    from ds2.decoder.rescore import load_sentence_model
+    from ds2.lm.model_files import perplexity
+    from ds2.lm.sentence_model import load_sentence_model
 
     value, count, unknown = perplexity(load_sentence_model(model), text, characters)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
@@ -210,8 +211,8 @@ def info_command(model: Positional[Path]) -> int:
     Args:
         model: ARPA, plain or .gz, or the compiled form.
     """
-    from ds2.decoder.language_model import describe
-    from ds2.decoder.ngram import NGram
+    from ds2.lm.model_files import describe
+    from ds2.lm.ngram import NGram
 
     print(describe(NGram.load(model), model))
     return 0

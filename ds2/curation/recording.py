@@ -13,7 +13,7 @@ import soundfile
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
 from ds2.data.audio import read_audio
-from ds2.data.boundaries import HOP
+from ds2.data.loudness import HOP
 from ds2.data.manifest import Utterance
 from ds2.data.sound import SUFFIXES, probe
 from ds2.recognition.recognizer import Recognizer

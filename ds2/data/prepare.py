@@ -1,25 +1,20 @@
-"""Turns the files of a published corpus into manifests: functions that the prepare.py of each recipe needs."""
+"""Rows of a published corpus -> utterances of a manifest: what the prepare.py of each recipe needs."""
 
-import argparse
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.data.download import Archive, fetch_all, unpack_once
+from ds2.data.download import unpack_once
 from ds2.data.json_lines import MOST_SECONDS
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
-from ds2.data.selection import durations, values
+from ds2.data.manifest import Utterance, read_manifest
 from ds2.data.sound import SUFFIXES, probe
 from ds2.text import normalize
 from ds2.utils.errors import InputError
-from ds2.utils.extras import hint
-from ds2.utils.files import make_folder, numbered_lines, write_lines
+from ds2.utils.files import make_folder, numbered_lines
 from ds2.utils.progress import Progress
 
-BAD_INPUT = 2  # exit code, the same as that of the `ds2` command
 READERS = 4  # threads: opening a file waits for the disk, not for a core
 
 
@@ -35,43 +30,6 @@ class Row:
     duration: float | None = None  # seconds; None: as long as the file
     extra: dict[str, Any] = field(default_factory=dict)
     place: str = ""  # "file:line", for messages
-
-
-def run(main: Callable[[], None]) -> None:
-    """Runs a recipe's script: bad input or a package that is missing ends it in one line on standard error."""
-    try:
-        main()
-    except (InputError, ModuleNotFoundError) as error:
-        message = hint(error) if isinstance(error, ModuleNotFoundError) else error
-        print(f"{Path(sys.argv[0]).name}: {message}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-
-
-def parse_arguments(
-    description: str | None, archives: Mapping[str, Archive], others: Mapping[str, int | str] | None = None
-) -> argparse.Namespace:
-    """The arguments of a prepare.py: `source`, a folder or a tar that holds the corpus, `output`, and any others.
-
-    `--download FOLDER` fetches and unpacks the archives first; what is there already is not fetched again.
-
-    Raises:
-        InputError: there is neither a folder nor a tar of that name.
-    """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--source", type=Path, help="a folder or a tar that holds the corpus")
-    if archives:
-        where.add_argument("--download", type=Path, help="a folder to download the corpus to")
-        parser.add_argument("--parts", nargs="+", choices=[*archives], default=[*archives], help="of the download")
-    parser.add_argument("--output", type=Path, required=True, help="a folder for the manifests")
-    for name, default in (others or {}).items():
-        parser.add_argument(f"--{name}", type=type(default), default=default)
-    arguments = parser.parse_args()
-    if archives and arguments.download is not None:
-        fetch_all([archives[part] for part in arguments.parts], arguments.download)
-        arguments.source = arguments.download
-    arguments.source = unpacked(arguments.source, arguments.output / "unpacked")
-    return arguments
 
 
 def unpacked(place: Path, folder: Path) -> Path:
@@ -114,32 +72,6 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
         elif (other := first.setdefault(result.segment, result)) is not result:
             skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
     return list(first.values()), skipped
-
-
-def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:
-    """Writes `folder`/SPLIT.jsonl for each split that is not empty, skipped.txt, and says how much is in each.
-
-    What an earlier run left for a split that is empty now, or of files that it skipped, is removed.
-    train.jsonl comes last of the splits: where it is, a corpus counts as prepared.
-
-    Raises:
-        InputError: all splits are empty.
-    """
-    if not any(splits.values()):
-        reason = skipped[0] if skipped else "the folder named does not hold the corpus"
-        raise InputError(f"{folder}: no utterances to write; {reason}")
-    make_folder(folder)
-    for split in sorted(splits, key=lambda name: name == "train"):
-        utterances = splits[split]
-        if utterances:
-            write_manifest(folder / f"{split}.jsonl", utterances)
-        else:
-            (folder / f"{split}.jsonl").unlink(missing_ok=True)
-        speakers, hours = len(set(values(utterances, "speaker")) - {None}), durations(utterances).sum() / 3600
-        print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
-    write_lines(folder / "skipped.txt", skipped)
-    if skipped:
-        print(f"{len(skipped)} left out, see {folder / 'skipped.txt'}")
 
 
 def manifest_rows(folder: Path) -> list[Row]:

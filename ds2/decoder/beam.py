@@ -18,13 +18,13 @@ import numpy as np
 
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
-from ds2.decoder.levels import END, UNKNOWN
 from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
-from ds2.decoder.ngram import Automaton, NGram
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
 from ds2.decoder.texts import Alphabet, TextHypothesis
+from ds2.lm.levels import END, UNKNOWN
+from ds2.lm.ngram import Automaton, NGram
 from ds2.utils.config import formerly, require
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError

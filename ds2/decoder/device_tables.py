@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder.levels import WORD_BITS
-from ds2.decoder.ngram import Automaton
 from ds2.decoder.scoring import OUTSIDE, Tables
+from ds2.lm.levels import WORD_BITS
+from ds2.lm.ngram import Automaton
 
 
 class NGramTable(NamedTuple):

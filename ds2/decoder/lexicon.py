@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.jit import without_references
+from ds2.utils.jit import without_references
 
 NO_WORD = -1
 TOKEN_BITS = 32  # the key of an arc is node << TOKEN_BITS | token

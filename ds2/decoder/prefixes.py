@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.jit import compiled, inlined, without_references
 from ds2.text import BLANK
+from ds2.utils.jit import compiled, inlined, without_references
 
 ROOT = -1  # symbol of the empty prefix
 NONE = -1

@@ -19,8 +19,8 @@ import numpy as np
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronunciations import Phones, Pronunciations
+from ds2.lm.ngram import NGram
 
 if TYPE_CHECKING:
     from torch import Tensor

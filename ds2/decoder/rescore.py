@@ -2,31 +2,9 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
 
 from ds2.decoder.hypothesis import Hypothesis
-from ds2.decoder.kenlm_model import KenLMModel, is_kenlm_binary
-from ds2.decoder.ngram import NGram
-
-
-class SentenceModel(Protocol):
-    """A model that scores whole sentences: an NGram, or a KenLMModel."""
-
-    def score(self, words: Sequence[str]) -> float:
-        """Natural log-probability of a sentence between <s> and </s>."""
-
-    def knows(self, word: str) -> bool:
-        """Whether the model has a probability for a word."""
-
-
-def load_sentence_model(path: Path) -> SentenceModel:
-    """Reads a language model in any of its forms.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    return KenLMModel(path) if is_kenlm_binary(path) else NGram.load(path)
+from ds2.lm.sentence_model import SentenceModel
 
 
 def rescore(

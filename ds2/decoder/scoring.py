@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.jit import compiled, inlined
 from ds2.decoder.lexicon import Trie
-from ds2.decoder.ngram import Automaton, advance, find_arc
 from ds2.decoder.prefixes import NONE
+from ds2.lm.ngram import Automaton, advance, find_arc
+from ds2.utils.jit import compiled, inlined
 
 UNKNOWN = 0  # number of <unk> in every language model
 OUTSIDE = -1  # node of a word that is not in the lexicon

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ds2.decoder.jit import inlined
 from ds2.decoder.prefixes import BLANK
+from ds2.utils.jit import inlined
 
 
 @inlined

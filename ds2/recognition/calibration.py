@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
-from ds2.decoder.ngram import NGram
+from ds2.lm.ngram import NGram
 from ds2.recognition.evidence import FEATURES, Found, word_evidence
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.recognition.transcript import Transcript, with_confidences, word_spans

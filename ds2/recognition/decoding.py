@@ -10,12 +10,12 @@ import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.kenlm_model import is_kenlm_binary
-from ds2.decoder.levels import BEGIN, END, UNKNOWN
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.ngram import ARRAYS, NGram
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
+from ds2.lm.kenlm import is_kenlm_binary
+from ds2.lm.levels import BEGIN, END, UNKNOWN
+from ds2.lm.ngram import ARRAYS, NGram
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict, to_dict

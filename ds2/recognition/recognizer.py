@@ -14,7 +14,8 @@ from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.decoder.rescore import SentenceModel, load_sentence_model, rescore
+from ds2.decoder.rescore import rescore
+from ds2.lm.sentence_model import SentenceModel, load_sentence_model
 from ds2.recognition import windows
 from ds2.recognition.decoding import bundled_vocabulary, make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine

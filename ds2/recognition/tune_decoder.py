@@ -12,10 +12,9 @@ from ds2.bundle import Bundle
 from ds2.data.manifest import Utterance
 from ds2.decoder import greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
-from ds2.decoder.tune import Point, best, coarse_to_fine
+from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import (
     bundled_model,
@@ -24,6 +23,7 @@ from ds2.recognition.decoding import (
     search_phones,
     with_decoder,
 )
+from ds2.recognition.grid_search import Point, best, coarse_to_fine
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError

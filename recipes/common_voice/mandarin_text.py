@@ -7,8 +7,8 @@ import lzma
 import sys
 from pathlib import Path
 
+from ds2.cli.prepare import run
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import run
 from ds2.text import normalize
 
 

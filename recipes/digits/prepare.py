@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ds2.cli.prepare import run
+from ds2.curation.connected_words import ComposeConfig, Piece, compose, write_strings
 from ds2.data.audio import read_audio
-from ds2.data.compose import ComposeConfig, Piece, compose, write_strings
-from ds2.data.prepare import run
 
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone

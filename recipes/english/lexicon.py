@@ -8,11 +8,12 @@ It holds the words of manifests (.jsonl), and those of a language model (.arpa, 
 import sys
 from pathlib import Path
 
-from ds2.data.letter_to_sound import LetterToSound
+from letter_to_sound import LetterToSound
+
+from ds2.cli.prepare import run
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import run
 from ds2.data.pronunciation import TOKENS, read_pronunciations
-from ds2.decoder.ngram import NGram
+from ds2.lm.ngram import NGram
 
 
 def words_of(path: Path) -> set[str]:

@@ -22,8 +22,8 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ds2.cli.prepare import run
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import run
 from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, numbered_lines

@@ -23,8 +23,8 @@ from punctuation_texts import COMMA, QUESTION, STOP, Text, blocks, divided, read
 from torch import Tensor
 
 from ds2.bundle import Bundle
+from ds2.cli.prepare import run
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import run
 from ds2.metrics import align
 from ds2.model.int8_dot import has_bfloat16
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of

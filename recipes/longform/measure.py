@@ -12,8 +12,8 @@ import json
 import statistics
 from pathlib import Path
 
+from ds2.cli.prepare import run
 from ds2.curation.score import words
-from ds2.data.prepare import run
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import normalize

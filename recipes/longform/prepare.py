@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.cli.prepare import run
 from ds2.curation.recording import find_pairs
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import Utterance, read_manifest
-from ds2.data.prepare import run
 from ds2.utils.files import atomic_write, make_folder, read_text
 from ds2.utils.progress import Progress
 

@@ -3,7 +3,7 @@
 import sys
 
 from ds2.bundle import Bundle
-from ds2.data.prepare import run
+from ds2.cli.prepare import run
 
 
 def main() -> None:

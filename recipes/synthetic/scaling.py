@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
+from ds2.cli.prepare import run
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import run
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer

@@ -15,9 +15,9 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.batched import BatchedDecoder, Symbols
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.device_tables import ngram_table
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.utils.errors import InputError
 
 TOKEN_LM = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ds2.decoder import Hypothesis, beam, greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.lexicon import Lexicon
-from ds2.decoder.ngram import NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.utils.errors import InputError
 
 EXHAUSTIVE = BeamConfig(10**6, math.inf, cumulative_probability=1.0, max_symbols=10**6, nbest=10**6)

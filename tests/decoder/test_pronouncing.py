@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.decoder.beam import BeamConfig
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import COPIES, FIRST, PronouncingDecoder, homophones_apart
 from ds2.decoder.pronunciations import Pronunciations
+from ds2.lm.ngram import NGram
 
 ARPA = """\\data\\
 ngram 1=6

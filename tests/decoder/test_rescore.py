@@ -2,10 +2,10 @@
 
 import pytest
 
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.hypothesis import Hypothesis
-from ds2.decoder.ngram import NGram
 from ds2.decoder.rescore import rescore
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 
 
 def test_acoustics_stay_and_the_language_model_is_replaced() -> None:

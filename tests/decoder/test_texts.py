@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.texts import TimedWord
+from ds2.lm.arpa import write_arpa
+from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.utils.errors import ParameterError
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_a_language_model_and_hot_words_decide(tmp_path: Path) -> None:
 
 def test_a_language_model_over_tokens() -> None:
     tokens = ["", "我", "用", "他"]
-    from ds2.decoder.ngram import NGram
+    from ds2.lm.ngram import NGram
 
     lm = NGram.from_levels(*estimate([list("我用")] * 9 + [list("他")], EstimateConfig(2)))
     log_probs = np.log(np.array([[0.001, 0.499, 0.0, 0.5], [0.001, 0.0, 0.999, 0.0]]) + 1e-9)

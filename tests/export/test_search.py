@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.search import Decoder, search_file
+from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import search, search_phones
 from ds2.text import BLANK_TOKEN, Tokenizer
 
@@ -83,7 +83,7 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
 
 
 def _unigrams(count: int) -> list:
-    from ds2.decoder.levels import Level
+    from ds2.lm.levels import Level
 
     none = np.zeros(count, np.int64)
     return [Level(none, np.arange(count), np.log(np.full(count, 1 / count)), np.zeros(count))]

@@ -20,12 +20,12 @@ from fuzz.sounds import AUDIO
 
 from ds2.bundle import Bundle, knows, read_metadata
 from ds2.cli.describe import describe_bundle
-from ds2.decoder.arpa import write_arpa
 from ds2.decoder.beam import BeamConfig
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.package import export
+from ds2.lm.arpa import write_arpa
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import WEIGHTS, Calibration

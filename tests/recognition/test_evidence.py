@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ds2.decoder.estimate import EstimateConfig, estimate
 from ds2.decoder.hypothesis import Hypothesis
-from ds2.decoder.ngram import NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.recognition.evidence import FEATURES, WORST_SPELLING, Found, lm_scores, spelling_scores, word_evidence
 
 LOG_PROBS = np.log(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.8, 0.1, 0.1], [0.1, 0.2, 0.7], [0.8, 0.1, 0.1]]))

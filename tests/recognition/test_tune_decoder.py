@@ -12,9 +12,9 @@ from ds2.cli import main
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.data.pronunciation import read_pronunciations
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import bundled_pronunciations
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer

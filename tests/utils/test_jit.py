@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ds2
+from ds2.utils.jit import _folders_called
 
 COMPILE = "import numpy; from ds2.ctc.band import required; print(required(numpy.array([1, 1, 2])))"
 
@@ -110,3 +111,11 @@ def test_compiling_is_told_once_and_only_where_it_happens(tmp_path: Path) -> Non
     assert run[0].stderr.startswith("compiling ds2's kernels")
     assert run[0].stderr.count("\n") == 1
     assert run[1].stderr == ""
+
+
+def test_a_change_in_a_room_that_kernels_call_makes_their_machine_code_old() -> None:
+    """The search calls the automaton of the language model; the loss calls neither."""
+    package = Path(ds2.__file__).parent
+    called = _folders_called(package / "decoder")
+    assert {package / "lm", package / "decoder", package / "utils"} <= called
+    assert package / "lm" not in _folders_called(package / "ctc")

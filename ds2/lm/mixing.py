@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ds2.decoder.backoff import advance_all, normalized
-from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
-from ds2.decoder.ngram import ROOT, NGram
+from ds2.lm.backoff import advance_all, normalized
+from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.ngram import ROOT, NGram
 from ds2.utils.errors import InputError
 
 ROUNDS = 1000  # largest number of EM iterations

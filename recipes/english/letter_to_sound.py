@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ds2.data.pronunciation import TOKENS, Pronunciation
-from ds2.utils.jit import njit
+from ds2.utils.jit import compiled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 PHONES = len(TOKENS)
@@ -24,8 +24,6 @@ CHUNKS = 1 + PHONES + PHONES * PHONES  # no phone, one, two
 ROUNDS = 5  # iterations of expectation maximisation
 WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 2), (1, 3), (2, 2), (1, 2), (0, 2), (2, 1), (1, 1), (0, 1), (1, 0), (0, 0))
 PADDING = "#" * 4
-
-compiled = njit(nogil=True)
 
 
 class LetterToSound:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.data.boundaries import HOP, LATE, energies, levels, word_boundaries
+from ds2.data.loudness import HOP, energies, levels
+from ds2.recognition.boundaries import LATE, word_boundaries
 
 RATE = 8000
 
@@ -26,12 +27,6 @@ def level(samples: Tensor) -> np.ndarray:
     return levels(energies(samples, RATE), RATE)
 
 
-def test_levels_of_pieces_are_those_of_the_whole() -> None:
-    samples = bursts([(0.2, 0.5)], 1.013)
-    pieces = np.concatenate([energies(piece, RATE) for piece in samples.split(RATE // 4)])
-    assert np.array_equal(levels(pieces, RATE), level(samples))
-
-
 def test_edges_of_two_bursts() -> None:
     spans = [(0.2, 0.5), (0.8, 1.3)]
     found = word_boundaries(level(bursts(spans, 2.0)), [(0.3, 0.36), (0.9, 1.0)])
@@ -45,13 +40,6 @@ def test_words_without_a_gap_meet_where_it_is_quietest() -> None:
     samples[round(0.58 * RATE) : round(0.62 * RATE)] *= 0.3
     (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.4), (0.8, 0.9)])
     assert 0.55 < end <= start < 0.65
-
-
-def test_levels_are_those_of_a_sine() -> None:
-    time = torch.arange(RATE) / RATE
-    found = level(0.5 * torch.sin(2 * torch.pi * 400 * time))
-    assert len(found) == 100
-    assert found[10] == pytest.approx(20 * np.log10(0.5) - 3.01, abs=0.05)
 
 
 def test_silence_and_nothing() -> None:

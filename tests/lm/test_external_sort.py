@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.decoder.external_sort import SAMPLES, Columns, SortedRuns, pieces
+from ds2.lm.external_sort import SAMPLES, Columns, SortedRuns, pieces
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,16 +7,16 @@ from pathlib import Path
 import kenlm
 import numpy as np
 import pytest
-from decoder.test_ngram import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lm.test_ngram import corpus
 
-from ds2.decoder.arpa import write_arpa
-from ds2.decoder.backoff import normalized
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.levels import Level
-from ds2.decoder.ngram import NGram
-from ds2.decoder.ngram_mixing import best_weights, mix, word_probabilities
+from ds2.lm.arpa import write_arpa
+from ds2.lm.backoff import normalized
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.levels import Level
+from ds2.lm.mixing import best_weights, mix, word_probabilities
+from ds2.lm.ngram import NGram
 from ds2.utils.errors import InputError
 
 Model = tuple[list[str], list[Level]]

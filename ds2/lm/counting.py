@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ds2.decoder.external_sort import Column, Columns, SortedRuns, pieces
-from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS
+from ds2.lm.external_sort import Column, Columns, SortedRuns, pieces
+from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS
 from ds2.utils.errors import InputError
 
 BUFFER = 1 << 20  # words that are numbered before they are written

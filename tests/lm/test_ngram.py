@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.decoder.arpa import read_arpa, write_arpa
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import STEP, NGram
+from ds2.lm.arpa import read_arpa, write_arpa
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import STEP, NGram
 from ds2.utils.errors import InputError
 
 SMALL = """\\data\\

@@ -14,8 +14,8 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import ARRAYS, NGram
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import ARRAYS, NGram
 from ds2.recognition.decoding import bundled_model, make_beam, with_decoder
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.text import Tokenizer
@@ -81,7 +81,7 @@ def save(path: Path, arrays: list[np.ndarray], **metadata: str) -> Path:
 SEARCH = """
 import sys
 import torch
-from ds2.decoder.ngram import NGram
+from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import search
 from ds2.decoder.beam import BeamConfig
 from ds2.text import Tokenizer

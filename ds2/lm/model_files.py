@@ -1,43 +1,26 @@
-"""Language models for the command line: builds, mixes, prunes, measures and describes n-gram models."""
+"""Files of language models: builds, mixes, prunes, measures and describes them."""
 
 import math
 import shutil
-import subprocess
-import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.arpa import is_arpa, read_arpa, write_arpa
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.levels import BEGIN, END, UNKNOWN, Level
-from ds2.decoder.ngram import NGram
-from ds2.decoder.ngram_mixing import best_weights, mix, word_probabilities
-from ds2.decoder.ngram_pruning import prune
-from ds2.decoder.rescore import SentenceModel
+from ds2.lm.arpa import is_arpa, read_arpa, write_arpa
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.kenlm import estimate_by_lmplz
+from ds2.lm.levels import Level
+from ds2.lm.mixing import best_weights, mix, word_probabilities
+from ds2.lm.ngram import NGram
+from ds2.lm.pruning import prune
+from ds2.lm.sentence_model import SentenceModel
+from ds2.lm.texts import read_sentences
 from ds2.utils.errors import InputError
-from ds2.utils.files import text_lines
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
 LEAST_WEIGHT = 1e-4  # weight of a model in a mixture; a model with less is left out
-
-
-def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
-    """The words of each line of a text file, plain or gzipped, or its characters without the spaces.
-
-    Raises:
-        InputError: the file cannot be read, or has no sentence.
-    """
-    empty = True
-    for line in text_lines(path):
-        if words := line.split():
-            empty = False
-            yield list("".join(words)) if characters else words
-    if empty:
-        raise InputError(f"{path}: no sentence in it")
 
 
 def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
@@ -63,32 +46,6 @@ def write(words: list[str], levels: list[Level], output: Path) -> NGram:
     else:
         model.save(output)
     return model
-
-
-def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str], list[float]]:
-    """The most probable words in the mixture of texts that best predicts `dev`, word by word; the texts' weights.
-
-    Raises:
-        InputError: a text cannot be read, has no sentence, or has none of the words of dev.
-    """
-    counts = [Counter(word for sentence in read_sentences(path) for word in sentence) for path in texts]
-    shares = [(count, 1 / count.total()) for count in counts]
-    asked = [word for sentence in read_sentences(dev) for word in sentence]
-    weights = best_weights(np.array([[count[word] * share for count, share in shares] for word in asked]))
-    mixed: Counter[str] = Counter()
-    for (count, share), weight in zip(shares, weights.tolist(), strict=True):
-        mixed.update({word: weight * share * number for word, number in count.items()})
-    return sorted(mixed, key=lambda word: (-mixed[word], word))[:size], weights.tolist()
-
-
-def read_words(path: Path) -> tuple[str, ...]:
-    """Reads a list of words, one per line, without repetitions.
-
-    Raises:
-        InputError: the file cannot be read, or holds no word.
-    """
-    words = tuple(dict.fromkeys(word for line in read_sentences(path) for word in line))
-    return tuple(word for word in words if word not in (BEGIN, END, UNKNOWN))
 
 
 def read_levels(path: Path) -> tuple[list[str], list[Level]]:
@@ -164,32 +121,6 @@ def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequenc
     kept = np.flatnonzero(shares >= LEAST_WEIGHT).tolist()
     words, levels = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
     return write(words, levels, output)
-
-
-def estimate_by_lmplz(
-    lmplz: str, sentences: Iterable[Sequence[str]], config: EstimateConfig
-) -> tuple[list[str], list[Level]]:
-    """Estimates the model with KenLM's program; returns the same as `estimate`.
-
-    Raises:
-        InputError: lmplz refuses the text; the message is that of lmplz.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        text, arpa = Path(folder) / "text", Path(folder) / "lm.arpa"
-        with text.open("w", encoding="utf-8") as file:
-            file.writelines(" ".join(sentence) + "\n" for sentence in sentences)
-        command = [lmplz, "--order", str(config.order), "--discount_fallback", "--text", str(text), "--arpa", str(arpa)]
-        command += [
-            "--temp_prefix",
-            folder,
-            "--memory",
-            f"{math.ceil(config.memory)}M",
-            *(["--prune", *map(str, config.prune)] if config.prune else []),
-        ]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise InputError(f"lmplz: {result.stderr.strip().splitlines()[-1]}")
-        return read_arpa(arpa)
 
 
 def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:

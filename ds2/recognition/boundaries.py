@@ -3,10 +3,10 @@
 import itertools
 
 import numpy as np
-from torch import Tensor
+
+from ds2.data.loudness import HOP
 
 LATE = 0.06  # seconds by which the peaks of a CTC model follow the sound: measured on synthesised voices
-HOP = 0.01  # seconds between levels
 REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
 AROUND = 5  # levels on each side of a gap that give the loudness of the words
 QUIET_FRACTION = 0.08  # of the range of levels (dB) around a gap: below it lies the gap
@@ -35,18 +35,6 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
     gaps += [(peaks[-1][1], min(last, peaks[-1][1] + REACH))]
     edges = [_edges(level, *gap) for gap in gaps]
     return [(before[1], after[0]) for before, after in itertools.pairwise(edges)]
-
-
-def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
-    """(N,) samples -> sum of squares of every 10 ms; a recording can be given in pieces of whole 10 ms."""
-    hop = round(HOP * sample_rate)
-    return np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
-
-
-def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Energies of every 10 ms -> their level in dB, each over 20 ms."""
-    both = energy + np.append(energy[1:], 0.0)
-    return 10.0 * np.log10(both / (2 * round(HOP * sample_rate)) + 1e-10)
 
 
 def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:

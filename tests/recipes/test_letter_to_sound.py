@@ -1,6 +1,11 @@
 """Letter-to-sound, learned from a handful of words."""
 
-from ds2.data.letter_to_sound import LetterToSound
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
 from ds2.data.pronunciation import INDEX, TOKENS
 
 DICTIONARY = {
@@ -11,27 +16,27 @@ DICTIONARY = {
 }  # fmt: skip
 
 
-def learned() -> LetterToSound:
-    return LetterToSound({word: [tuple(INDEX[each] for each in phones.split())] for word, phones in DICTIONARY.items()})
+@pytest.fixture
+def learner(recipe_script: Callable[[str], ModuleType]) -> Any:
+    known = {word: [tuple(INDEX[each] for each in phones.split())] for word, phones in DICTIONARY.items()}
+    return recipe_script("english/letter_to_sound").LetterToSound(known)
 
 
-def spoken(learner: LetterToSound, word: str) -> str:
+def spoken(learner: Any, word: str) -> str:
     return " ".join(TOKENS[phone] for phone in learner.pronounce(word))
 
 
-def test_letters_stand_for_none_one_or_two_phones() -> None:
+def test_letters_stand_for_none_one_or_two_phones(learner: Any) -> None:
     """A new word is put together from letters in the contexts that were seen: silent e, x of two phones, hard c."""
-    learner = learned()
     assert spoken(learner, "site") == "S AY T"
     assert spoken(learner, "bax") == "B AE K S"
     assert spoken(learner, "cab") == "K AE B"
     assert spoken(learner, "mack") == "M AE K"
 
 
-def test_known_words_come_out_as_they_were() -> None:
-    learner = learned()
+def test_known_words_come_out_as_they_were(learner: Any) -> None:
     assert {word: spoken(learner, word) for word in DICTIONARY} == DICTIONARY
 
 
-def test_what_is_no_letter_is_silent() -> None:
-    assert learned().pronounce("é1") == ()
+def test_what_is_no_letter_is_silent(learner: Any) -> None:
+    assert learner.pronounce("é1") == ()

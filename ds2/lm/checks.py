@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.decoder.levels import UNKNOWN
+from ds2.lm.levels import UNKNOWN
 
 KINDS = {  # types that each array of an Automaton may have
     "first": (np.int32, np.int64),

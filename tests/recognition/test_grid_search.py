@@ -2,7 +2,7 @@
 
 import pytest
 
-from ds2.decoder.tune import best, coarse_to_fine
+from ds2.recognition.grid_search import best, coarse_to_fine
 
 
 def test_finds_the_bottom_of_a_bowl() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ds2.decoder.jit import compiled
-from ds2.decoder.levels import Level
-from ds2.decoder.ngram import NGram, advance
+from ds2.lm.levels import Level
+from ds2.lm.ngram import NGram, advance
+from ds2.utils.jit import compiled
 
 LITTLE = 1e-12  # remaining probability that is only a rounding error, where there is no word to give it to
 

@@ -12,8 +12,8 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from ds2.decoder.levels import END, UNKNOWN, WORD_BITS, Level
-from ds2.decoder.ngram_checks import MOST_ORDER
+from ds2.lm.checks import MOST_ORDER
+from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from decoder.test_ngram import corpus
-from decoder.test_ngram_mixing import SENTENCES, Model, assert_normalized, float64, ngrams, state_behind, two_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lm.test_mixing import SENTENCES, Model, assert_normalized, float64, ngrams, state_behind, two_models
+from lm.test_ngram import corpus
 
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.ngram import NGram
-from ds2.decoder.ngram_mixing import mix
-from ds2.decoder.ngram_pruning import perplexity_rises, prune
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.mixing import mix
+from ds2.lm.ngram import NGram
+from ds2.lm.pruning import perplexity_rises, prune
 
 Gram = tuple[str, ...]
 

@@ -4,10 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
-from decoder.test_ngram import corpus
+from lm.test_ngram import corpus
 
-from ds2.decoder.estimate import EstimateConfig, estimate
-from ds2.decoder.language_model import estimate_by_lmplz
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.kenlm import estimate_by_lmplz
 
 
 @pytest.mark.parametrize(("order", "prune"), [(1, ()), (3, ()), (4, (0, 0, 1)), (3, (0, 1, 2))])

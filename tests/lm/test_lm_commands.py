@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from decoder.test_ngram import corpus
+from lm.test_ngram import corpus
 
 from ds2.cli import main
-from ds2.decoder.ngram import NGram
+from ds2.lm.ngram import NGram
 
 Run = Callable[..., tuple[int, str, str]]
 

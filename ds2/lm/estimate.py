@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.decoder.counting import Grams, count_ngrams, number_words
-from ds2.decoder.external_sort import Column, Columns, pieces
-from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.counting import Grams, count_ngrams, number_words
+from ds2.lm.external_sort import Column, Columns, pieces
+from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them

@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.arpa import is_arpa, read_arpa
-from ds2.decoder.jit import inlined, without_references
-from ds2.decoder.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
-from ds2.decoder.ngram_checks import IMPOSSIBLE, check_arrays, check_words
+from ds2.lm.arpa import is_arpa, read_arpa
+from ds2.lm.checks import IMPOSSIBLE, check_arrays, check_words
+from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
+from ds2.utils.jit import inlined, without_references
 
 ROOT = 0
 FORMAT = "ds2-ngram-1"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.data.compose import ComposeConfig, Piece, compose, join, write_strings
+from ds2.curation.connected_words import ComposeConfig, Piece, compose, join, write_strings
 from ds2.data.manifest import read_manifest
 
 WORD = np.full(800, 0.1, np.float32)

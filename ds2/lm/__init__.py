@@ -1,0 +1,1 @@
+"""N-gram language models: estimation, files, mixtures, pruning, and the automaton that the search walks."""
