@@ -23,8 +23,9 @@ import numpy as np
 import soundfile
 
 from ds2.bundle import locate
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
 from ds2.data.sound import read_sound
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 
 ENGINES = ("torch float32", "torch int8", "onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")

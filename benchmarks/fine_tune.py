@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.manifest import read_manifest, write_manifest
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.recognizer import Recognizer

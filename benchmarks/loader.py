@@ -32,12 +32,14 @@ from ds2.data.audio import read_audio
 from ds2.data.augment import AugmentConfig, Augmenter, augment_features, seeded_generator
 from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.epoch_plan import SamplingConfig
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
 from ds2.data.sampler import SortaGradSampler
 from ds2.data.shards import ShardConfig, write_shards
 from ds2.data.split import sample
 from ds2.data.torchaudio_loader import functional
-from ds2.model.frontend import Frontend, FrontendConfig
+from ds2.data.utterance import Utterance
+from ds2.model.config import FrontendConfig
+from ds2.model.frontend import Frontend
 from ds2.text import Tokenizer
 
 RATE = 16000  # Hz

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from ds2.data.torchaudio_loader import functional
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import Cell
+from ds2.model.config import ModelConfig
 from ds2.model.presets import PRESETS
 from ds2.model.streaming import StreamingModel
 

@@ -30,7 +30,7 @@ from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, word_counts
 from ds2.curation.make import CurationConfig, make_corpus
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 RATE = 8000  # Hz

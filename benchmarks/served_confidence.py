@@ -26,7 +26,8 @@ import websockets
 from digits import manifest
 
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.recognition.calibration import area_under_roc, calibration_error
 from ds2.recognition.evaluate import right_words
 from ds2.recognition.recognizer import Recognizer

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ds2.data.dataset import Batch
-from ds2.model.acoustic import ModelConfig
+from ds2.model.config import ModelConfig
 from ds2.model.frontend import Frontend
 from ds2.train.config import TrainConfig
 from ds2.train.data import ending_workers

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import ds2
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 
 RECIPES = Path(__file__).parent

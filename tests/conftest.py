@@ -11,9 +11,8 @@ import soundfile
 import torch
 
 from ds2.bundle import Bundle
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.utils.config import to_dict
 
 DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"

@@ -33,6 +33,8 @@ FLOORS = {  # room: the rooms it may import besides itself, utils and the shared
 SPEAKING = ("cli/", "__main__.py")  # may print, exit and name flags
 FLAG = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*(?![\w-])")
 FILES = sorted(PACKAGE.rglob("*.py"))
+CHECKOUT = Path(__file__).parents[1]
+USERS = ("tests", "recipes", "benchmarks", "examples")  # folders of the checkout whose scripts import ds2
 
 
 def name(path: Path) -> str:
@@ -81,6 +83,29 @@ def rooms_imported() -> set[tuple[str, str]]:
     """All pairs (room, room it imports)."""
     return {(name(path).removesuffix(".py").split("/")[0], room(module)) for path in FILES
             for module in all_imports(parsed(path))}  # fmt: skip
+
+
+def borrowed(tree: ast.AST) -> list[str]:
+    """Names that come from a module which only imports them itself; a package may be the face of its files."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ds2":
+            path = PACKAGE.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+            if path != PACKAGE.with_suffix(".py") and path.exists():
+                found += [f"{node.module}.{alias.name}" for alias in node.names if alias.name in names_imported(path)]
+    return found
+
+
+@cache
+def names_imported(path: Path) -> set[str]:
+    """Names at a module's top that other modules gave it."""
+    top = parsed(path).body
+    return {
+        alias.asname or alias.name
+        for node in [*top, *(inner for node in top if isinstance(node, ast.If) for inner in node.body)]
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        for alias in node.names
+    }
 
 
 def circle(arrows: dict[str, set[str]]) -> list[str]:
@@ -181,6 +206,18 @@ def test_a_circle_is_found() -> None:
     assert circle({"a": {"b", "c"}, "b": {"d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
     lazy = ast.parse("def f():\n    from ds2.text import x\nif TYPE_CHECKING:\n    from ds2.metrics import y\n")
     assert list(imported(lazy)) == ["ds2.text"]
+
+
+def test_a_name_is_imported_from_its_home() -> None:
+    scripts = [path for folder in USERS for path in sorted((CHECKOUT / folder).rglob("*.py"))]
+    found = {str(path): names for path in [*FILES, *scripts] if (names := borrowed(parsed(path)))}
+    assert found == {}
+
+
+def test_a_borrowed_name_is_found() -> None:
+    """The beam search imports Hypothesis, the package decoder shows it."""
+    assert borrowed(ast.parse("from ds2.decoder.beam import Hypothesis, Config")) == ["ds2.decoder.beam.Hypothesis"]
+    assert borrowed(ast.parse("from ds2.decoder import Hypothesis, beam")) == []
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if not name(path).startswith(SPEAKING)], ids=name)

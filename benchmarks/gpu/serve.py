@@ -18,11 +18,9 @@ from pathlib import Path
 
 import torch
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.config import UNENDED
-from ds2.model.convolution import ConvolutionConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.cuda_graphs import GraphedStep
-from ds2.model.frontend import FrontendConfig
 from ds2.model.half_linear import half_linear
 from ds2.model.slots import SlotModel
 from ds2.serve.dispatch import Dispatcher, Eager, Policy, Work

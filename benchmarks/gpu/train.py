@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch, collate
-from ds2.model.acoustic import ModelConfig
+from ds2.model.config import ModelConfig
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
 

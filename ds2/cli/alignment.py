@@ -51,11 +51,11 @@ def align_command(
             half minutes with the most doubtful words), several of them separated by commas, or all.
         language: Read the numbers in the text as English or Mandarin words.
     """
+    from ds2.data.utterance import Segment
     from ds2.recognition.align_batch import align_all, find_pairs
     from ds2.recognition.batch import OutputFolder, total_seconds
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.windows import Segment
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
@@ -91,7 +91,7 @@ def _can_draw(required: bool) -> bool:
 
 def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
-    from ds2.recognition.windows import Segment
+    from ds2.data.utterance import Segment
     from ds2.utils.errors import printable
 
     done = failed = doubtful = 0
@@ -110,8 +110,8 @@ def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: boo
 
 def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "OutputFolder") -> list[Path]:
     """Draws the pages of an alignment."""
+    from ds2.data.utterance import Segment
     from ds2.recognition.plots import draw_alignment
-    from ds2.recognition.windows import Segment
 
     name, frame_seconds = folder.targets[Segment(aligned.audio)].name, recognizer.model.config.frame_seconds
     return draw_alignment(folder.folder, name, aligned, recognizer.sample_rate, frame_seconds)

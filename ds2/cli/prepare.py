@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ds2.cli.exits import BAD_INPUT
 from ds2.data.download import Archive, fetch_all
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
 from ds2.data.prepare import unpacked
 from ds2.data.selection import durations, values
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.extras import hint
 from ds2.utils.files import make_folder, write_lines

@@ -28,12 +28,11 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
-    from ds2.data.manifest import Utterance
+    from ds2.data.utterance import Segment, Utterance
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.transcript import Transcript
-    from ds2.recognition.windows import Segment
 
     Results = Iterator[tuple[Segment, Transcript | InputError]]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder
 

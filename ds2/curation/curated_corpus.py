@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ds2.curation.filter import FilterReport
 from ds2.curation.recording import Record
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ds2.curation.classifier import Classifier
 from ds2.curation.score import features, words
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.metrics import align
 from ds2.text import normalize
 from ds2.utils.errors import InputError

@@ -31,7 +31,8 @@ from ds2.curation.recording import Pair, Record, find_pairs, fingerprint, load_r
 from ds2.curation.report import write_report
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.manifest import read_manifest, write_manifest
+from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import atomic_write, make_folder, remove_partials, write_lines

@@ -11,7 +11,7 @@ import torch
 
 from ds2.curation.score import FEATURES
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.plots import subplots
 

@@ -14,8 +14,8 @@ from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
 from ds2.data.audio import read_audio
 from ds2.data.loudness import HOP
-from ds2.data.manifest import Utterance
 from ds2.data.sound import SUFFIXES, probe
+from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text

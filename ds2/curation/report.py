@@ -13,7 +13,7 @@ from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.plots import draw_segments, draw_spectrogram
 from ds2.curation.recording import OVERVIEW_SECONDS, Record
 from ds2.curation.score import FEATURES, features, words
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.metrics import MARKS, align
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.progress import Progress

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc import ctc_loss
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import IDEOGRAPH, normalize
 from ds2.utils.errors import InputError

@@ -6,9 +6,9 @@ from typing import Literal
 import soundfile
 
 from ds2.data.audio import read_audio, resample
-from ds2.data.manifest import Utterance
 from ds2.data.remote import fetched
 from ds2.data.tar import archive_of, read_member
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 
 Coding = Literal["keep", "flac", "opus"]

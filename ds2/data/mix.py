@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from ds2.data.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
 from ds2.data.dataset import read_utterance
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.utils.plots import save_png, subplots
 
 MOST = 40  # characters and speakers shown

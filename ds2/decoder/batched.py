@@ -23,10 +23,11 @@ from torch import Tensor
 from ds2.decoder import scoring
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.device_tables import LexiconTable, NGramTable, lexicon_table, ngram_table
-from ds2.decoder.greedy import BLANK, collapse
+from ds2.decoder.greedy import collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.ngram import NGram
+from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
 MULTIPLIER = 6364136223846793005  # multiplier of the hash of prefixes (Knuth's, modulo 2 ** 64)

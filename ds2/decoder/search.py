@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder import prefixes, scoring, selection
-from ds2.decoder.prefixes import BLANK, NONE, ROOT, STAY, Beam
+from ds2.decoder.prefixes import NONE, ROOT, STAY, Beam
 from ds2.decoder.scoring import Tables
+from ds2.text import BLANK
 from ds2.utils.jit import inlined, without_references
 
 CANDIDATE = np.dtype([  # an entry with one more label

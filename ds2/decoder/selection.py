@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ds2.decoder.prefixes import BLANK
+from ds2.text import BLANK
 from ds2.utils.jit import inlined
 
 

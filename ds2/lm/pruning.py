@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ds2.lm.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
-from ds2.lm.levels import BEGIN, END, Level
-from ds2.lm.ngram import ROOT, UNKNOWN, NGram
+from ds2.lm.levels import BEGIN, END, UNKNOWN, Level
+from ds2.lm.ngram import ROOT, NGram
 
 
 def prune(

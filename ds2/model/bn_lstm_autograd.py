@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ds2.model.bn_lstm_kernels import backward_step, forward_step
-from ds2.model.normalization import EPSILON
+from ds2.model.config import EPSILON
 from ds2.model.recurrent_autograd import Product, flat, over_time
 
 

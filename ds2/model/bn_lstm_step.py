@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from ds2.model.normalization import EPSILON, STEPS, StepBatchNorm
+from ds2.model.config import EPSILON
+from ds2.model.normalization import STEPS, StepBatchNorm
 from ds2.model.recurrent import BNLSTMDirection
 
 

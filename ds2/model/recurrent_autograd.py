@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from ds2.model.activation import CLIP
+from ds2.model.config import CLIP
 from ds2.model.gru_kernels import backward_step, forward_step
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ModelConfig
 
 
 @dataclass(frozen=True)

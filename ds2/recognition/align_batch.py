@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds2.data.utterance import Segment
 from ds2.recognition.align import AlignedRecording, align
 from ds2.recognition.batch import OutputFolder, find_audio
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 

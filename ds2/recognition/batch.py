@@ -13,11 +13,11 @@ from pathlib import Path
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
 from ds2.data.sound import SUFFIXES, probe
+from ds2.data.utterance import Segment
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import atomic_write, make_folder, read_text, write_lines
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from ds2.data.manifest import Segment
 from ds2.data.sound import InMemory, probe
+from ds2.data.utterance import Segment
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.recognition.windows import Source

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript

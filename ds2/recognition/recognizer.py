@@ -11,6 +11,7 @@ import numpy as np
 
 from ds2.bundle import DEFAULT_MODEL, Bundle, knows
 from ds2.data.sound import InMemory
+from ds2.data.utterance import Segment
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
@@ -25,7 +26,7 @@ from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName,
 from ds2.recognition.pieces import Piece, cut_at_pauses
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import Batches, Cutter, Job, Result, Segment, Source, Window, padded, padded_groups
+from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer, split_words
 from ds2.utils.errors import InputError
 

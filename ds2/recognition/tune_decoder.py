@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.decoder import greedy
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ds2.data.manifest import Segment
 from ds2.data.sound import InMemory, probe, read_sound
+from ds2.data.utterance import Segment
 from ds2.utils.errors import InputError
 from ds2.utils.processor import give_back_memory
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import DoubleType
 from ds2.curation.classifier import Classifier
 from ds2.curation.filter import FilterConfig, filter_segments
 from ds2.curation.score import features
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.spark.remote import Row, Settings, computed
 from ds2.spark.stage import Setting, Stage, column_kind, number, numbers, require_kind, text, whole
 from ds2.utils.errors import ParameterError

@@ -10,7 +10,8 @@ from pyspark.ml.torch.distributor import TorchDistributor
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
+from ds2.data.utterance import Utterance
 from ds2.spark.recordings import local_path
 from ds2.spark.stage import Setting, Stage, flag, require_kind, text, texts, whole
 from ds2.spark.transcriber import SpeechTranscriber

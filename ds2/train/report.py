@@ -12,10 +12,12 @@ import torch
 import ds2
 from ds2.bundle import Bundle
 from ds2.data.dataset import SpeechDataset, collate
-from ds2.data.manifest import Utterance, read_manifest, summary
+from ds2.data.manifest import read_manifest, summary
+from ds2.data.utterance import Utterance
 from ds2.decoder import greedy
 from ds2.metrics import align, word_errors
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ds2.bundle import Bundle
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
 from ds2.utils.config import from_dict

@@ -20,7 +20,8 @@ from torch import Tensor
 from ds2.cli.prepare import run
 from ds2.data.audio import read_audio
 from ds2.data.augment import add_noise, coloured_noise, seeded_generator
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.model.random_walk import RandomWalk
 from ds2.recognition.options import DecoderOptions

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ds2.bundle import Bundle
 from ds2.cli.prepare import run
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
 from ds2.recognition.decoding import bundled_model, bundled_pronunciations
 from ds2.recognition.evaluate import evaluate

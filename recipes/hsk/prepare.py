@@ -20,8 +20,8 @@ from ds2.cli.prepare import parse_arguments, run, write_splits
 from ds2.curation.connected_words import ComposeConfig, Piece, compose, write_strings
 from ds2.data.audio import read_audio
 from ds2.data.download import Archive
-from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row, manifest_rows, measured
+from ds2.data.utterance import Utterance
 from ds2.utils.progress import Progress
 
 COMMIT = "c3e2a76daa91234e1c6980c00c97453d4f3a1d3e"

@@ -22,7 +22,8 @@ import soundfile
 from ds2.cli.prepare import run
 from ds2.curation.recording import find_pairs
 from ds2.data.dataset import read_utterance
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.utils.files import atomic_write, make_folder, read_text
 from ds2.utils.progress import Progress
 

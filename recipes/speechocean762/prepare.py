@@ -21,8 +21,8 @@ import soundfile
 
 from ds2.cli.prepare import run, write_splits
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance
 from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, table
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder
 from ds2.utils.progress import Progress

@@ -28,7 +28,8 @@ from ds2.cli.prepare import run, write_splits
 from ds2.curation.synthesis import MANDARIN, Voice, installed, speak
 from ds2.data.audio import read_audio, resample
 from ds2.data.augment import add_noise
-from ds2.data.manifest import Utterance, read_manifest, write_manifest
+from ds2.data.manifest import read_manifest, write_manifest
+from ds2.data.utterance import Utterance
 from ds2.text import normalize
 from ds2.utils.progress import Progress
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ds2.curation.classifier import ALONE
+from ds2.curation.classifier import ALONE, Classifier
 from ds2.curation.filter import (
-    Classifier,
     FilterConfig,
     bad_threshold,
     filter_segments,
@@ -21,7 +20,7 @@ from ds2.curation.filter import (
     word_counts,
 )
 from ds2.curation.score import FEATURES
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 
 Tensor = torch.Tensor

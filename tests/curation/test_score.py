@@ -11,7 +11,8 @@ import torch
 from helpers.readings import read_digits
 
 from ds2.curation.score import FEATURES, features, score, words
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 

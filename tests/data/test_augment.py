@@ -13,7 +13,6 @@ from ds2.data.augment import (
     Augmenter,
     add_noise,
     augment_features,
-    change_speed,
     coloured_noise,
     equalize,
     layered_noise,
@@ -21,6 +20,7 @@ from ds2.data.augment import (
     reverberate,
     warp_frequency,
 )
+from ds2.data.speed import change_speed
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 

@@ -6,7 +6,7 @@ import soundfile
 import torch
 
 from ds2.data.dataset import SpeechDataset, collate, pad, read_utterance
-from ds2.data.manifest import Utterance
+from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ds2.data.manifest import Segment, Utterance, check_characters, read_manifest, summary, write_manifest
+from ds2.data.manifest import check_characters, read_manifest, summary, write_manifest
+from ds2.data.utterance import Segment, Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 

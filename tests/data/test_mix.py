@@ -10,8 +10,9 @@ import soundfile
 import torch
 
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
 from ds2.data.mix import MIX, mix, write_noise
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 
 

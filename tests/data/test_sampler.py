@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.manifest import Utterance
 from ds2.data.sampler import JITTER, Curriculum, Share, SortaGradSampler, part_of
+from ds2.data.utterance import Utterance
 
 UTTERANCES = [Utterance(Path(f"/{number}.wav"), 1.0 + number % 7, "a") for number in range(500)]
 DURATIONS = [3.0, 1.0, 2.0, 5.0, 4.0]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.manifest import Utterance
 from ds2.data.split import By, merge, sample, split
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
 

@@ -14,9 +14,8 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from helpers.runtimes import log_probs, session, state
 
 from ds2.export.acoustic import acoustic_graph
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.normalization import STEPS, StepBatchNorm
 from ds2.utils.errors import InputError
 

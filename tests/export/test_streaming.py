@@ -16,8 +16,8 @@ from export.test_acoustic import SMALL, convolutions, trained, with_chunks
 from helpers.runtimes import session, state
 
 from ds2.export.streaming import streaming_graph
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.utils.errors import InputError
 
 LIVE = dataclasses.replace(SMALL, bidirectional=False, frontend=FrontendConfig(1000, power="adaptive"), lookahead=2)

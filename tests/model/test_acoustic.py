@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 
 SMALL = ModelConfig(
     FrontendConfig(8000),

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from ds2.model.activation import clipped_relu
-from ds2.model.convolution import Convolution, ConvolutionConfig
+from ds2.model.config import ConvolutionConfig
+from ds2.model.convolution import Convolution
 
 
 def convolution_by_hand(layer: Convolution, x: Tensor) -> Tensor:

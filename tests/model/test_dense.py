@@ -2,8 +2,8 @@
 
 import torch
 
+from ds2.model.config import EPSILON
 from ds2.model.dense import FullyConnected
-from ds2.model.normalization import EPSILON
 
 
 def test_normalises_over_valid_frames_and_clips() -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ds2.model.frontend import POWER_FLOOR, Frontend, FrontendConfig, valid_mask
+from ds2.model.config import POWER_FLOOR, FrontendConfig
+from ds2.model.frontend import Frontend, valid_mask
 
 
 def reference(samples: np.ndarray, rate: int) -> np.ndarray:

@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.model import slots
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import Cell
-from ds2.model.config import UNENDED
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.int8_linear import Int8Weight, int8_linear
 from ds2.model.slots import SlotModel
 

@@ -6,9 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.int8_dot import INSTRUCTIONS, dots
 from ds2.model.int8_linear import Int8Weight, kernel
 from ds2.model.int8_recurrent import Int8Direction, in_int8

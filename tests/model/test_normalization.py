@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ds2.model.config import EPSILON
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import EPSILON, MOMENTUM, ChannelBatchNorm, FoldedBatchNorm, input_moments
+from ds2.model.normalization import MOMENTUM, ChannelBatchNorm, FoldedBatchNorm, input_moments
 
 
 def normalized(z: Tensor) -> Tensor:

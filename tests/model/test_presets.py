@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.model.presets import PRESETS
 from ds2.model.summary import summarize
 

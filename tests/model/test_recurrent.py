@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ds2.model.bn_lstm_step import scale_and_shift
 from ds2.model.cells import Cell
-from ds2.model.config import ConvolutionConfig, ModelConfig
+from ds2.model.config import EPSILON, ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import EPSILON, MOMENTUM, STEPS, StepBatchNorm
+from ds2.model.normalization import MOMENTUM, STEPS, StepBatchNorm
 from ds2.model.recurrent import NOISE, WHOLE, BNLSTMDirection, Chunks, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ds2.model.activation import CLIP
+from ds2.model.config import CLIP
 from ds2.model.recurrent_autograd import gru, rnn
 
 Recurrence = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.config import UNENDED
-from ds2.model.convolution import ConvolutionConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.cuda_graphs import GraphedStep
-from ds2.model.frontend import FrontendConfig
 from ds2.model.normalization import STEPS
 from ds2.model.slots import SlotModel
 

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
+from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import Cell
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.streaming import StreamingModel
 from ds2.model.summary import latency
 

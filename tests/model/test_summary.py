@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.summary import latency, summarize
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 from ds2.train.config import TrainConfig
 from ds2.train.study import read_study
 from ds2.utils.config import load_config

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
 from ds2.data.pronunciation import TOKENS, read_pronunciations
+from ds2.data.utterance import Utterance
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "english"
 

@@ -12,7 +12,8 @@ import pytest
 import soundfile
 from helpers.readings import read_digits
 
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
+from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "longform"

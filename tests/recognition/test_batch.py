@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from helpers.commands import write_noise
 
+from ds2.data.utterance import Segment
 from ds2.recognition.batch import OutputFolder, find_recordings, total_seconds, transcribe_all
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
 
 

@@ -8,9 +8,9 @@ import torch
 from helpers.commands import write_noise
 
 from ds2.bundle import Bundle
+from ds2.data.utterance import Segment
 from ds2.recognition.ensemble import Ensemble, mean
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from helpers.commands import write_noise
 
+from ds2.data.utterance import Segment
 from ds2.recognition.layers import LayerOutputs, layer_names
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment, Window
+from ds2.recognition.windows import Window
 from ds2.utils.errors import InputError, ParameterError
 
 

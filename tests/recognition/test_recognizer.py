@@ -12,12 +12,13 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
 from ds2.data.sound import InMemory
+from ds2.data.utterance import Segment
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import Segment, Window
+from ds2.recognition.windows import Window
 from ds2.utils.errors import InputError, ParameterError
 
 

@@ -11,6 +11,7 @@ from ds2.bundle import Bundle
 from ds2.cli import main
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.data.pronunciation import read_pronunciations
+from ds2.data.utterance import Segment
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.lm.estimate import EstimateConfig, estimate
@@ -19,7 +20,6 @@ from ds2.recognition.decoding import bundled_pronunciations
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_decoder import Tuning, log_prior, tuned_bundle
-from ds2.recognition.windows import Segment
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")

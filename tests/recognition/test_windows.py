@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Result, Segment, padded_groups
+from ds2.data.utterance import Segment
+from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Result, padded_groups
 
 
 def results(durations: list[float]) -> list[Result]:

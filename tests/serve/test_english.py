@@ -13,7 +13,8 @@ from serve.test_vosk import lock_step, text_of
 import ds2
 from ds2.bundle import LIVE_MODEL
 from ds2.data.audio import read_audio
-from ds2.data.manifest import Utterance, read_manifest
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import Utterance
 
 ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
 

@@ -14,9 +14,8 @@ from serve.conftest import recordings
 
 from ds2.bundle import locate
 from ds2.decoder.beam import BeamDecoder
-from ds2.model.acoustic import AcousticModel, ModelConfig
-from ds2.model.convolution import ConvolutionConfig
-from ds2.model.frontend import FrontendConfig
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.recognition.finish import Finisher
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer

@@ -11,9 +11,9 @@ import soundfile
 from helpers.train_toml import small_toml
 
 from ds2.data.audio import read_audio_bytes
+from ds2.data.utterance import Segment
 from ds2.recognition.layers import LayerOutputs
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

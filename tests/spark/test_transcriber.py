@@ -8,9 +8,9 @@ import pytest
 import soundfile
 
 import ds2
+from ds2.data.utterance import Segment
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.windows import Segment
 from ds2.utils.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

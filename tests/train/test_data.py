@@ -10,7 +10,7 @@ import pytest
 from conftest import TINY
 from helpers.training import Manifests, augmented_config, plain_config
 
-from ds2.model.frontend import FrontendConfig
+from ds2.model.config import FrontendConfig
 from ds2.train.config import DataConfig
 from ds2.train.data import TrainingData, ending_workers
 from ds2.train.distributed.ranks import Ranks

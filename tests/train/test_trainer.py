@@ -27,7 +27,7 @@ from ds2.data.augment import AugmentConfig
 from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest
 from ds2.data.shards import ShardConfig, write_shards
-from ds2.model.frontend import FrontendConfig
+from ds2.model.config import FrontendConfig
 from ds2.train import trainer as trainer_module
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig

@@ -10,7 +10,7 @@ from conftest import TINY
 from helpers.training import Manifests, augmented_config, plain_config
 
 from ds2.bundle import Bundle
-from ds2.model.frontend import FrontendConfig
+from ds2.model.config import FrontendConfig
 from ds2.train.config import DataConfig, StartConfig
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError

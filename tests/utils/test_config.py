@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from ds2.model.acoustic import ModelConfig
+from ds2.model.config import ModelConfig
 from ds2.train.config import TrainConfig
 from ds2.utils.config import formerly, from_dict, load_config, replaces, to_dict
 from ds2.utils.errors import InputError

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ds2.data import shards
 from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
-from ds2.data.manifest import Utterance, write_manifest
+from ds2.data.manifest import write_manifest
 from ds2.data.prepare import Row
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import ParameterError
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.encode import encoded
-from ds2.data.manifest import Utterance
 from ds2.data.parquet_file import opened_table
 from ds2.data.prepare import Row
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
