@@ -26,6 +26,7 @@ from ds2.cli import (
     serving,
     spark,
     training,
+    tune_decoder,
 )
 from ds2.utils.errors import InputError
 
@@ -83,7 +84,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "filter": curation.filter_command,
         "make-corpus": curation.make_corpus_command,
     },
-    "Language models": {"lm": LM, "tune-decoder": language_model.tune_decoder_command},
+    "Language models": {"lm": LM, "tune-decoder": tune_decoder.tune_decoder_command},
     "Serve and export": {
         "serve": serving.serve_command,
         "bench-serve": serving.bench_serve_command,

@@ -1,19 +1,12 @@
-"""ds2 lm vocabulary, build, mix, prune, compile, score, info; ds2 tune-decoder."""
+"""ds2 lm vocabulary, build, mix, prune, compile, score, info."""
 
 import math
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import DEFAULT_COUNTING, Counting, Device, OptionalOutput, Output
+from ds2.cli.options import DEFAULT_COUNTING, Counting, Output
 from ds2.utils.errors import InputError, ParameterError
-from ds2.utils.extras import need
-
-if TYPE_CHECKING:
-    from ds2.recognition.tune_decoder import Tuning
 
 
 def build_command(
@@ -216,72 +209,3 @@ def info_command(model: Positional[Path]) -> int:
 
     print(describe(NGram.load(model), model))
     return 0
-
-
-def tune_decoder_command(
-    manifest: Positional[Path],
-    model: Path,
-    lm: Path | None = None,
-    output: OptionalOutput = None,
-    picture: Path | None = None,
-    closed: bool = False,
-    lexicon: Path | None = None,
-    device: Device = "auto",
-) -> int:
-    """Choose a decoder's weights and beam on held-out utterances.
-
-    Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
-
-    Args:
-        manifest: Utterances on which neither model was trained.
-        model: Bundle of the acoustic model.
-        lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
-        output: Bundle to write; by default the file of the model is overwritten.
-        picture: PNG to write, with the error rate over both weights and over the beam.
-        closed: Find only words of the language model. This suits commands, not names.
-        lexicon: Pronunciations of the language model's words, in the format of CMUdict; the search is then by phones.
-    """
-    from ds2.bundle import Bundle
-    from ds2.data.manifest import read_manifest
-    from ds2.data.pronunciation import read_pronunciations
-    from ds2.decoder.pronunciations import Pronunciations
-    from ds2.recognition.decoding import load_search_model
-    from ds2.recognition.evaluate import beyond_alphabet
-    from ds2.recognition.options import DecoderOptions
-    from ds2.recognition.plots import draw_tuning
-    from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.tune_decoder import MOST_DECODINGS, choose_model, tune, tuned_bundle
-    from ds2.utils.progress import Progress
-
-    _check_tuning_outputs(output, model, picture)
-    utterances, bundle = read_manifest(manifest), Bundle.load(model)
-    chosen = choose_model(bundle, load_search_model(lm) if lm is not None else None, model)
-    recognizer = Recognizer.load(model, device, DecoderOptions(beam=0))
-    pronunciations = Pronunciations.of(read_pronunciations(lexicon)) if lexicon is not None else None
-    if line := beyond_alphabet(recognizer.tokenizer, utterances):
-        print(f"ds2: {line}", file=sys.stderr)
-    with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
-        tuning = tune(recognizer, chosen, utterances, closed, progress.step, pronunciations)
-    tuned_bundle(bundle, tuning, chosen, pronunciations).save(output or model)
-    _print_tuning(tuning, output or model)
-    if picture is not None:
-        draw_tuning(tuning, picture)
-    return SOME_FAILED if tuning.skipped else 0
-
-
-def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None) -> None:
-    from ds2.utils.files import check_writable
-
-    if output is None and not model.exists():
-        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
-    if picture is not None:
-        need("matplotlib")
-    check_writable(output or model, picture)
-
-
-def _print_tuning(tuning: "Tuning", written: Path) -> None:
-    config, rate = tuning.config, tuning.widths[tuning.config.beam_width]
-    print(f"{tuning.unit} {rate:.2%} (greedy {tuning.greedy:.2%}) at lm_weight {config.lm_weight:g}, ", end="")
-    print(f"word_bonus {config.word_bonus:g}, beam {config.beam_width}: written into {written}")
-    for line in tuning.skipped:
-        print(f"ds2: {line}", file=sys.stderr)

@@ -24,6 +24,7 @@ from ds2.utils.files import atomic_write, make_folder, read_text
 LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
 BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
+NOT_EXPORTED = ("language_model", "punctuation")  # parts of a bundle
 MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, TypeError, ValueError, IndexError)
 
 
@@ -130,7 +131,7 @@ def labelled(graph: onnx.ModelProto, about: dict[str, str]) -> onnx.ModelProto:
 
 def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
     """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
-    facts: dict[str, Any] = {key: value for key, value in bundle.metadata.items() if key != "language_model"}
+    facts: dict[str, Any] = {key: value for key, value in bundle.metadata.items() if key not in NOT_EXPORTED}
     return {
         "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),

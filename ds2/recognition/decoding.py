@@ -58,8 +58,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
         )  # fmt: skip
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
         if options.lm is not None:
-            _warn_of_silent("lm", [word for word in lm.words if word not in (BEGIN, END, UNKNOWN)], pronunciations)
-        _warn_of_silent("hot", list(boosts), pronunciations)
+            warn_of_silent("lm", lm.words, pronunciations)
+        warn_of_silent("hot", list(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return search(tokenizer, config, lm, vocabulary, boosts)
 
@@ -73,8 +73,9 @@ def pronunciations_for(lm: NGram, bundle: Bundle, tokenizer: Tokenizer) -> Pronu
     return found if len(found.pronounced) else None
 
 
-def _warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
-    if silent := sorted(set(words) - pronunciations.known()) if words else []:
+def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
+    """Logs the words, those of a language model or hot ones, that a search by phones cannot find."""
+    if silent := sorted(set(words) - pronunciations.known() - {BEGIN, END, UNKNOWN}) if words else []:
         logger.warning(
             "%s: %s%s: without a pronunciation in the model, and not found",
             option, ", ".join(silent[:3]), f" and {len(silent) - 3:,} more words" if len(silent) > 3 else "",
@@ -242,12 +243,15 @@ def bundled_pronunciations(bundle: Bundle) -> Pronunciations | None:
 
 
 def with_decoder(
-    bundle: Bundle, config: BeamConfig, lm: NGram | None, pronunciations: Pronunciations | None = None
+    bundle: Bundle, config: BeamConfig, lm: NGram | None = None, pronunciations: Pronunciations | None = None
 ) -> Bundle:
-    """The bundle with a decoder's configuration and, if there is one, its language model and pronunciations."""
-    metadata = {**bundle.metadata, "decoder": to_dict(config)}
-    if lm is None:
-        return dataclasses.replace(bundle, metadata=metadata)
+    """The bundle with another configuration of its search and, where one is given, another language model."""
+    bundle = dataclasses.replace(bundle, metadata={**bundle.metadata, "decoder": to_dict(config)})
+    return bundle if lm is None else with_language_model(bundle, lm, pronunciations)
+
+
+def with_language_model(bundle: Bundle, lm: NGram, pronunciations: Pronunciations | None) -> Bundle:
+    """The bundle with another language model, and the pronunciations of its words."""
     import torch
 
     arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
@@ -255,5 +259,5 @@ def with_decoder(
         own = pronunciations.among(lm.words)
         arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    metadata["language_model"] = {"order": lm.order, "words": lm.words}
+    metadata = {**bundle.metadata, "language_model": {"order": lm.order, "words": lm.words}}
     return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)

@@ -1,9 +1,9 @@
 """Chooses a decoder's weights and beam on held-out utterances; the acoustic model runs once for each utterance."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,13 +17,20 @@ from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import (
+    beam_config,
     bundled_model,
+    bundled_vocabulary,
     is_over_tokens,
+    make_beam,
+    pronunciations_for,
     search,
     search_phones,
+    warn_of_silent,
     with_decoder,
+    with_language_model,
 )
 from ds2.recognition.grid_search import Point, best, coarse_to_fine
+from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
@@ -31,11 +38,13 @@ from ds2.utils.errors import InputError, ParameterError
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lowest and highest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256)
 TUNING_WIDTH = 64  # beam width during the search for the weights
-TOLERANCE = 1.005  # a narrower beam may raise the error rate by this factor
-PHONE_THRESHOLD = 14.0  # score_threshold for phones: a pronunciation carries less information than letters
-PRIOR_WEIGHTS = (0.0, 0.2, 0.4, 0.6)  # exponents of the phones' priors by which posteriors are divided
-PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus for the comparison of these
-MOST_DECODINGS = 3 * 25 + len(WIDTHS) + len(PRIOR_WEIGHTS)
+TOLERANCE = 1.005  # a narrower beam or a lower threshold may raise the error rate by this factor
+THRESHOLDS = (6.0, 8.0, 10.0, 12.0, 14.0)  # score_threshold
+PHONE_THRESHOLD = 14.0  # while weights are searched for phones: a pronunciation carries less information than letters
+PRIOR_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.6)  # exponents of the phones' priors by which posteriors are divided
+PRIOR_TRIAL = (0.8, -0.5)  # lm_weight and word_bonus for the comparison of these, in a bundle without weights
+# The bundle as it is, the priors, three grids and the bundle's own weights, widths and thresholds with its own.
+MOST_DECODINGS = 1 + len(PRIOR_WEIGHTS) + 3 * 25 + 1 + len(WIDTHS) + 1 + len(THRESHOLDS) + 1
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,9 @@ class Tuning:
     """The result of a search for weights.
 
     Attributes:
-        config: the best weights, and the narrowest beam that is as good.
+        config: the best weights, and the narrowest beam and the lowest threshold that are as good.
+        before: the error rate of the bundle as it was.
+        after: the error rate with `config`.
         surface: (lm_weight, word_bonus) -> error rate.
         widths: beam width -> error rate at the best weights.
         unit: "WER", or "CER" for a language model over tokens.
@@ -53,8 +64,10 @@ class Tuning:
     """
 
     config: BeamConfig
+    before: float
+    after: float
     surface: dict[Point, float]
-    widths: dict[int, float]
+    widths: dict[float, float]
     unit: str
     greedy: float
     skipped: list[str]
@@ -63,76 +76,171 @@ class Tuning:
 
 def tune(
     recognizer: Recognizer,
-    lm: NGram,
+    bundle: Bundle,
+    candidate: Bundle,
     utterances: Sequence[Utterance],
-    closed: bool,
-    on_point: Callable[[], None],
-    pronunciations: Pronunciations | None = None,
+    closed: bool = False,
+    on_point: Callable[[], None] = lambda: None,
 ) -> Tuning:
-    """Searches the weights on grids that become finer, then the beam.
+    """Searches the weights on grids that become finer, then the beam, then its threshold.
 
     First it divides the phones' posteriors by a power of their priors, the best of a few: the search needs likelihoods
     (Miao et al. 2015, "EESEN", section 3.3), and the blank, the most frequent output of CTC, keeps rare phones out.
 
     Args:
         recognizer: gives the model and the tokens; its decoder is not used.
+        bundle: as it is, for the error rate before.
+        candidate: the same with the language model and the pronunciations whose weights are searched.
         closed: find only words of the language model.
         on_point: called before each decoding, at most MOST_DECODINGS times.
-        pronunciations: if given, the search is by phones.
 
     Raises:
         InputError: no utterance can be read.
-        ParameterError: there are pronunciations, but the model has no outputs for phones.
     """
     references, rows, skipped = _log_probs(recognizer, utterances)
-    tokenizer, prior = recognizer.tokenizer, None
-    over_tokens = is_over_tokens(lm, tokenizer)
-    config = BeamConfig(TUNING_WIDTH, closed=closed and not over_tokens)
-    count, unit = (character_errors, "CER") if over_tokens else (word_errors, "WER")
+    tokenizer = recognizer.tokenizer
+    trials = Trials.of(candidate, tokenizer, references, rows, on_point)
+    before, without = trials.rate(make_beam(tokenizer, bundle, DEFAULT_OPTIONS)), trials.rate(None)
 
-    def error(config: BeamConfig, taken_off: Tensor | float = 0.0) -> float:
-        on_point()
-        beam = search_phones(tokenizer, config, lm, pronunciations) if pronunciations else search(tokenizer, config, lm)
-        texts = decode(beam, [row - taken_off for row in rows], tokenizer)
-        return sum(map(count, references, texts), ErrorCounts()).rate
+    # The bundle's own weights take part, so that nothing worse is found.
+    own = beam_config(candidate.metadata.get("decoder", {}), DEFAULT_OPTIONS, bool(trials.vocabulary))
+    config, has_weights = trials.wide(own, closed), "decoder" in candidate.metadata
+    prior = None
+    if trials.pronunciations is not None:
+        trial = config if has_weights else _weighted(config, PRIOR_TRIAL)
+        prior = best_prior(trials, trial, log_prior(rows, len(tokenizer)))
+        trials = trials.less(prior)
+    surface = dict(coarse_to_fine(lambda point: trials.error(_weighted(config, point)), LOW, HIGH))
+    if has_weights:
+        surface[own.lm_weight, own.word_bonus] = trials.error(config)
+    config = _weighted(config, best(surface))
 
-    if pronunciations:
-        config = dataclasses.replace(config, score_threshold=PHONE_THRESHOLD)
-        prior = best_prior(error, config, log_prior(rows, len(tokenizer)))
-        rows = [row - prior for row in rows]
-    surface = coarse_to_fine(lambda p: error(dataclasses.replace(config, lm_weight=p[0], word_bonus=p[1])), LOW, HIGH)
-    weight, bonus = best(surface)
-    config = dataclasses.replace(config, lm_weight=weight, word_bonus=bonus)
-    widths = {width: error(dataclasses.replace(config, beam_width=width)) for width in WIDTHS}
-    good = min(width for width in WIDTHS if widths[width] <= TOLERANCE * min(widths.values()))
-    without = sum(map(count, references, decode(None, rows, tokenizer)), ErrorCounts()).rate
-    config = dataclasses.replace(config, beam_width=good)
+    # Then what saves time: a narrower beam, a lower threshold.
+    config, widths = trials.as_good(config, "beam_width", {*WIDTHS, own.beam_width}, before)
+    config, thresholds = trials.as_good(config, "score_threshold", {*THRESHOLDS, own.score_threshold}, before)
+    after, unit = thresholds[config.score_threshold], "CER" if trials.over_tokens else "WER"
     taken_off = None if prior is None else prior[len(tokenizer) :]
-    return Tuning(config, dict(surface), widths, unit, without, skipped, taken_off)
+    return Tuning(config, before, after, surface, widths, unit, without, skipped, taken_off)
 
 
-def best_prior(error: Callable[[BeamConfig, Tensor], float], config: BeamConfig, prior: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Trials:
+    """Decodes the same utterances by the language model of a bundle with any configuration.
+
+    Attributes:
+        rows: (T, V) or (T, V + P) log-probabilities of each utterance.
+        on_point: called before each decoding.
+    """
+
+    tokenizer: Tokenizer
+    lm: NGram
+    vocabulary: list[str] | None
+    pronunciations: Pronunciations | None
+    references: Sequence[str]
+    rows: Sequence[Tensor]
+    on_point: Callable[[], None]
+
+    @classmethod
+    def of(
+        cls,
+        bundle: Bundle,
+        tokenizer: Tokenizer,
+        references: Sequence[str],
+        rows: Sequence[Tensor],
+        on_point: Callable[[], None],
+    ) -> "Trials":
+        lm = bundled_model(bundle)
+        assert lm is not None
+        pronunciations = pronunciations_for(lm, bundle, tokenizer)
+        return cls(tokenizer, lm, bundled_vocabulary(bundle), pronunciations, references, rows, on_point)
+
+    @property
+    def over_tokens(self) -> bool:
+        """Whether characters count as errors, not words."""
+        return is_over_tokens(self.lm, self.tokenizer)
+
+    def less(self, prior: Tensor) -> "Trials":
+        """The same with (V + P,) nats taken off all log-probabilities."""
+        return dataclasses.replace(self, rows=[row - prior for row in self.rows])
+
+    def wide(self, own: BeamConfig, closed: bool) -> BeamConfig:
+        """The bundle's own configuration with the beam in which weights are searched."""
+        threshold = BeamConfig.score_threshold if self.pronunciations is None else PHONE_THRESHOLD
+        return dataclasses.replace(
+            own,
+            beam_width=TUNING_WIDTH,
+            score_threshold=max(threshold, own.score_threshold),
+            closed=(closed or own.closed) and not self.over_tokens,
+        )
+
+    def error(self, config: BeamConfig) -> float:
+        """The error rate with a configuration."""
+        if self.pronunciations is not None:
+            return self.rate(search_phones(self.tokenizer, config, self.lm, self.pronunciations))
+        return self.rate(search(self.tokenizer, config, self.lm, self.vocabulary))
+
+    def rate(self, beam: BeamDecoder | PronouncingDecoder | None) -> float:
+        """The error rate of a search, or of greedy decoding."""
+        self.on_point()
+        count = character_errors if self.over_tokens else word_errors
+        return sum(map(count, self.references, decode(beam, self.rows, self.tokenizer)), ErrorCounts()).rate
+
+    def as_good(
+        self, config: BeamConfig, name: str, values: Iterable[float], before: float
+    ) -> tuple[BeamConfig, dict[float, float]]:
+        """The configuration with the lowest of the values that is as good as the best and not worse than `before`, if
+        there is one; and the error rate of each value."""
+        changes: dict[float, dict[str, Any]] = {value: {name: value} for value in sorted(values)}
+        choices = {value: dataclasses.replace(config, **change) for value, change in changes.items()}
+        errors = {value: self.error(choice) for value, choice in choices.items()}
+        least = min(errors.values())
+        enough = min(TOLERANCE * least, max(before, least))
+        return next(choices[value] for value, error in errors.items() if error <= enough), errors
+
+
+def _weighted(config: BeamConfig, point: Point) -> BeamConfig:
+    return dataclasses.replace(config, lm_weight=point[0], word_bonus=point[1])
+
+
+def best_prior(trials: Trials, config: BeamConfig, prior: Tensor) -> Tensor:
     """The multiple of the log-priors, of PRIOR_WEIGHTS, that gives the fewest errors when taken off the scores."""
-    trial = dataclasses.replace(config, lm_weight=PRIOR_TRIAL[0], word_bonus=PRIOR_TRIAL[1])
-    return prior * min(PRIOR_WEIGHTS, key=lambda weight: error(trial, weight * prior))
+    return prior * min(PRIOR_WEIGHTS, key=lambda weight: trials.less(weight * prior).error(config))
 
 
 def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
     """(T, V + P) log-probabilities of each utterance -> (V + P,) log mean probabilities of phones, after V zeros."""
-    if rows[0].shape[1] == tokens:
-        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     prior = torch.cat(list(rows)).exp().mean(0).log()
     prior[:tokens] = 0.0
     return prior
 
 
-def tuned_bundle(bundle: Bundle, tuning: Tuning, lm: NGram, pronunciations: Pronunciations | None = None) -> Bundle:
-    """The bundle with the tuned decoder; the output layer's bias takes the priors, where they cost nothing."""
+def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronunciations | None) -> Bundle:
+    """The bundle with the language model and the pronunciations, by default its own, whose weights will be searched.
+
+    Raises:
+        ParameterError: there is no language model; there are pronunciations, but the model has no outputs for phones.
+    """
+    if pronunciations is not None and not bundle.metadata["config"].get("phones"):
+        raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
+    model = lm or bundled_model(bundle)
+    if model is None:
+        raise ParameterError("lm", "the bundle holds no language model; name one")
+    if lm is None and pronunciations is None:
+        return bundle
+    if pronunciations is None:
+        pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.metadata["tokens"]))
+    if pronunciations is not None:
+        warn_of_silent("lm", model.words, pronunciations)
+    return with_language_model(bundle, model, pronunciations)
+
+
+def tuned_bundle(candidate: Bundle, tuning: Tuning) -> Bundle:
+    """The candidate with the tuned decoder; the output layer's bias takes the priors, where they cost nothing."""
     if tuning.phone_prior is not None:
-        bias = bundle.weights["phone_output.bias"]
-        weights = {**bundle.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
-        bundle = dataclasses.replace(bundle, weights=weights)
-    return with_decoder(bundle, tuning.config, lm, pronunciations)
+        bias = candidate.weights["phone_output.bias"]
+        weights = {**candidate.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
+        candidate = dataclasses.replace(candidate, weights=weights)
+    return with_decoder(candidate, tuning.config)
 
 
 def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
@@ -143,18 +251,6 @@ def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor]
         padded = padded[..., : len(tokenizer)]
     found = greedy(padded, lengths) if beam is None else [nbest[0] for nbest in beam(padded, lengths)]
     return [" ".join(tokenizer.decode(hypothesis.tokens).split()) for hypothesis in found]
-
-
-def choose_model(bundle: Bundle, lm: NGram | None, path: Path) -> NGram:
-    """The language model `lm`, or that of the bundle.
-
-    Raises:
-        ParameterError: neither exists.
-    """
-    model = lm or bundled_model(bundle)
-    if model is None:
-        raise ParameterError("lm", f"{path} holds no language model; name one")
-    return model
 
 
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:

@@ -5,6 +5,7 @@ good a model, without the random errors of each (Wortsman et al. 2022, "Model so
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ def _comparable(bundle: Bundle, key: str) -> object:
 
 
 def average(paths: Sequence[str | Path]) -> Bundle:
-    """The mean of all weights and running statistics, with the metadata of the first model and the names of all.
+    """The mean of all weights and running statistics; all else is that of the first model, with the records of all.
 
     Raises:
         InputError: fewer than two bundles, or bundles whose configurations or tokens differ.
@@ -46,4 +47,4 @@ def average(paths: Sequence[str | Path]) -> Bundle:
         for path, bundle in zip(paths, bundles, strict=True)
     ]
     metadata = {**first.metadata, "training": {"version": of[0].get("version"), "average_of": of}}
-    return Bundle(weights, metadata, first.language_model)
+    return replace(first, weights=weights, metadata=metadata)

@@ -131,4 +131,4 @@ def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:
     if vocabulary := start.metadata.get("vocabulary"):
         new = {word for each in read_manifest(manifest) for word in normalize(each.text, each.lang or "").split()}
         metadata["vocabulary"] = sorted(new.union(vocabulary))
-    return Bundle(tuned.weights, metadata, start.language_model)
+    return replace(start, weights=tuned.weights, metadata=metadata)

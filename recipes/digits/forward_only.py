@@ -7,6 +7,7 @@ row convolution begins as the identity; the training set's power becomes the ada
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from ds2.bundle import Bundle
@@ -39,7 +40,7 @@ def main() -> None:
     model.load_state_dict(shared, strict=False)
     model.frontend.set_prior(mean_square(config))
     metadata = {**whole.metadata, "config": to_dict(config.model), "training": {"forward_half_of": "digits"}}
-    Bundle(model.state_dict(), metadata).save(arguments.output)
+    replace(whole, weights=model.state_dict(), metadata=metadata).save(arguments.output)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,9 @@ from ds2.recognition.decoding import bundled_model, bundled_pronunciations
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.tune_decoder import tune, tuned_bundle
+from ds2.recognition.tune_decoder import candidate_bundle, tune, tuned_bundle
 from ds2.train.plots import draw_power_laws
 from ds2.train.power_law import fit_power_laws
-from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 
 PARTS = {0.25: 24, 0.5: 16, 1.0: 10}  # fraction of the data: epochs
@@ -77,11 +76,10 @@ def searching(model: Path, search: Bundle, sets: Mapping[str, Sequence[Utterance
     if result.exists():
         return result
     lm, pronunciations = bundled_model(search), bundled_pronunciations(search)
-    if lm is None:
-        raise InputError("the bundle holds no language model")
     some = [utterance for part in sets.values() for utterance in part][::TUNED_ON]
-    tuning = tune(Recognizer.load(model, options=DecoderOptions(beam=0)), lm, some, False, lambda: None, pronunciations)
-    tuned_bundle(Bundle.load(model), tuning, lm, pronunciations).save(result)
+    bundle, recognizer = Bundle.load(model), Recognizer.load(model, options=DecoderOptions(beam=0))
+    candidate = candidate_bundle(bundle, lm, pronunciations)
+    tuned_bundle(candidate, tune(recognizer, bundle, candidate, some)).save(result)
     return result
 
 

@@ -31,15 +31,21 @@ train() { # LEG [START]: trains by LEG.toml, from a bundle if one is named
     fi
 }
 
+# One half of the dev utterances chooses the decoder's weights, the other half measures them.
+awk 'FNR % 2 == 0' "$data"/dev-*.jsonl > "$data/tuning.jsonl"
+for dev in "$data"/dev-*.jsonl; do
+    awk 'FNR % 2' "$dev" > "$data/report-${dev##*/dev-}"
+done
+
 finish() { # LEG BUNDLE OPTION...: adds language model, pronunciations, tuned weights and what complete.sh adds; measures
     python recipes/speechocean762/halve.py "$runs/$1/best.safetensors" "$runs/$1.half.safetensors"
-    ds2 tune-decoder "$data/dev.jsonl" --model "$runs/$1.half.safetensors" --lm "$runs/lm/small.lm" \
+    ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/$1.half.safetensors" --lm "$runs/lm/small.lm" \
         --lexicon "$runs/lm_lexicon.txt" --output "$2" "${@:3}"
     "$recipe/complete.sh" "$texts" "$data" "$2"
-    for dev in "$data"/dev-*.jsonl; do
-        echo "$dev:"
-        name=$1.$(basename "$dev" .jsonl)
-        ds2 eval "$dev" --model "$2" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
+    for report in "$data"/report-*.jsonl; do
+        echo "$report:"
+        name=$1.$(basename "$report" .jsonl)
+        ds2 eval "$report" --model "$2" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
     done
 }
 

@@ -1,6 +1,7 @@
 """Writes a bundle with its weights in half precision: python recipes/speechocean762/halve.py BUNDLE HALF"""
 
 import sys
+from dataclasses import replace
 
 from ds2.bundle import Bundle
 from ds2.cli.prepare import run
@@ -9,7 +10,7 @@ from ds2.cli.prepare import run
 def main() -> None:
     bundle = Bundle.load(sys.argv[1])
     weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in bundle.weights.items()}
-    Bundle(weights, bundle.metadata).save(sys.argv[2])
+    replace(bundle, weights=weights).save(sys.argv[2])
 
 
 if __name__ == "__main__":

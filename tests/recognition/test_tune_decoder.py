@@ -1,6 +1,7 @@
 """ds2 tune-decoder: from a manifest to weights in the bundle."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,17 +10,19 @@ import torch
 import ds2
 from ds2.bundle import Bundle
 from ds2.cli import main
+from ds2.data.manifest import read_manifest
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.data.pronunciation import read_pronunciations
 from ds2.data.utterance import Segment
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import bundled_pronunciations
+from ds2.recognition.decoding import bundled_pronunciations, with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.tune_decoder import Tuning, log_prior, tuned_bundle
+from ds2.recognition.tune_decoder import THRESHOLDS, Tuning, candidate_bundle, log_prior, tune, tuned_bundle
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_000050038")
@@ -113,8 +116,11 @@ def test_with_a_lexicon_the_search_is_by_phones(
     lexicon, tuned, clip = tmp_path / "lexicon.txt", tmp_path / "tuned.safetensors", AUDIO / f"{STRINGS[0]}.opus"
     lexicon.write_text(DIGITS)
     greedy = ds2.load(hears_phones).transcribe(clip).text
-    options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(lexicon), "--output", str(tuned)]
-    assert main(["tune-decoder", str(dev), *options]) == 0
+    bundle, spoken = Bundle.load(hears_phones), Pronunciations.of(read_pronunciations(lexicon))
+    candidate = candidate_bundle(bundle, NGram.load(lm), spoken)
+    tuning = tune(Recognizer.load(hears_phones), bundle, candidate, read_manifest(dev))
+    tuned_bundle(candidate, tuning).save(tuned)
+    assert tuning.config.score_threshold in THRESHOLDS
     found = bundled_pronunciations(Bundle.load(tuned))
     assert found is not None
     assert found.to_dict() == read_pronunciations(lexicon)
@@ -134,6 +140,32 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
 
 
+def test_what_is_worse_than_before_is_not_written(
+    dev: Path, lm: Path, hears_phones: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its letters are right, its phones know nothing."""
+    (tmp_path / "lexicon.txt").write_text(DIGITS)
+    before = hears_phones.read_bytes()
+    options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
+    assert main(["tune-decoder", str(dev), *options]) == 1
+    assert re.search(r"^WER 6.25% before, [\d.]+% after .* nothing is written", capsys.readouterr().out)
+    assert hears_phones.read_bytes() == before
+
+
+def test_tuning_again_is_not_worse(dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A search of the bundle's own that is closed remains closed; what was found before takes part."""
+    bundle = Bundle.load("digits-streaming")
+    path = tmp_path / "model.safetensors"
+    own = BeamConfig(beam_width=7, score_threshold=5.5, lm_weight=0.123, word_bonus=0.456, closed=True)
+    with_decoder(bundle, own, NGram.load(lm)).save(path)
+    assert main(["tune-decoder", str(dev), "--model", str(path)]) == 0
+    before, after = re.findall(r"([\d.]+)% (?:before|after)", capsys.readouterr().out)
+    assert float(after) <= float(before)
+    tuned = Bundle.load(path)
+    assert tuned.metadata["decoder"]["closed"]
+    assert tuned.metadata["vocabulary"] == bundle.metadata["vocabulary"]
+
+
 def test_priors_are_the_means_of_the_phones_alone() -> None:
     """Two letters, two phones of p (0.9, 0.1) and (0.6, 0.4) in two utterances."""
     rows = [torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log(), torch.tensor([[0.2, 0.8, 0.6, 0.4]]).log()]
@@ -143,9 +175,8 @@ def test_priors_are_the_means_of_the_phones_alone() -> None:
 def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> None:
     """What is found by the tuned bundle has the log-probabilities less the priors, normalised again."""
     before, prior = Bundle.load(hears_phones), torch.linspace(-3, 0, len(PHONE_TOKENS))
-    tuning = Tuning(BeamConfig(), {}, {}, "WER", 1.0, [], prior)
-    model = NGram.from_levels(*estimate([["one"]], EstimateConfig(1)))
-    tuned_bundle(before, tuning, model).save(hears_phones.with_name("tuned.safetensors"))
+    tuning = Tuning(BeamConfig(), 1.0, 1.0, {}, {}, "WER", 1.0, [], prior)
+    tuned_bundle(before, tuning).save(hears_phones.with_name("tuned.safetensors"))
     [first, second] = [
         torch.from_numpy(next(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")]))[2])
         for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))

@@ -1,0 +1,100 @@
+"""ds2 tune-decoder: what a bundle's search weighs, and how wide it is."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from ds2.cli.exits import SOME_FAILED
+from ds2.cli.options import Device, OptionalOutput
+from ds2.utils.errors import ParameterError
+from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.bundle import Bundle
+    from ds2.recognition.tune_decoder import Tuning
+
+
+def tune_decoder_command(
+    manifest: Positional[Path],
+    model: Path,
+    lm: Path | None = None,
+    output: OptionalOutput = None,
+    picture: Path | None = None,
+    closed: bool = False,
+    lexicon: Path | None = None,
+    device: Device = "auto",
+) -> int:
+    """Choose a decoder's weights and beam on held-out utterances.
+
+    Prints the error rate before and after; nothing is written if it would rise. Run ds2 calibrate afterwards.
+
+    Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
+
+    Args:
+        manifest: Utterances on which neither model was trained.
+        model: Bundle of the acoustic model.
+        lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
+        output: Bundle to write; by default the file of the model is overwritten.
+        picture: PNG to write, with the error rate over both weights and over the beam.
+        closed: Find only words of the language model. This suits commands, not names.
+        lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; by
+            default those of the bundle.
+    """
+    from ds2.bundle import Bundle
+    from ds2.data.manifest import read_manifest
+    from ds2.recognition.evaluate import beyond_alphabet
+    from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.plots import draw_tuning
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.tune_decoder import MOST_DECODINGS, tune, tuned_bundle
+    from ds2.utils.progress import Progress
+
+    _check_tuning_outputs(output, model, picture)
+    utterances, bundle = read_manifest(manifest), Bundle.load(model)
+    candidate = _candidate(bundle, lm, lexicon)
+    recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
+    if line := beyond_alphabet(recognizer.tokenizer, utterances):
+        print(f"ds2: {line}", file=sys.stderr)
+    with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
+        tuning = tune(recognizer, bundle, candidate, utterances, closed, progress.step)
+    if picture is not None:
+        draw_tuning(tuning, picture)
+    written = output or model if tuning.after <= tuning.before else None
+    if written is not None:
+        tuned_bundle(candidate, tuning).save(written)
+    _print_tuning(tuning, written)
+    return SOME_FAILED if tuning.skipped or written is None else 0
+
+
+def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
+    """The bundle with the language model and the lexicon of these files."""
+    from ds2.data.pronunciation import read_pronunciations
+    from ds2.decoder.pronunciations import Pronunciations
+    from ds2.recognition.decoding import load_search_model
+    from ds2.recognition.tune_decoder import candidate_bundle
+
+    pronunciations = Pronunciations.of(read_pronunciations(lexicon)) if lexicon is not None else None
+    return candidate_bundle(bundle, load_search_model(lm) if lm is not None else None, pronunciations)
+
+
+def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None) -> None:
+    from ds2.utils.files import check_writable
+
+    if output is None and not model.exists():
+        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    if picture is not None:
+        need("matplotlib")
+    check_writable(output or model, picture)
+
+
+def _print_tuning(tuning: "Tuning", written: Path | None) -> None:
+    config, outcome = tuning.config, f"written into {written}" if written else "worse than before, nothing is written"
+    print(
+        f"{tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after (greedy {tuning.greedy:.2%}) at ", end=""
+    )
+    print(f"lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end="")
+    print(f"threshold {config.score_threshold:g}: {outcome}")
+    for line in tuning.skipped:
+        print(f"ds2: {line}", file=sys.stderr)
