@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lm_texts import Block
-
 from ds2.text import normalize
 
 NONE, COMMA, STOP, QUESTION = range(4)  # in the order of ds2.recognition.punctuation.MARKS
@@ -42,8 +40,8 @@ def blocks(path: Path) -> Iterator[tuple[str, list[str]]]:
     table = path.with_name(path.name.split(".")[0] + ".tsv").read_text().splitlines()
     rows = [line.split("\t") for line in table if line.split("\t")[1].isdigit()]
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        for block in (Block(row[0], int(row[2])) for row in rows):
-            yield block.name, [next(file).strip() for _ in range(block.lines)]
+        for name, _, lines, *_ in rows:
+            yield name, [next(file).strip() for _ in range(int(lines))]
 
 
 def divided(books: Iterable[tuple[str, list[str]]]) -> tuple[list[str], list[str]]:
