@@ -62,12 +62,12 @@ def live(recognizer: Recognizer, samples: Tensor) -> int:
 
 
 def finals(recognizer: Recognizer, samples: Tensor) -> Iterator[int]:
-    """Words in each final result of a stream."""
+    """Words in the final results of a stream, after each piece of sound."""
     stream = recognizer.stream()
     for piece in samples.split(round(PIECE * recognizer.sample_rate)):
-        if stream.accept(piece, recognizer.sample_rate):
-            yield len(stream.final().words)
-    yield len(stream.final().words)
+        stream.accept(piece, recognizer.sample_rate)
+        yield sum(len(transcript.words) for transcript in stream.results())
+    yield sum(len(transcript.words) for transcript in stream.finish())
 
 
 if __name__ == "__main__":

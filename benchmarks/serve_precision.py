@@ -20,9 +20,9 @@ from ds2.bundle import locate
 from ds2.metrics import wer
 from ds2.model.config import UNENDED
 from ds2.model.slots import SlotModel
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.live_config import LiveConfig
 from ds2.serve.load_test import Recording, read_recordings
 from ds2.serve.messages import End, Final, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.stream import Setup

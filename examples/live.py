@@ -21,11 +21,12 @@ def main() -> None:
     stream = ds2.load("english-streaming").stream()
     piece = rate // 10  # 0.1 s, as a microphone delivers it
     for start in range(0, len(mono), piece):
-        if stream.accept(mono[start : start + piece], rate):  # a pause has ended an utterance
-            print("final:", stream.final().text)
-        else:
-            print("partial:", stream.partial())
-    print("final:", stream.final().text)
+        stream.accept(mono[start : start + piece], rate)
+        for transcript in stream.results():  # utterances that pauses have ended
+            print("final:", transcript.text)
+        print("partial:", stream.partial())
+    for transcript in stream.finish():
+        print("final:", transcript.text)
 
 
 if __name__ == "__main__":

@@ -48,26 +48,24 @@ def listen_command(
     else:
         probe(file)  # a bad file ends the command before the model is loaded
     stream = Recognizer.load(model, "cpu", decoder).stream()
-    heard = 0.0
     try:
         for samples, rate in _microphone(device) if file is None else _played(file):
-            heard += len(samples) / rate
-            if stream.accept(samples, rate):
-                _print_final(stream.final())
-            elif sys.stdout.isatty():
+            stream.accept(samples, rate)
+            for transcript in stream.results():
+                _print_final(transcript)
+            if sys.stdout.isatty():
                 print(f"\r{stream.partial()[-WIDTH:]:{WIDTH}}", end="", flush=True)
     except KeyboardInterrupt:
         pass
-    if heard:
-        _print_final(stream.final())
+    for transcript in stream.finish():
+        _print_final(transcript)
     return 0
 
 
 def _print_final(transcript: "Transcript") -> None:
     """A line in place of the partial result."""
     start = "\r" + " " * WIDTH + "\r" if sys.stdout.isatty() else ""
-    if transcript.text:
-        print(f"{start}{transcript.words[0].start:7.1f}  {transcript.text}", flush=True)
+    print(f"{start}{transcript.words[0].start:7.1f}  {transcript.text}", flush=True)
 
 
 def _check_portaudio() -> None:

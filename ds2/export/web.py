@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.search import Decoder, search_file
-from ds2.model.config import LIVE_FRAMES, ModelConfig
+from ds2.model.config import ModelConfig
+from ds2.model.steps import Steps
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -48,7 +50,6 @@ def page_files(
 
 def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live: bool) -> dict[str, Any]:
     """What model.js must know."""
-    hop = config.frontend.hop_samples
     facts = {"tokens": tokens, "sample_rate": config.frontend.sample_rate, "frame_seconds": config.frame_seconds}
     if not live:
         return facts | {"streaming": False}
@@ -59,9 +60,7 @@ def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live:
         }
         for state in graph.graph.input[3:]
     }
-    overlap = config.frontend.window_samples - hop
-    chunks = {"hop": hop, "overlap": overlap, "chunk_frames": config.step_frames(LIVE_FRAMES), "stride": config.stride}
-    return facts | chunks | {"streaming": True, "delay": config.delay, "states": states}
+    return facts | {"streaming": True, "steps": asdict(Steps.of(config)), "states": states}
 
 
 def runtime_files() -> dict[str, bytes]:

@@ -11,7 +11,6 @@ from ds2.utils.config import from_dict, require
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
-LIVE_FRAMES = 9  # front-end frames, at least, of a live step in Python and in the browser
 LONGEST_CHUNK = 1.0  # seconds of sound that a live stream waits for
 
 CLIP = 20.0  # of the clipped ReLU

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from ds2.data.sound import InMemory, probe
+from ds2.data.sound import probe
 from ds2.data.utterance import Segment
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, merge_channels
@@ -24,8 +24,8 @@ def transcribe_channels(
     begun: deque[tuple[Source, int]] = deque()  # and the number of its channels
 
     def channels() -> Iterator[Segment]:
-        for source in sources:  # a file in memory may stand where a path may
-            parts = split_channels(Segment(cast(Path, source)) if isinstance(source, InMemory) else source)
+        for source in sources:  # a file in memory, or a string, may stand where a path may
+            parts = split_channels(source if isinstance(source, Segment) else Segment(cast(Path, source)))
             begun.append((source, len(parts)))
             yield from parts
 

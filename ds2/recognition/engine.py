@@ -26,26 +26,9 @@ class Slots(Protocol):
 
     config: ModelConfig
     slots: int
-    stride: int  # front-end frames per output frame
-    hop: int  # samples
-    overlap: int  # samples of a chunk that the chunk before had too
-    delay: int  # output frames
-
-    def samples(self, frames: int) -> int:
-        """How many samples a chunk of so many frames has."""
-
-    def outputs(self, length: int) -> int:
-        """Output frames of a stream of so many front-end frames."""
 
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """`SlotModel.step` with arrays -> (B, q / stride, V) log_probs."""
-
-
-class EngineStream(Protocol):
-    """One stream of sound through a model that streams."""
-
-    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
-        """(N,) next samples -> (T, V) log_probs of the frames that became certain; after the last all that remain."""
 
 
 class Engine(Protocol):
@@ -60,15 +43,8 @@ class Engine(Protocol):
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """(N,) samples of each utterance -> (T, V + P) log-probabilities of tokens, then of phones if there are any."""
 
-    def stream(self, phones: bool = False) -> EngineStream:
-        """Begins a live stream; with `phones`, their log-probabilities follow those of the tokens.
-
-        Raises:
-            ValueError: the model cannot stream.
-        """
-
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> Slots:
-        """Places for live streams in batches.
+        """Places for live streams in batches; with `phones`, their log-probabilities follow those of the tokens.
 
         Raises:
             ValueError: the model cannot stream.

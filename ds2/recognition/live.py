@@ -1,190 +1,116 @@
 """Recognition while the speaker is still speaking, with a model that streams.
 
-stream = ds2.load("digits-streaming").stream()
+stream = ds2.load("english-streaming").stream()
 for samples in microphone:
-    if stream.accept(samples, 16000):
-        print(stream.final().text)
-    else:
-        print(stream.partial(), end="\\r")
-print(stream.final().text)
+    stream.accept(samples, 16000)
+    for transcript in stream.results():
+        print(transcript.text)
+    print(stream.partial(), end="\\r")
+for transcript in stream.finish():
+    print(transcript.text)
 
-    samples -> the model, step by step -> rows ahead -> the search, up to a pause -> final -> what was ahead goes on
+    samples -> the model's rate -> Chunks -> the model, step by step -> Utterances -> transcripts, until they are taken
 """
 
-import dataclasses
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.recognition.pieces import SPEECH
-from ds2.recognition.samples import checked_samples
+from ds2.recognition.chunks import Chunk, Chunks
+from ds2.recognition.engine import Slots
+from ds2.recognition.finish import Finisher
+from ds2.recognition.live_config import LiveConfig
+from ds2.recognition.samples import StreamResampler, checked_samples
 from ds2.recognition.transcript import Transcript
+from ds2.recognition.utterances import BeamSearch, GreedySearch, Search, Utterance, Utterances
 from ds2.utils.errors import ParameterError
 
-if TYPE_CHECKING:  # recognizer.py imports this module
+if TYPE_CHECKING:
     from torch import Tensor
 
-    from ds2.recognition.recognizer import Recognizer
-
-PAUSE = 0.6  # seconds without a label that end an utterance
-SEARCHED_SECONDS = 0.12  # at once, before the next look for a pause
+SLOT = np.zeros(1, np.int64)  # the only one
 
 
 class LiveStream:
-    """One stream of sound. `Recognizer.stream` makes it."""
+    """One stream of sound. `Recognizer.stream` makes it.
 
-    def __init__(self, recognizer: "Recognizer"):
-        """A stream of a recogniser whose model streams.
+    No utterance is lost: one that has ended waits until `results` or `finish` gives it. Times are seconds from the
+    start of the stream, and `duration` is the end of the utterance. Utterances without words are left out.
+    """
+
+    resampler: StreamResampler | None  # None before the first samples, which bring their rate
+    chunks: Chunks
+    utterances: Utterances[Search]
+
+    def __init__(
+        self,
+        model: Slots,
+        beam: BeamDecoder | PronouncingDecoder | None,
+        finisher: Finisher,
+        config: LiveConfig | None = None,
+    ):
+        """A stream in the only slot of `model`; `beam` None decodes greedily."""
+        self.model, self.finisher, self.config = model, finisher, config or LiveConfig()
+        self.begin_search: Callable[[], Search] = GreedySearch if beam is None else functools.partial(BeamSearch, beam)
+        self.rate = model.config.frontend.sample_rate
+        self.ended: deque[Transcript] = deque()
+        self._begin(0.0)
+
+    def accept(self, samples: "np.ndarray | Tensor", sample_rate: int) -> None:
+        """Takes the next (N,) samples of one channel: floats of full scale 1.0, or integers as WAV files hold them.
 
         Raises:
-            ParameterError: the model cannot stream.
-        """
-        self.recognizer = recognizer
-        self.beam = recognizer.beam
-        self.frame_seconds = recognizer.model.config.frame_seconds
-        self.sample_rate: int | None = None
-        self.received = 0  # samples at the model's rate
-        try:
-            self._begin()
-        except ValueError as error:
-            raise ParameterError("model", str(error)) from error
-
-    def accept(self, samples: "np.ndarray | Tensor", sample_rate: int) -> bool:
-        """Takes the next (N,) mono samples, full scale 1.0; tells whether a pause has ended an utterance.
-
-        Raises:
-            ParameterError: samples that are empty, not finite or not one-dimensional; a rate that changes.
+            ParameterError: samples that are empty, not finite, of several channels or of another kind; a rate that
+                changes.
         """
         checked = checked_samples(samples)
-        if self.sample_rate is None:
-            self.sample_rate = sample_rate
-            self.resampler = _Resampler(sample_rate, self.recognizer.sample_rate)
+        if self.resampler is None:
+            self.sample_rate, self.resampler = sample_rate, StreamResampler(sample_rate, self.rate)
         if sample_rate != self.sample_rate:
             raise ParameterError("sample_rate", f"changed from {self.sample_rate} to {sample_rate} Hz in one stream")
-        self._hear(self.resampler(checked, last=False), last=False)
-        return self.paused
+        self._run(self.chunks.step(self.resampler(checked, last=False)))
 
-    @property
-    def paused(self) -> bool:
-        """Whether a pause has ended the utterance. A long piece of sound may hold several: ask again after `final`."""
-        return self.last_label is not None and (self.frames - self.last_label) * self.frame_seconds >= PAUSE
+    def results(self) -> Iterator[Transcript]:
+        """The utterances that pauses have ended and that were not given yet, in order; each is given once."""
+        while self.ended:
+            yield self.ended.popleft()
 
     def partial(self) -> str:
         """The text of the present utterance so far."""
-        return self.recognizer.tokenizer.decode(self.search.partial().tokens).strip()
+        return self.finisher.tokenizer.decode(self.utterances.partial().tokens).strip()
 
-    def final(self) -> Transcript:
-        """The transcript of the utterance that a pause has ended, else of all sound since the one before.
+    def finish(self) -> list[Transcript]:
+        """Ends the sound -> all utterances that were not given yet. What is accepted afterwards is new sound."""
+        if self.resampler is not None:
+            self._run(self.chunks.step(self.resampler(np.zeros(0, np.float32), last=True)))
+            self._run(self.chunks.finish())
+        end = self.start + self.chunks.received / self.rate
+        self._keep([self.utterances.finish(end)])
+        self._begin(end)
+        return list(self.results())
 
-        Times are seconds from the start of the stream. What the model has heard after the pause, and what is accepted
-        afterwards, is a new utterance.
-        """
-        paused = self.paused
-        if not paused:
-            self._end()
-        seconds, frames = self.received / self.recognizer.sample_rate, self.frames - self.first
-        start = self.start + self.first * self.frame_seconds
-        duration = frames * self.frame_seconds if paused else seconds - start
-        transcript = self.recognizer.finish(self.search.finish(), self.rows, duration, start)
-        if paused:
-            self._begin_utterance()
-            self._search_ahead()
-        else:
-            self._begin()
-        return dataclasses.replace(transcript, duration=seconds)
+    def _begin(self, start: float) -> None:
+        """Begins new sound at so many seconds."""
+        self.start = start
+        self.resampler = None
+        self.chunks = Chunks(self.config.steps(self.model.config))
+        keeps_rows = self.finisher.judge is not None
+        self.utterances = Utterances(self.begin_search, self.model.config, self.config, start, keeps_rows=keeps_rows)
 
-    def _begin(self) -> None:
-        self.start = self.received / self.recognizer.sample_rate  # seconds
-        self.sample_rate = None
-        self.model = self.recognizer.model.stream(phones=isinstance(self.beam, PronouncingDecoder))
-        self.ahead = np.zeros((0, 0), np.float32)  # (T, V) log-probabilities that are not searched yet
-        self.frames = 0  # searched since `start`
-        self._begin_utterance()
+    def _run(self, chunks: list[Chunk]) -> None:
+        for chunk in chunks:
+            place = SLOT, np.array([chunk.position]), np.array([chunk.length])
+            [log_probs] = self.model.advance(*place, chunk.samples[None])
+            self._keep(self.utterances.step(log_probs[chunk.rows]))
 
-    def _begin_utterance(self) -> None:
-        self.search = _BeamSearch(self.beam) if self.beam is not None else _GreedySearch()
-        self.rows: list[np.ndarray] = []  # (T, V) log-probabilities of the utterance
-        self.first = self.frames
-        self.last_label: int | None = None  # its frame
-
-    def _end(self) -> None:
-        """Hears the rest of the sound, with all pauses in it."""
-        if self.sample_rate is not None:
-            self._hear(self.resampler(np.zeros(0, np.float32), last=True), last=True)
-        while len(self.ahead):
-            self._search_some()
-
-    def _hear(self, samples: np.ndarray, last: bool) -> None:
-        self.received += len(samples)
-        rows = self.model.step(samples, last)
-        self.ahead = np.concatenate([self.ahead, rows]) if len(self.ahead) else rows
-        self._search_ahead()
-
-    def _search_ahead(self) -> None:
-        """Searches up to a pause."""
-        while len(self.ahead) and not self.paused:
-            self._search_some()
-
-    def _search_some(self) -> None:
-        count = max(1, round(SEARCHED_SECONDS / self.frame_seconds))
-        rows, self.ahead = self.ahead[:count], self.ahead[count:]
-        labels = np.flatnonzero(np.exp(rows[:, 0]) < SPEECH)
-        if len(labels):
-            self.last_label = self.frames + int(labels[-1])
-        self.frames += len(rows)
-        self.search.step(rows)
-        self.rows.append(rows)
-
-
-class _Resampler:
-    """Samples at one rate to samples at another, chunk by chunk."""
-
-    def __init__(self, from_rate: int, to_rate: int):
-        self.stream = None
-        if from_rate != to_rate:
-            import soxr
-
-            self.stream = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32")
-
-    def __call__(self, samples: np.ndarray, last: bool) -> np.ndarray:
-        return samples if self.stream is None else self.stream.resample_chunk(samples, last=last)
-
-
-class _BeamSearch:
-    """A prefix beam search of one utterance."""
-
-    def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
-        self.decoder, self.stream = decoder, decoder.begin()
-
-    def step(self, rows: np.ndarray) -> None:
-        """(T, V) log-probabilities of the next frames."""
-        self.decoder.step([self.stream], [rows])
-
-    def partial(self) -> Hypothesis:
-        return self.decoder.partial(self.stream)
-
-    def finish(self) -> list[Hypothesis]:
-        return self.decoder.finish(self.stream)
-
-
-class _GreedySearch:
-    """The best path of one utterance."""
-
-    def __init__(self) -> None:
-        self.path: list[int] = []
-        self.scores: list[float] = []
-
-    def step(self, rows: np.ndarray) -> None:
-        """(T, V) log-probabilities of the next frames."""
-        self.path += rows.argmax(1).tolist()
-        self.scores += rows.max(1).tolist()
-
-    def partial(self) -> Hypothesis:
-        return collapse(self.path, self.scores)
-
-    def finish(self) -> list[Hypothesis]:
-        return [self.partial()]
+    def _keep(self, utterances: list[Utterance]) -> None:
+        for found in utterances:
+            transcript = self.finisher(found.hypotheses, found.rows, found.duration, found.start)
+            if transcript.text:
+                self.ended.append(replace(transcript, duration=found.start + found.duration))

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 
 from ds2.bundle import Bundle, check_metadata
-from ds2.model.config import LIVE_FRAMES, UNENDED, ModelConfig
+from ds2.model.config import ModelConfig
 from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
 from ds2.utils.devices import cpu_threads
@@ -73,10 +73,6 @@ class OnnxEngine:
             rows = np.concatenate([log_probs, *phones], axis=2)
             return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
 
-    def stream(self, phones: bool = False) -> "OnnxStream":
-        """See `Engine`."""
-        return OnnxStream(self.slots(1, phones=phones))
-
     def slots(self, slots: int, precision: str = "auto", phones: bool = False) -> "OnnxSlots":
         """See `Engine`."""
         if precision not in ("auto", "float32"):
@@ -93,20 +89,9 @@ class OnnxSlots:
 
     def __init__(self, config: ModelConfig, session: onnxruntime.InferenceSession, slots: int, phones: bool):
         self.config, self.session, self.slots = config, session, slots
-        self.stride, self.delay, self.hop = config.stride, config.delay, config.frontend.hop_samples
-        self.overlap = config.frontend.window_samples - self.hop
         states = session.get_inputs()[3:]
         self.states = {each.name: np.zeros((slots, *each.shape[1:]), KINDS[each.type]) for each in states}
         self.scores = ["log_probs", "phone_log_probs"] if phones and config.phones else ["log_probs"]
-        self.outputs_of_frame = config.phones * (len(self.scores) - 1) + session.get_outputs()[0].shape[2]
-
-    def samples(self, frames: int) -> int:
-        """See `Slots`."""
-        return frames * self.hop + self.overlap
-
-    def outputs(self, length: int) -> int:
-        """See `Slots`."""
-        return -(-length // self.stride)
 
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """See `Slots`."""
@@ -120,39 +105,6 @@ class OnnxSlots:
             for store, rows in zip(self.states.values(), kept, strict=True):
                 store[slots] = rows
             return np.concatenate(scores, axis=2)
-
-
-class OnnxStream:
-    """One stream in the only slot: cuts its samples into chunks."""
-
-    def __init__(self, model: OnnxSlots):
-        self.model = model
-        self.frames = model.config.step_frames(LIVE_FRAMES)  # of a chunk
-        self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
-        self.position = self.received = 0  # front-end frames; samples
-
-    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
-        """See `EngineStream`."""
-        model, length = self.model, UNENDED
-        self.waiting = np.concatenate([self.waiting, samples])
-        self.received += len(samples)
-        size, end = model.samples(self.frames), 0
-        if last and self.received:
-            length = max(1, (self.received - model.overlap - model.hop) // model.hop + 1)
-            end = (model.outputs(length) + model.delay) * model.stride  # frame after which all log_probs are out
-            missing = -(-(end - self.position) // self.frames) * self.frames
-            self.waiting = np.pad(self.waiting, (0, max(0, model.samples(missing) - len(self.waiting))))
-        rows = [np.zeros((0, model.outputs_of_frame), np.float32)]
-        while (self.position < end) if last else len(self.waiting) >= size:
-            rows.append(self._chunk(self.waiting[:size], length))
-            self.waiting = self.waiting[self.frames * model.hop :]
-        return np.concatenate(rows)
-
-    def _chunk(self, samples: np.ndarray, length: int) -> np.ndarray:
-        model, first = self.model, self.position // self.model.stride - self.model.delay
-        found = model.advance(np.zeros(1, np.int64), np.array([self.position]), np.array([length]), samples[None])[0]
-        self.position += self.frames
-        return found[max(0, -first) : max(0, model.outputs(length) - first)]
 
 
 def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ds2.bundle import DEFAULT_MODEL, Bundle, knows
 from ds2.data.sound import InMemory
-from ds2.data.utterance import Segment
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
@@ -28,7 +27,7 @@ from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer, split_words
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,17 +110,18 @@ class Recognizer:
     def transcribe(
         self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
     ) -> Transcript:
-        """Transcribes a file, given by path, as its bytes or opened in binary mode, or (N,) mono samples.
+        """Transcribes a file, given by path, as its bytes or opened in binary mode, or (N,) samples of one channel.
 
         Args:
-            sample_rate: Hz, required for samples and for nothing else; full scale is 1.0.
+            audio: samples are floats of full scale 1.0, or integers as WAV files hold them.
+            sample_rate: Hz, required for samples and for nothing else.
 
         Raises:
-            InputError: the file cannot be read; samples that are empty, not finite or not one-dimensional.
-            ParameterError: samples without a sample rate.
+            InputError: the file cannot be read.
+            ParameterError: samples that are empty, not finite, of several channels or without a sample rate.
         """
         if isinstance(audio, str | Path):
-            [(_, transcript)] = self.transcribe_files([Segment(Path(audio))])
+            [(_, transcript)] = self.transcribe_files([audio])
             if isinstance(transcript, InputError):
                 raise transcript
             return transcript
@@ -130,22 +130,31 @@ class Recognizer:
         return self.decode(np.concatenate(parts), len(samples) / self.sample_rate)
 
     def stream(self) -> LiveStream:
-        """A live stream: sound comes in pieces, partial texts and final transcripts go out.
+        """A live stream: samples go in as they come, partial texts and the transcripts of utterances come out.
 
         Raises:
             ParameterError: the model cannot stream.
         """
-        return LiveStream(self)
+        try:
+            model = self.model.slots(1, "float32", phones=isinstance(self.beam, PronouncingDecoder))
+        except ValueError as error:
+            raise ParameterError("model", str(error)) from error
+        return LiveStream(model, self.beam, self.finish)
 
     def transcribe_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
     ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        A source is a Segment of a file, or the bytes of a whole file (`ds2.data.sound.InMemory`). Memory is bounded by
-        GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is called with the seconds
-        of audio that each batch adds.
+        A source is the path of a file, a Segment of one, or the bytes of a whole file (`ds2.data.sound.InMemory`).
+        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is
+        called with the seconds of audio that each batch adds.
+
+        Raises:
+            ParameterError: one path in place of several.
         """
+        if isinstance(sources, str):
+            raise ParameterError("sources", f"expected several files, got one; put it into a list: [{sources!r}]")
         results = self.log_probs_of_files(sources, on_audio)
         for group in padded_groups(results, windows.GROUP_SECONDS):
             good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, np.ndarray)]
@@ -165,7 +174,7 @@ class Recognizer:
         Raises:
             InputError: the file cannot be read.
         """
-        job = Job(path if isinstance(path, InMemory) else Segment(Path(path)))
+        job = Job(path)
         cut, frame = self.cutter.windows(job), self.cutter.frame_samples
         while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):

@@ -1,8 +1,9 @@
-"""Inputs that can be transcribed besides a path: the bytes of a file, an open file, samples."""
+"""Inputs that can be transcribed besides a path: the bytes of a file, an open file, samples, and a stream of these."""
 
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+import soxr
 
 from ds2.data.sound import read_sound_bytes, resample_sound
 from ds2.utils.errors import ParameterError
@@ -10,13 +11,19 @@ from ds2.utils.errors import ParameterError
 if TYPE_CHECKING:
     from torch import Tensor
 
+FULL_SCALE = {  # offset and full scale of integers in WAV files
+    np.dtype(np.uint8): (128, 128),
+    np.dtype(np.int16): (0, 1 << 15),
+    np.dtype(np.int32): (0, 1 << 31),
+}
+
 
 def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None, model_rate: int) -> np.ndarray:
     """(N,) samples at the model's rate (Hz).
 
     Raises:
         InputError: bytes that are not audio.
-        ParameterError: samples that are empty, not finite, not one-dimensional or without a sample rate; a text file.
+        ParameterError: samples that `checked_samples` refuses or without a sample rate; a text file.
     """
     if isinstance(audio, bytes):
         return read_sound_bytes(audio, model_rate, "audio")[0]
@@ -30,12 +37,34 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
 
 
 def checked_samples(audio: "Tensor | np.ndarray") -> np.ndarray:
-    """(N,) float32, full scale 1.0.
+    """(N,) float32, full scale 1.0, of floats or of integers as they stand in a WAV file: uint8, int16 or int32.
 
     Raises:
-        ParameterError: samples that are empty, not finite or not one-dimensional.
+        ParameterError: samples that are empty, not finite, of several channels, or of another kind.
     """
-    samples = np.asarray(audio, dtype=np.float32)
-    if samples.ndim != 1 or samples.size == 0 or not np.isfinite(samples).all():
-        raise ParameterError("audio", f"expected (N,) finite samples, got shape {samples.shape}")
-    return samples
+    found = np.asarray(audio)
+    if found.ndim == 2 and found.size:
+        channels = int(np.argmin(found.shape))
+        raise ParameterError(
+            "audio", f"expected (N,) samples of one channel, got shape {found.shape}; average them: .mean({channels})"
+        )
+    if found.dtype.kind in "iu":
+        if found.dtype not in FULL_SCALE:
+            raise ParameterError("audio", f"{found.dtype} has no known full scale; give int16, or floats up to 1.0")
+        offset, scale = FULL_SCALE[found.dtype]
+        found = (found.astype(np.float64) - offset) / scale
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind != "f" or not np.isfinite(found).all():
+        raise ParameterError("audio", f"expected (N,) finite samples, got {found.dtype} of shape {found.shape}")
+    return found.astype(np.float32)
+
+
+class StreamResampler:
+    """The samples of one stream at one rate -> at another."""
+
+    def __init__(self, from_rate: float, to_rate: float):
+        same = from_rate == to_rate
+        self.stream = None if same else soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32")
+
+    def __call__(self, samples: np.ndarray, last: bool) -> np.ndarray:
+        """(N,) float32 next samples -> those that are certain; after the `last` all that remain."""
+        return samples if self.stream is None else self.stream.resample_chunk(samples, last=last)

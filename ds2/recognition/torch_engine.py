@@ -13,7 +13,6 @@ from ds2.model.config import ModelConfig, Precision
 from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.int8_recurrent import in_int8
 from ds2.model.slots import SlotModel
-from ds2.model.streaming import StreamingModel
 from ds2.recognition.options import OfflinePrecision
 from ds2.recognition.windows import padded
 from ds2.utils.config import from_dict
@@ -41,26 +40,9 @@ class TorchEngine:
         rows = zip(log_probs.cpu().numpy(), frames.tolist(), strict=True)
         return [row[:count] for row, count in rows]
 
-    def stream(self, phones: bool = False) -> "TorchStream":
-        """See `Engine`."""
-        return TorchStream(StreamingModel(self.module, phones), self.device)
-
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> "TorchSlots":
         """See `Engine`."""
         return TorchSlots(self.module, slots, precision, phones)
-
-
-class TorchStream:
-    """A stream of a `StreamingModel`."""
-
-    def __init__(self, model: StreamingModel, device: torch.device):
-        self.model, self.device, self.state = model, device, model.begin()
-
-    def step(self, samples: np.ndarray, last: bool) -> np.ndarray:
-        """See `EngineStream`."""
-        [rows] = self.model.step([self.state], [torch.from_numpy(samples).to(self.device)], [last])
-        found: np.ndarray = rows.numpy(force=True)
-        return found
 
 
 class TorchSlots(SlotModel):

@@ -27,7 +27,7 @@ def warm_up() -> Iterator[str]:
             stream = recognizer.stream()
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
-            stream.final()
+            stream.finish()
         Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it

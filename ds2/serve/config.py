@@ -11,9 +11,9 @@ from typing import Any
 
 from ds2.bundle import locate
 from ds2.model.config import Precision
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.live_config import LiveConfig
 from ds2.utils.config import formerly, from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from ds2.model.config import Precision
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions, EngineName, hot_words
 from ds2.recognition.transcript import Transcript
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.live_config import LiveConfig
 from ds2.utils.errors import ParameterError
 
 Encoding = Literal["pcm16", "float32", "mulaw"]

@@ -1,10 +1,10 @@
 """One live stream: bytes of sound -> chunks of samples -> (the model) -> beam -> partial and final results.
 
     bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
-                                                                                              -> beam -> Partial, Final
+                                                                                        -> utterances -> Partial, Final
 
-A span is one stream of the model and ends with its last frames. Within a span, pauses end utterances; each utterance
-has its own beam. All times are seconds from the start of the stream.
+A span is one stream of the model and ends with its last frames. `ds2/recognition` cuts it into chunks and finds its
+utterances. All times are seconds from the start of the stream.
 """
 
 import functools
@@ -12,24 +12,22 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-import soxr
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.model.config import UNENDED
+from ds2.model.steps import Steps
+from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.finish import Finisher
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import hot_words
-from ds2.recognition.pieces import SPEECH
-from ds2.serve.live_config import LiveConfig
+from ds2.recognition.samples import StreamResampler
+from ds2.recognition.utterances import BeamSearch, Utterance, Utterances
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
-from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
 ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
-LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
-NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
 
 
 @dataclass(frozen=True)
@@ -43,119 +41,37 @@ class Setup:
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
 
     @functools.cached_property
-    def chunk_frames(self) -> int:
-        return self.model.config.step_frames(self.config.chunk_frames)
-
-    @functools.cached_property
-    def long_chunk_frames(self) -> int:
-        return self.model.config.step_frames(self.config.long_chunk_frames)
-
-    @functools.cached_property
-    def rows_at_once(self) -> int:
-        """Output frames that are searched before the next look for a pause."""
-        return -(-self.config.chunk_frames // self.model.stride)
-
-    @functools.cached_property
-    def frame_seconds(self) -> float:
-        """Duration of an output frame."""
-        return self.model.config.frame_seconds
+    def steps(self) -> Steps:
+        return self.config.steps(self.model.config)
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """One step of one stream."""
-
-    samples: np.ndarray
-    position: int  # front-end frames before it
-    length: int  # frames of the whole span; UNENDED until it is known
-
-
+@dataclass
 class Span:
-    """Sound for one stream of the model, cut into chunks."""
+    """Sound for one stream of the model."""
 
-    def __init__(self, setup: Setup, start: float):
-        self.setup, self.start = setup, start  # seconds
-        self.waiting = np.zeros(0, np.float32)  # samples from the frame at `position` on
-        self.position = self.advanced = 0  # frames cut into chunks; frames of which the log_probs have come
-        self.received = 0  # samples
-        self.length = UNENDED  # frames
-        self.last = False
-
-    @property
-    def ended(self) -> bool:
-        return self.length != UNENDED
-
-    @property
-    def frames(self) -> int:
-        """Front-end frames after which the model has returned all log_probs; some lie beyond the end."""
-        model = self.setup.model
-        return (model.outputs(self.length) + model.delay) * model.stride if self.length else 0
+    chunks: Chunks
+    utterances: Utterances[BeamSearch]
+    start: float  # seconds
+    pending: int = 0  # chunks whose log_probs have not come
+    ended: bool = False
+    last: bool = False
 
     @property
     def done(self) -> bool:
         """Whether all log_probs of the span have come."""
-        return self.ended and self.advanced >= self.frames
-
-    def feed(self, samples: np.ndarray) -> None:
-        self.waiting = np.concatenate([self.waiting, samples])
-        self.received += len(samples)
-
-    def end(self, last: bool) -> None:
-        self.last = last
-        window = self.setup.model.overlap + self.setup.model.hop
-        self.length = max(1, (self.received - window) // self.setup.model.hop + 1) if self.received else 0
-
-    def chunks(self) -> list[Chunk]:
-        """The chunks that are ready; after the end, all remaining ones."""
-        return list(iter(self._chunk, None))
-
-    def _chunk(self) -> Chunk | None:
-        model = self.setup.model
-        needed = self.frames - self.position if self.ended else 0
-        size = model.samples(frames := self._frames(needed))
-        if self.ended:
-            if needed <= 0:
-                return None
-            self.waiting = np.pad(self.waiting, (0, max(0, size - len(self.waiting))))
-        if len(self.waiting) < size:
-            return None
-        chunk = Chunk(self.waiting[:size], self.position, self.length)
-        self.waiting = self.waiting[frames * model.hop :]
-        self.position += frames
-        return chunk
-
-    def _frames(self, needed: int) -> int:
-        """Front-end frames of the next chunk, of an ended span with `needed` ones left."""
-        setup, piece = self.setup, self.setup.rows_at_once * self.setup.model.stride
-        if needed > setup.chunk_frames or len(self.waiting) >= setup.model.samples(setup.long_chunk_frames):
-            return setup.long_chunk_frames
-        if self.ended and setup.model.config.chunk:  # its last chunk may be shorter
-            return min(setup.chunk_frames, -(-needed // piece) * piece)
-        return setup.chunk_frames
-
-    def advance(self, chunk: Chunk, log_probs: np.ndarray) -> np.ndarray:
-        """Takes the log_probs (k, V) of the next chunk and returns the rows that lie within the span."""
-        model = self.setup.model
-        self.advanced += (len(chunk.samples) - model.overlap) // model.hop
-        first = chunk.position // model.stride - model.delay
-        return log_probs[max(0, -first) : max(0, model.outputs(chunk.length) - first)]
+        return self.ended and not self.pending
 
 
 class LiveStream:
     """A stream from its first byte to its last result."""
-
-    labels: tuple[int, int] | None  # frames of the utterance's first and last label, in the span
-    behind: bool  # whether there are frames that no partial result shows yet
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
         self.beam = with_hot(setup.beam, setup.finish.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
-        self.spans = deque([Span(setup, 0.0)])
-        self.resampler = self._resampler()
-        self._begin_utterance(0)
-        self.frames = 0  # decoded output frames of the current span
+        self.spans: deque[Span] = deque()
+        self._begin_span(0.0)
         self.shown, self.shown_at = "", float("-inf")
 
     def feed(self, data: bytes) -> list[Chunk]:
@@ -167,111 +83,87 @@ class LiveStream:
         data = self.cut + data
         whole = len(data) // SAMPLE_BYTES[self.config.encoding] * SAMPLE_BYTES[self.config.encoding]
         self.cut = data[whole:]
-        self._add(decode(data[:whole], self.config.encoding), False)
-        return self.spans[-1].chunks()
+        return self._chunks(self.resampler(decode(data[:whole], self.config.encoding), False))
 
     def end(self, last: bool = True) -> list[Chunk]:
         """Ends the span and returns its remaining chunks; unless it is the `last`, a new span begins."""
-        self._add(np.zeros(0, np.float32), True)
-        self.cut = b""
         span = self.spans[-1]
-        span.end(last)
-        chunks = span.chunks()
+        chunks = self._chunks(self.resampler(np.zeros(0, np.float32), True))
+        rest = span.chunks.finish()
+        span.pending += len(rest)
+        span.ended, span.last, self.cut = True, last, b""
         if not last:
-            self.spans.append(Span(self.setup, span.start + span.received / self.rate))
-            self.resampler = self._resampler()
-        return chunks
+            self._begin_span(self._end_of(span))
+        return chunks + rest
 
     def ends(self) -> list[Event]:
         """The ends of spans that are done already, for example because they had no sound."""
         events: list[Event] = []
         while self.spans and self.spans[0].done:
-            events += self._end_span()
+            span = self.spans.popleft()
+            events += [*self._finals([span.utterances.finish(self._end_of(span))]), SpanEnd(span.last)]
         return events
 
     def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
-        rows = self.spans[0].advance(chunk, log_probs)
-        starts, size = range(0, len(rows), self.setup.rows_at_once), self.setup.rows_at_once
-        events = [event for start in starts for event in self._decoded(rows[start : start + size])]
-        return events + self._partial_if_due(now) + self.ends()
+        span = self.spans[0]
+        span.pending -= 1
+        events = self._finals(span.utterances.step(log_probs[chunk.rows]))
+        return events + self._partial_if_due(span.utterances, now) + self.ends()
 
-    def _decoded(self, rows: np.ndarray) -> list[Event]:
-        """Searches some of a chunk's rows: so few that no pause within them ends an utterance."""
-        self.beam.step([self.search], [rows])
-        self.frames += len(rows)
-        if self.setup.finish.judge is not None:
-            self.rows.append(rows.copy())
-        blank = np.exp(rows[:, BLANK])
-        self.behind |= bool(blank.min() < NOTHING_NEW)
-        labels = (blank < SPEECH).nonzero()[0]
-        if len(labels):
-            first, last = (self.frames - len(rows) + int(labels[place]) for place in (0, -1))
-            self.labels = first if self.labels is None else self.labels[0], last
-        return self._finish_utterance() if self._pause_ends() else []
+    def _chunks(self, samples: np.ndarray) -> list[Chunk]:
+        span = self.spans[-1]
+        chunks = span.chunks.step(samples)
+        span.pending += len(chunks)
+        return chunks
 
-    def _pause_ends(self) -> bool:
-        if not self.config.endpoints:
-            return False
-        config, second = self.setup.config, 1 / self.setup.frame_seconds
-        if self.labels is None:
-            return self.frames - self.utterance_start > LONGEST_SILENCE * second
-        first, last = self.labels
-        is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
-        pause = config.short_pause_seconds if is_long else config.pause_seconds
-        return self.frames - 1 - last >= pause * second
-
-    def _partial_if_due(self, now: float) -> list[Event]:
-        if not self.behind or now - self.shown_at < self.setup.config.partial_interval_seconds:
+    def _partial_if_due(self, utterances: Utterances[BeamSearch], now: float) -> list[Event]:
+        if not utterances.news or now - self.shown_at < self.setup.config.partial_interval_seconds:
             return []
-        self.behind = False
-        hypothesis = self.beam.partial(self.search)
+        hypothesis = utterances.partial()
         text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
         if text == self.shown:
             return []
         self.shown, self.shown_at = text, now
         stable = 0
         if self.config.stable:
-            certain = hypothesis.tokens[: self.beam.stable(self.search)]
+            certain = hypothesis.tokens[: utterances.search.stable()]
             stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
-    def _finish_utterance(self) -> list[Event]:
-        """The final result of the utterance, or no event if it has no words."""
-        seconds = self.setup.frame_seconds
-        start = self.spans[0].start + self.utterance_start * seconds
-        duration = (self.frames - self.utterance_start) * seconds
-        finish, hypotheses = self.setup.finish, self.beam.finish(self.search)
-        best = finish(hypotheses[: 1 + self.setup.competitors], self.rows, duration, start)
+    def _finals(self, utterances: list[Utterance]) -> list[Event]:
+        """The final results of utterances; those without words have none."""
+        if utterances:
+            self.shown = ""
+        finals = map(self._final, utterances)
+        return [final for final in finals if final.transcript.text]
+
+    def _final(self, utterance: Utterance) -> Final:
+        finish, hypotheses = self.setup.finish, utterance.hypotheses
+        times = utterance.duration, utterance.start
+        best = finish(hypotheses[: 1 + self.setup.competitors], utterance.rows, *times)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
         for hypothesis in hypotheses[1:ALTERNATIVES]:
-            transcript = finish([hypothesis], [], duration, start)
+            transcript = finish([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
-        self._begin_utterance(self.frames)
-        return [Final(best, tuple(found.values()), start)] if best.text else []
+        return Final(best, tuple(found.values()), utterance.start)
 
-    def _begin_utterance(self, frame: int) -> None:
-        self.search = self.beam.begin()
-        self.rows: list[np.ndarray] = []  # (k, V) log-probabilities of the utterance, for a judge
-        self.utterance_start = frame  # of the span
-        self.labels, self.behind, self.shown = None, False, ""
+    def _begin_span(self, start: float) -> None:
+        setup = self.setup
+        utterances = Utterances(
+            functools.partial(BeamSearch, self.beam),
+            setup.model.config,
+            setup.config,
+            start,
+            self.config.endpoints,
+            keeps_rows=setup.finish.judge is not None,
+        )
+        self.spans.append(Span(Chunks(setup.steps), utterances, start))
+        self.resampler = StreamResampler(self.config.sample_rate, self.rate)
 
-    def _end_span(self) -> list[Event]:
-        events = self._finish_utterance()
-        span = self.spans.popleft()
-        self.frames = 0
-        self._begin_utterance(0)
-        return [*events, SpanEnd(span.last)]
-
-    def _add(self, samples: np.ndarray, last: bool) -> None:
-        if self.resampler is not None:
-            samples = self.resampler.resample_chunk(samples, last=last)
-        self.spans[-1].feed(samples)
-
-    def _resampler(self) -> "soxr.ResampleStream | None":
-        if self.config.sample_rate == self.rate:
-            return None
-        return soxr.ResampleStream(self.config.sample_rate, self.rate, 1, dtype="float32")
+    def _end_of(self, span: Span) -> float:
+        """Seconds from the start of the stream to the end of what the span has received."""
+        return span.start + span.chunks.received / self.rate
 
 
 def decode(data: bytes, encoding: Encoding) -> np.ndarray:

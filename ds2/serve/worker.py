@@ -16,6 +16,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.prefixes import begin, compact
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
+from ds2.recognition.chunks import Chunk
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
@@ -32,7 +33,7 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import ALTERNATIVES, Chunk, LiveStream, Setup
+from ds2.serve.stream import ALTERNATIVES, LiveStream, Setup
 from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 
@@ -95,7 +96,7 @@ class Worker:
     def work(self, batch: Sequence[Work[Chunk]], now: float) -> Report:
         """Runs a batch."""
         results = self._run(batch, now)
-        frames = (len(batch[0].payload.samples) - self.setup.model.overlap) // self.setup.model.hop
+        frames = batch[0].payload.frames
         waited = now - min(work.arrived for work in batch)
         return Report(results, Step(len(batch), frames, time.monotonic() - now, waited, len(self.dispatcher)))
 
@@ -131,8 +132,7 @@ class Worker:
         except Exception:
             log.exception("decoding failed")
             return self._fail(number, "decoding of this stream failed")
-        model = self.setup.model
-        seconds = (len(chunk.samples) - model.overlap) / model.config.frontend.sample_rate
+        seconds = chunk.frames * self.setup.model.config.frontend.hop_seconds
         if not stream.spans:
             self._forget(number)
         return Result(number, seconds, events)
@@ -174,10 +174,10 @@ def load(config: WorkerConfig) -> Setup:
 def warm_up(setup: Setup, most: int) -> None:
     """Runs steps of each shape at several batch sizes, and the search: the first run of each is slow."""
     worker = Worker(setup, DispatchConfig())
-    for frames in sorted({setup.chunk_frames, setup.long_chunk_frames}):
+    for frames in sorted({setup.steps.frames, setup.steps.long_frames}):
         size = 1
         while size <= min(most, setup.model.slots):
-            numbers, samples = np.arange(size), np.zeros((size, setup.model.samples(frames)), np.float32)
+            numbers, samples = np.arange(size), np.zeros((size, setup.steps.samples(frames)), np.float32)
             setup.model.advance(numbers, np.zeros_like(numbers), np.full_like(numbers, UNENDED), samples)
             size *= 2
     worker.obey(Open(0, StreamConfig(stable=True)), 0.0)

@@ -243,7 +243,7 @@ def enter_onnx(path: Path) -> None:
     if model.with_name("streaming.onnx").exists():
         stream = recognizer.stream()
         stream.accept(np.sin(np.arange(8000, dtype=np.float32)), recognizer.sample_rate)
-        stream.final()
+        stream.finish()
 
 
 def enter_checkpoint(path: Path) -> None:

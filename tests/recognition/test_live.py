@@ -6,18 +6,44 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.live import pieces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ds2
 from ds2.data.audio import read_audio, resample
+from ds2.data.sound import read_sound
 from ds2.recognition.live import LiveStream
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import ParameterError
 
+RECIPES = Path(__file__).parents[2] / "recipes"
+RECORDINGS = {
+    "digits-streaming": ["digits/audio/so762_000260033.opus", "digits/audio/so762_000530030.opus"],
+    "english-streaming": ["english/audio/libri_00088.opus", "english/audio/cv_00139.opus"],
+}
+PAUSE = np.zeros(8000, np.float32)
+Streamed = tuple[Recognizer, np.ndarray, list[Transcript]]  # (N,) samples at 8 kHz, the utterances in them
+
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
     return Recognizer.load("digits-streaming", "cpu")
+
+
+@pytest.fixture(scope="module")
+def streams() -> dict[str, Streamed]:
+    """Of each model that streams."""
+    found = {}
+    for model, paths in RECORDINGS.items():
+        recognizer = Recognizer.load(model, "cpu")
+        parts = [read_sound(RECIPES / path, 8000)[0][: 8000 * 4] for path in paths]
+        samples = np.concatenate([each for part in parts for each in (part, PAUSE)])
+        stream = recognizer.stream()
+        stream.accept(samples, 8000)
+        found[model] = recognizer, samples, stream.finish()
+    return found
 
 
 def sound(folder: Path, count: int, pause: float) -> torch.Tensor:
@@ -28,9 +54,12 @@ def sound(folder: Path, count: int, pause: float) -> torch.Tensor:
 
 
 def finals(stream: LiveStream, samples: torch.Tensor, size: int, rate: int = 8000) -> list[Transcript]:
-    """The transcripts of all utterances; every pause ends one."""
-    found = [stream.final() for piece in samples.split(size) if stream.accept(piece, rate)]
-    return [transcript for transcript in (*found, stream.final()) if transcript.text]
+    """The transcripts of all utterances, taken as they end."""
+    found = []
+    for piece in samples.split(size):
+        stream.accept(piece, rate)
+        found += stream.results()
+    return found + stream.finish()
 
 
 @pytest.mark.parametrize("beam", [None, 0])
@@ -42,7 +71,7 @@ def test_one_utterance_equals_the_recording(spoken_digits: Callable[[int], Path]
     for piece in samples.split(size):
         stream.accept(piece, 8000)
     assert stream.partial()
-    live, offline = stream.final(), recognizer.transcribe(samples, 8000)
+    [live], offline = stream.finish(), recognizer.transcribe(samples, 8000)
     assert (live.text, live.duration, live.model) == (offline.text, offline.duration, "digits-streaming")
     assert [(word.start, word.end) for word in live.words] == [(word.start, word.end) for word in offline.words]
 
@@ -57,17 +86,31 @@ def test_pauses_end_utterances_and_times_go_on(recognizer: Recognizer, spoken_di
     assert starts == pytest.approx([word.start for word in words], abs=0.15)
 
 
-def test_a_long_piece_holds_several_utterances(recognizer: Recognizer, spoken_digits: Callable[[int], Path]) -> None:
+def test_nothing_is_lost_where_nothing_is_taken(recognizer: Recognizer, spoken_digits: Callable[[int], Path]) -> None:
+    """A whole file at once, and its three utterances at the end; `results` gives each of them once."""
     samples = sound(spoken_digits(3).parent, 3, 1.5)
-    stream = recognizer.stream()
+    stream, expected = recognizer.stream(), finals(recognizer.stream(), samples, 800)
     stream.accept(samples, 8000)
-    found = []
-    while stream.paused:
-        found.append(stream.final())
-    assert len(found) == 3
-    words = recognizer.transcribe(samples, 8000).words
-    assert [word.text for transcript in found for word in transcript.words] == [word.text for word in words]
-    assert stream.final().text == ""
+    assert stream.finish() == expected
+    assert len(expected) == 3
+    stream.accept(samples, 8000)
+    first = next(stream.results())
+    assert [first.text, *(transcript.text for transcript in stream.finish())] == [each.text for each in expected]
+    assert first.words[0].start == pytest.approx(expected[0].words[0].start + len(samples) / 8000, abs=0.001)
+    assert stream.finish() == []
+
+
+@settings(deadline=None, max_examples=10)
+@given(sizes=st.lists(st.integers(1, 9000), min_size=1, max_size=12))
+@pytest.mark.parametrize("model", ["digits-streaming", "english-streaming"])
+def test_any_pieces_give_the_same(streams: dict[str, Streamed], model: str, sizes: list[int]) -> None:
+    """The utterances with their words, times and confidence, of two recordings with a pause after each."""
+    recognizer, samples, expected = streams[model]
+    stream = recognizer.stream()
+    for piece in pieces(samples, sizes):
+        stream.accept(piece, 8000)
+    assert stream.finish() == expected
+    assert len(expected) >= 2
 
 
 @pytest.mark.parametrize("lead", [0.0, 0.32, 0.64])
@@ -83,9 +126,9 @@ def test_a_pause_within_a_chunk_ends_an_utterance(lead: float) -> None:
     border = sum(map(len, parts[:2])) / 16000 + 0.4
     stream, found = recognizer.stream(), []
     for piece in torch.cat(parts).split(1600):
-        if stream.accept(piece, 16000):
-            found.append(stream.final())
-    times = [(transcript.words[0].start, transcript.words[-1].end) for transcript in found if transcript.text]
+        stream.accept(piece, 16000)
+        found += stream.results()
+    times = [(transcript.words[0].start, transcript.words[-1].end) for transcript in found]
     assert any(last < border for _, last in times)
     assert not any(first < border < last for first, last in times)
 
@@ -109,10 +152,25 @@ def test_what_a_stream_refuses(recognizer: Recognizer) -> None:
         stream.accept(np.zeros(80), 16000)
     with pytest.raises(ParameterError, match="finite samples"):
         stream.accept(np.full(80, np.nan), 8000)
+    with pytest.raises(ParameterError, match=r"one channel, got shape \(80, 2\); average them: .mean\(1\)"):
+        stream.accept(np.zeros((80, 2)), 8000)
     with pytest.raises(ParameterError, match="model: a bidirectional model cannot stream"):
         ds2.load("digits").stream()
 
 
-def test_a_stream_without_sound_has_an_empty_transcript(recognizer: Recognizer) -> None:
-    transcript = recognizer.stream().final()
-    assert (transcript.text, transcript.duration) == ("", 0.0)
+def test_a_stream_without_sound_gives_nothing(recognizer: Recognizer) -> None:
+    assert recognizer.stream().finish() == []
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int32])
+def test_integers_are_scaled(recognizer: Recognizer, spoken_digits: Callable[[int], Path], kind: type) -> None:
+    samples = sound(spoken_digits(2).parent, 2, 0.2).numpy()
+    levels = np.iinfo(kind)
+    middle = (int(levels.max) + int(levels.min) + 1) // 2
+    whole = (samples * (int(levels.max) - middle)).round() + middle
+    stream = recognizer.stream()
+    stream.accept(whole.astype(kind), 8000)
+    [live] = stream.finish()
+    assert (
+        live.text == recognizer.transcribe(whole.astype(kind), 8000).text == recognizer.transcribe(samples, 8000).text
+    )

@@ -10,11 +10,13 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from helpers.live import live_log_probs
 from helpers.without_torch import WITHOUT_TORCH
 
 from ds2.bundle import Bundle
 from ds2.data.sound import read_sound
 from ds2.export.package import export
+from ds2.model.steps import Steps
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
@@ -48,7 +50,7 @@ def heard(recognizer: Recognizer, samples: np.ndarray, piece: int = 1600) -> str
     stream = recognizer.stream()
     for start in range(0, len(samples), piece):
         stream.accept(samples[start : start + piece], recognizer.sample_rate)
-    return stream.final().text
+    return " ".join(transcript.text for transcript in stream.finish())
 
 
 @pytest.mark.parametrize("pieces", [[80000], [1, 79, 80, 161, 4000, 900, 12345], [10], [320, 0, 0]])
@@ -57,18 +59,14 @@ def test_a_stream_gives_what_torchs_gives(pieces: list[int]) -> None:
     ours, torchs = (Recognizer.load("digits-streaming", "cpu", engine=engine) for engine in ("onnx", "torch"))
     samples = (0.1 * np.random.default_rng(0).standard_normal(sum(pieces))).astype(np.float32)
     ends = np.cumsum(pieces)[:-1]
-    found = []
-    for recognizer in (ours, torchs):
-        stream = recognizer.model.stream()
-        parts = np.split(samples, ends)
-        found.append(np.concatenate([stream.step(part, place == len(parts) - 1) for place, part in enumerate(parts)]))
+    found = [live_log_probs(recognizer.model, np.split(samples, ends)) for recognizer in (ours, torchs)]
     assert found[0].shape == found[1].shape
     assert np.allclose(found[0], found[1], atol=1e-4)
 
 
 def test_a_stream_without_sound_is_empty() -> None:
-    stream = Recognizer.load("digits-streaming", "cpu", engine="onnx").model.stream()
-    assert len(stream.step(np.zeros(0, np.float32), True)) == 0
+    engine = Recognizer.load("digits-streaming", "cpu", engine="onnx").model
+    assert len(live_log_probs(engine, [np.zeros(0, np.float32)])) == 0
 
 
 def test_slots_give_what_torchs_give_in_any_batch() -> None:
@@ -76,17 +74,17 @@ def test_slots_give_what_torchs_give_in_any_batch() -> None:
     ours, torchs = (
         Recognizer.load("digits-streaming", "cpu", engine=engine).model.slots(3) for engine in ("onnx", "torch")
     )
-    frames, ages = 4 * ours.stride, np.zeros(3, np.int64)
+    steps, ages = Steps.of(ours.config), np.zeros(3, np.int64)
     for _ in range(12):
         batch = np.sort(generator.permutation(3)[: generator.integers(1, 4)])
         ages[batch] = np.where(generator.random(len(batch)) < 0.2, 0, ages[batch])  # a new stream in the old slot
-        samples = (0.1 * generator.standard_normal((len(batch), ours.samples(frames)))).astype(np.float32)
+        samples = (0.1 * generator.standard_normal((len(batch), steps.samples(steps.frames)))).astype(np.float32)
         lengths = np.full(len(batch), 1 << 40)
         one, other = (each.advance(batch, ages[batch], lengths, samples) for each in (ours, torchs))
-        first = np.maximum(0, ours.delay - ages[batch] // ours.stride)
+        first = np.maximum(0, steps.delay - ages[batch] // steps.stride)
         for row, second, start in zip(one, other, first, strict=True):
             assert np.allclose(row[start:], second[start:], atol=1e-4)
-        ages[batch] += frames
+        ages[batch] += steps.frames
 
 
 def test_a_model_that_cannot_stream_is_refused(tmp_path: Path) -> None:
@@ -133,7 +131,7 @@ def test_torch_is_not_needed() -> None:
         f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', 'onnx']); "
         "from ds2.recognition.recognizer import Recognizer; stream = Recognizer.load('digits-streaming').stream(); "
         f"from ds2.data.sound import read_sound; stream.accept(read_sound({str(RECORDINGS[1])!r})[0], 16000); "
-        "print(stream.final().text); import ds2.serve.worker"
+        "print(stream.finish()[0].text); import ds2.serve.worker"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, len(result.stdout.splitlines())) == (0, 2), result.stderr

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.live import live_log_probs
 
 from ds2.data.sound import read_sound
 from ds2.recognition.recognizer import Recognizer
@@ -26,7 +27,7 @@ def test_streams_and_slots_have_nearly_the_same_log_probabilities() -> None:
         Recognizer.load("digits-streaming", "cpu", precision=precision).model for precision in ("float32", "int8")
     )
     samples = read_sound(RECORDINGS[0], 8000)[0][:16000]
-    rows = [engine.stream().step(samples, True) for engine in (plain, rounded)]
+    rows = [live_log_probs(engine, [samples]) for engine in (plain, rounded)]
     assert 0 < np.abs(np.exp(rows[0]) - np.exp(rows[1])).max() < 0.1
     batch = np.array([1]), np.array([0]), np.array([1 << 40])
     slots = [engine.slots(2) for engine in (plain, rounded)]

@@ -15,6 +15,7 @@ from ds2.data.sound import InMemory
 from ds2.data.utterance import Segment
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
+from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.transcript import Transcript
@@ -79,10 +80,24 @@ def test_a_transcript_names_its_model(recognizer: Recognizer, tiny_bundle: Path)
     assert recognizer.transcribe(torch.zeros(8000), 8000).model == str(tiny_bundle)
 
 
-@pytest.mark.parametrize("samples", [torch.zeros(0), torch.zeros(2, 100), torch.tensor([0.0, float("nan")])])
+@pytest.mark.parametrize("samples", [torch.zeros(0), torch.tensor([0.0, float("nan")])])
 def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor) -> None:
     with pytest.raises(InputError, match="finite samples"):
         recognizer.transcribe(samples, 8000)
+
+
+@pytest.mark.parametrize("shape", [(2, 100), (100, 2), (100, 1)])
+def test_several_channels_are_refused_with_the_remedy(recognizer: Recognizer, shape: tuple[int, int]) -> None:
+    with pytest.raises(ParameterError, match=r"one channel, got shape .*; average them: \.mean\((\d)\)") as error:
+        recognizer.transcribe(torch.zeros(shape), 8000)
+    axis = int(str(error.value)[-2])
+    assert isinstance(recognizer.transcribe(torch.zeros(shape).mean(axis), 8000), Transcript)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint16, np.bool_, np.complex64])
+def test_samples_of_other_kinds_are_refused(recognizer: Recognizer, kind: type) -> None:
+    with pytest.raises(ParameterError, match=np.dtype(kind).name):
+        recognizer.transcribe(np.zeros(100, kind), 8000)
 
 
 @pytest.mark.parametrize("size", [1, 100, 160])
@@ -172,6 +187,20 @@ def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> 
     path = write_noise(tmp_path / "a.wav", 2.0)
     [(_, part)] = recognizer.transcribe_files([Segment(path, 0.5, 1.0)])
     assert part == recognizer.transcribe(read_audio(path, offset=0.5, duration=1.0)[0], 8000)
+
+
+def test_files_may_be_named_by_strings(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "a.wav", 2.0)
+    for name in (str(path), path):
+        [(source, transcript)] = recognizer.transcribe_files([name])
+        assert source is name
+        assert transcript == recognizer.transcribe(path)
+        [(_, separate)] = transcribe_channels(recognizer, [name])
+        assert separate == transcript
+    with pytest.raises(
+        ParameterError, match=r"sources: expected several files, got one; put it into a list: \['a.wav'\]"
+    ):
+        list(recognizer.transcribe_files("a.wav"))
 
 
 def test_no_files_no_transcripts(recognizer: Recognizer) -> None:

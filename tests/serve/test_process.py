@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions
 from ds2.serve import process
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import Ready, Report, Result, Sound, StreamConfig, WorkerConfig
 from ds2.serve.process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from helpers.live import pieces
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from serve.conftest import recordings
 
 from ds2.bundle import locate
@@ -17,11 +20,11 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.recognition.finish import Finisher
+from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchSlots
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.live_config import LiveConfig
 from ds2.serve.messages import (
     Close,
     Command,
@@ -136,6 +139,29 @@ def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcript
         right += clients.text(stream) == text
     assert right >= 18
     assert sorted(clients.worker.free) == list(range(8))
+
+
+@settings(deadline=None, max_examples=20)
+@given(ours=st.lists(st.integers(1, 9000), min_size=1), theirs=st.lists(st.integers(1, 9000), min_size=1))
+def test_listening_gives_what_the_server_gives(
+    setup: Setup, recognizer: Recognizer, ours: list[int], theirs: list[int]
+) -> None:
+    """Utterances with words, times and confidence, of speech with short, long and no pauses, however each gets it."""
+    pauses = [np.zeros(size, np.int16) for size in (0, 3000, 8000, 0)]
+    said = [samples for _, samples in recordings(4)]
+    samples = np.concatenate([part for both in zip(said, pauses, strict=True) for part in both])
+    clients, stream = Clients(setup), recognizer.stream()
+    clients.tell(Open(0, StreamConfig()))
+    for piece in pieces(samples, theirs):
+        clients.tell(Sound(0, piece.tobytes()))
+        clients.work()
+    clients.tell(End(0))
+    clients.finish()
+    for piece in pieces(samples, ours):
+        stream.accept(piece, 8000)
+    served, heard = [final.transcript for final in clients.finals[0]], stream.finish()
+    assert [(each.text, each.words) for each in heard] == [(each.text, each.words) for each in served]
+    assert len(heard) > 1
 
 
 def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer: Recognizer) -> None:

@@ -1,12 +1,12 @@
 // The model in onnxruntime-web: log-probabilities of a stream or of a whole recording, and their text.
 import * as ort from "./ort.wasm.bundle.min.mjs";
+import { Chunks, joined } from "./chunks.js";
 import { Greedy } from "./greedy.js";
 import { readTables } from "./scoring.js";
 import { BeamSearch } from "./search.js";
 
 const CORE_SECONDS = 20; // of a long recording that one pass of a model for whole utterances supplies
 const CONTEXT_SECONDS = 5; // heard on each side of it, so that no word is cut
-const UNENDED = 2n ** 40n; // frames: the length of a stream whose end is not known yet
 
 ort.env.wasm.numThreads = 1; // more need headers of the web server that few set
 ort.env.wasm.wasmPaths = { wasm: new URL("ort-wasm-simd-threaded.wasm", import.meta.url).href };
@@ -44,17 +44,12 @@ class Timed {
   }
 }
 
-// A stream of a forward-only model: its states go out of one step and into the next.
+// A stream of a model that hears live: its states go out of one step and into the next.
 class LiveStream {
-  waiting = new Float32Array(0); // samples from the frame at `position` on
-  position = 0; // front-end frames
-  received = 0; // samples
-
   constructor(session, facts, decoder) {
     this.session = session;
-    this.facts = facts;
     this.decoder = decoder;
-    this.frames = facts.chunk_frames;
+    this.chunks = new Chunks(facts.steps);
     this.states = {};
     for (const [name, { double, shape }] of Object.entries(facts.states)) {
       const size = shape.reduce((product, part) => product * part, 1);
@@ -66,41 +61,20 @@ class LiveStream {
 
   // The text after the next samples; after the last ones it is final.
   async push(samples, last) {
-    const { hop, overlap, stride, delay } = this.facts;
-    this.waiting = joined([this.waiting, samples]);
-    this.received += samples.length;
-    let length = UNENDED;
-    let end = 0; // frame after which all log-probabilities are out
-    if (last && this.received) {
-      const frames = Math.max(1, Math.floor((this.received - overlap - hop) / hop) + 1);
-      end = (Math.ceil(frames / stride) + delay) * stride;
-      length = BigInt(frames);
-      const chunks = Math.ceil((end - this.position) / this.frames);
-      const missing = chunks * this.frames * hop + overlap - this.waiting.length;
-      this.waiting = joined([this.waiting, new Float32Array(Math.max(0, missing))]);
-    }
-    const size = this.frames * hop + overlap;
-    while (last ? this.position < end : this.waiting.length >= size) {
-      await this.chunk(this.waiting.slice(0, size), length);
-      this.waiting = this.waiting.slice(this.frames * hop);
-    }
+    for (const chunk of this.chunks.step(samples)) await this.hear(chunk);
+    if (last) for (const chunk of this.chunks.finish()) await this.hear(chunk);
     return this.decoder.text(last);
   }
 
-  async chunk(samples, length) {
-    const { stride, delay } = this.facts;
-    const first = this.position / stride - delay;
+  async hear({ samples, position, length, first, last }) {
     const found = await this.session.run({
       samples: new ort.Tensor("float32", samples, [1, samples.length]),
-      positions: new ort.Tensor("int64", BigInt64Array.of(BigInt(this.position)), [1]),
-      lengths: new ort.Tensor("int64", BigInt64Array.of(length), [1]),
+      positions: new ort.Tensor("int64", BigInt64Array.of(BigInt(position)), [1]),
+      lengths: new ort.Tensor("int64", BigInt64Array.of(BigInt(length)), [1]),
       ...this.states,
     });
     for (const name in this.states) this.states[name] = found[`next_${name}`];
-    const outputs = length === UNENDED ? Infinity : Math.ceil(Number(length) / stride);
-    const rows = found.log_probs.dims[1];
-    this.decoder.step(found, Math.max(0, -first), Math.min(rows, outputs - first));
-    this.position += this.frames;
+    this.decoder.step(found, first, last);
   }
 }
 
@@ -139,14 +113,4 @@ class Recording {
     }
     return this.decoder.text(true);
   }
-}
-
-function joined(parts) {
-  const whole = new Float32Array(parts.reduce((size, part) => size + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -1,0 +1,45 @@
+"""The sizes of a live stream's steps through a model; `ds2/recognition/chunks.py` and the exported page cut by them."""
+
+from dataclasses import dataclass
+
+from ds2.model.config import ModelConfig
+
+CHUNK_FRAMES = 12  # front-end frames of a step, at least
+LONG_CHUNK_FRAMES = 48  # of a step where that much sound waits: at an end, or of an upload
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step hears a chunk: some new front-end frames, and the samples before that its first window needs again."""
+
+    hop: int  # samples
+    overlap: int  # samples of a chunk that the chunk before had, too
+    stride: int  # front-end frames per output frame
+    delay: int  # output frames by which the log-probabilities lag behind the sound
+    frames: int  # front-end frames of a chunk
+    long_frames: int  # of a chunk where that much sound waits
+    least_frames: int  # of which the last chunk holds a whole number
+
+    @classmethod
+    def of(
+        cls, model: ModelConfig, chunk_frames: int = CHUNK_FRAMES, long_chunk_frames: int = LONG_CHUNK_FRAMES
+    ) -> "Steps":
+        """The steps of a model: of its own chunk where it has one, else of so many frames, rounded up to its stride."""
+        hop, stride = model.frontend.hop_samples, model.stride
+        return cls(
+            hop,
+            model.frontend.window_samples - hop,
+            stride,
+            model.delay,
+            model.step_frames(chunk_frames),
+            model.step_frames(long_chunk_frames),
+            -(-chunk_frames // stride) * stride,
+        )
+
+    def samples(self, frames: int) -> int:
+        """How many samples a chunk of so many front-end frames has."""
+        return frames * self.hop + self.overlap
+
+    def outputs(self, length: int) -> int:
+        """Output frames of a stream of so many front-end frames."""
+        return -(-length // self.stride)

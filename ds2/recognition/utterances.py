@@ -1,0 +1,181 @@
+"""The log-probabilities of one stream -> its utterances: where each begins and ends, and what is found in it.
+
+labels     ...x.x..xx.x................x.xx....x......
+looks      |   |   |   |   |   |   |   |   |   |   |      at the same frames, however the sound was cut
+utterance  [-----------------------][-----------------     a pause ends one; the next begins at once
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ds2.decoder import Hypothesis
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.greedy import collapse
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.model.config import ModelConfig
+from ds2.recognition.live_config import LiveConfig
+from ds2.recognition.pieces import SPEECH
+from ds2.text import BLANK
+
+LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
+NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
+
+
+class Search(Protocol):
+    """The search of one utterance."""
+
+    def step(self, rows: np.ndarray) -> None:
+        """(T, V) log-probabilities of the next frames."""
+
+    def partial(self) -> Hypothesis:
+        """The best hypothesis so far."""
+
+    def finish(self) -> list[Hypothesis]:
+        """The hypotheses of the whole utterance, best first."""
+
+
+S = TypeVar("S", bound=Search)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What lies between two pauses."""
+
+    hypotheses: list[Hypothesis]  # best first
+    rows: list[np.ndarray]  # its log-probabilities in order, (k, V) each; none where they are not kept
+    start: float  # seconds
+    duration: float  # seconds
+
+
+class Utterances(Generic[S]):
+    """Finds utterances: `step` takes log-probabilities, `finish` ends the stream; both give what has ended."""
+
+    search: S  # of the present utterance
+    rows: list[np.ndarray]  # its log-probabilities, where they are kept
+    labels: tuple[int, int] | None  # its first and last frame with a label
+    news: bool  # whether it has frames that may change `partial`, since that was asked for
+
+    def __init__(
+        self,
+        begin: Callable[[], S],
+        model: ModelConfig,
+        config: LiveConfig,
+        start: float = 0.0,
+        endpoints: bool = True,
+        keeps_rows: bool = True,
+    ):
+        """A stream without frames yet.
+
+        Args:
+            begin: gives the search of an utterance.
+            start: seconds, where times count from another place than the first sample.
+            endpoints: whether pauses end utterances.
+            keeps_rows: whether utterances hold their log-probabilities.
+        """
+        self.begin, self.config, self.start = begin, config, start
+        self.endpoints, self.keeps_rows = endpoints, keeps_rows
+        steps, self.frame_seconds = config.steps(model), model.frame_seconds
+        self.between_looks, self.delay = steps.least_frames // steps.stride, steps.delay  # output frames
+        self.frames = 0
+        self._begin_utterance()
+
+    def step(self, rows: np.ndarray) -> list[Utterance]:
+        """(T, V) log-probabilities of the next frames -> the utterances that pauses in them have ended."""
+        found = []
+        while len(rows):
+            count = self.between_looks - (self.frames + self.delay) % self.between_looks
+            self._hear(rows[:count])
+            # Fewer rows than that do not reach the next look for a pause.
+            if len(rows) >= count and self.endpoints and self._pause_ends():
+                found.append(self._end_utterance((self.frames - self.first) * self.frame_seconds))
+            rows = rows[count:]
+        return found
+
+    def finish(self, end: float) -> Utterance:
+        """The last utterance of a stream whose sound ends at so many seconds."""
+        return self._end_utterance(end - self._utterance_start)
+
+    def partial(self) -> Hypothesis:
+        """The best hypothesis of the present utterance so far."""
+        self.news = False
+        return self.search.partial()
+
+    def _hear(self, rows: np.ndarray) -> None:
+        self.search.step(rows)
+        if self.keeps_rows:
+            self.rows.append(rows.copy())
+        blank = np.exp(rows[:, BLANK])
+        self.news |= bool(blank.min() < NOTHING_NEW)
+        labels = self.frames + np.flatnonzero(blank < SPEECH)
+        if len(labels):
+            self.labels = int(labels[0]) if self.labels is None else self.labels[0], int(labels[-1])
+        self.frames += len(rows)
+
+    def _pause_ends(self) -> bool:
+        config, second = self.config, 1 / self.frame_seconds
+        if self.labels is None:
+            return self.frames - self.first > LONGEST_SILENCE * second
+        first, last = self.labels
+        is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
+        pause = config.short_pause_seconds if is_long else config.pause_seconds
+        return self.frames - 1 - last >= pause * second
+
+    @property
+    def _utterance_start(self) -> float:
+        return self.start + self.first * self.frame_seconds
+
+    def _end_utterance(self, duration: float) -> Utterance:
+        ended = Utterance(self.search.finish(), self.rows, self._utterance_start, duration)
+        self._begin_utterance()
+        return ended
+
+    def _begin_utterance(self) -> None:
+        self.search, self.rows, self.first = self.begin(), [], self.frames
+        self.labels, self.news = None, False
+
+
+class BeamSearch:
+    """A prefix beam search of one utterance."""
+
+    def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
+        self.decoder, self.stream = decoder, decoder.begin()
+
+    def step(self, rows: np.ndarray) -> None:
+        """See `Search`."""
+        self.decoder.step([self.stream], [rows])
+
+    def partial(self) -> Hypothesis:
+        """See `Search`."""
+        return self.decoder.partial(self.stream)
+
+    def stable(self) -> int:
+        """How many tokens of the partial hypothesis later frames cannot change."""
+        return self.decoder.stable(self.stream)
+
+    def finish(self) -> list[Hypothesis]:
+        """See `Search`."""
+        return self.decoder.finish(self.stream)
+
+
+class GreedySearch:
+    """The best path of one utterance."""
+
+    def __init__(self) -> None:
+        self.path: list[int] = []
+        self.scores: list[float] = []
+
+    def step(self, rows: np.ndarray) -> None:
+        """See `Search`."""
+        self.path += rows.argmax(1).tolist()
+        self.scores += rows.max(1).tolist()
+
+    def partial(self) -> Hypothesis:
+        """See `Search`."""
+        return collapse(self.path, self.scores)
+
+    def finish(self) -> list[Hypothesis]:
+        """See `Search`."""
+        return [self.partial()]

@@ -1,0 +1,110 @@
+"""However sound comes in, its chunks follow each other and bring every output frame of the stream once."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ds2.model.config import UNENDED
+from ds2.model.steps import Steps
+from ds2.recognition.chunks import Chunk, Chunks
+
+NODE = shutil.which("node")
+
+
+@st.composite
+def all_steps(draw: st.DrawFn) -> Steps:
+    """Of models with and without a chunk of their own."""
+    stride, delay, hop = draw(st.integers(1, 3)), draw(st.integers(0, 4)), draw(st.integers(1, 4))
+    least, more = stride * draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    own = draw(st.booleans())
+    frames, longest = (least * more, least * more) if own else (least, least * more)
+    return Steps(hop, draw(st.integers(0, 5)), stride, delay, frames, longest, least)
+
+
+@st.composite
+def sounds(draw: st.DrawFn) -> list[np.ndarray]:
+    """Samples 1, 2, 3, ... in pieces."""
+    ends = np.cumsum(draw(st.lists(st.integers(0, 40), min_size=1, max_size=8)))
+    return np.split(np.arange(1, ends[-1] + 1, dtype=np.float32), ends[:-1])
+
+
+def cut(steps: Steps, sound: list[np.ndarray]) -> list[Chunk]:
+    chunks = Chunks(steps)
+    return [*(chunk for piece in sound for chunk in chunks.step(piece)), *chunks.finish()]
+
+
+def test_chunks_overlap_and_silence_fills_the_last() -> None:
+    """Frames of a hop of 2 and an overlap of 1; an output frame of each, one frame late."""
+    steps = Steps(hop=2, overlap=1, stride=1, delay=1, frames=2, long_frames=2, least_frames=2)
+    found = cut(steps, [np.array([1, 2, 3, 4], np.float32), np.array([5, 6, 7], np.float32)])
+    assert [chunk.samples.tolist() for chunk in found] == [[1, 2, 3, 4, 5], [5, 6, 7, 0, 0]]
+    assert [(chunk.position, chunk.frames, chunk.length) for chunk in found] == [(0, 2, UNENDED), (2, 2, 3)]
+    assert [range(2)[chunk.rows] for chunk in found] == [range(1, 2), range(2)]
+
+
+@settings(deadline=None)
+@given(steps=all_steps(), sound=sounds())
+def test_every_output_frame_comes_once(steps: Steps, sound: list[np.ndarray]) -> None:
+    samples, found = np.concatenate(sound), cut(steps, sound)
+    length = max(1, (len(samples) - steps.overlap) // steps.hop) if len(samples) else 0
+    assert [chunk.position for chunk in found] == [0, *np.cumsum([chunk.frames for chunk in found])[:-1]][: len(found)]
+    heard = np.pad(samples, (0, 1000))
+    for chunk in found:
+        first = chunk.position * steps.hop
+        assert np.array_equal(chunk.samples, heard[first : first + steps.samples(chunk.frames)])
+    rows = [
+        chunk.position // steps.stride - steps.delay + row
+        for chunk in found
+        for row in range(chunk.frames // steps.stride)[chunk.rows]
+    ]
+    assert rows == list(range(steps.outputs(length)))
+
+
+RUN = """
+import { readFileSync } from "node:fs";
+import { Chunks } from "%(page)s/chunks.js";
+
+const found = JSON.parse(readFileSync("%(cases)s")).map(({ steps, sound }) => {
+  const chunks = new Chunks(steps);
+  const all = [...sound.flatMap((piece) => chunks.step(Float32Array.from(piece))), ...chunks.finish()];
+  const rows = ({ first, last }) => Array.from({ length: last - first }, (_, row) => first + row);
+  return all.map((chunk) => [[...chunk.samples], chunk.position, chunk.length, rows(chunk)]);
+});
+console.log(JSON.stringify(found));
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="no node on this machine")
+def test_the_page_cuts_the_same_chunks(tmp_path: Path) -> None:
+    """The machine in JavaScript, in Node, on the same sounds."""
+    cases: list[tuple[Steps, list[np.ndarray]]] = []
+
+    @settings(deadline=None, database=None)
+    @given(steps=all_steps(), sound=sounds())
+    def collect(steps: Steps, sound: list[np.ndarray]) -> None:
+        cases.append((steps, sound))
+
+    collect()
+    written = [{"steps": asdict(steps), "sound": [piece.tolist() for piece in sound]} for steps, sound in cases]
+    (tmp_path / "cases.json").write_text(json.dumps(written))
+    page = resources.files("ds2.export") / "page"
+    (tmp_path / "run.mjs").write_text(RUN % {"page": page, "cases": tmp_path / "cases.json"})
+    done = subprocess.run([str(NODE), tmp_path / "run.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        [described(chunk, steps) for chunk in cut(steps, sound)] for steps, sound in cases
+    ]
+    assert len(cases) > 50
+
+
+def described(chunk: Chunk, steps: Steps) -> list:
+    rows = range(chunk.frames // steps.stride)[chunk.rows]
+    return [chunk.samples.tolist(), chunk.position, chunk.length, list(rows)]
