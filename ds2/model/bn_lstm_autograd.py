@@ -4,16 +4,25 @@ The statistics of U h_{t-1} are known only when h_{t-1} is, of all utterances, s
 The gradient of U is one product over all time steps, after the loop.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ds2.model.bn_lstm_kernels import backward_step, forward_step
+from ds2.model.bn_lstm_kernels import (
+    BNLSTMGradients,
+    BNLSTMHistory,
+    ColumnMoments,
+    Minibatch,
+    Scales,
+    backward_step,
+    forward_step,
+)
 from ds2.model.config import EPSILON
 from ds2.model.recurrent_autograd import Product, flat, over_time
+from ds2.utils.jit import plain
 
 
 class StepMoments(NamedTuple):
@@ -30,11 +39,11 @@ class BNLSTM(torch.autograd.Function):
     def forward(
         terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, *scales: Tensor
     ) -> tuple[Tensor, ...]:
-        """(T, B, 4H) W x, (B,) frames, (B, H) h_0, c_0, (4H, H) U, gamma_x, gamma_h, b (4H,), gamma_c, beta (H,).
+        """(T, B, 4H) W x, (B,) frames, (B, H) h_0, c_0, (4H, H) U, and the five of Scales.
 
         Returns:
-            (T + 1, B, H) h_0 to h_T; then means, variances and 1 / deviations of W x and U h (T, 4H) and of c (T, H),
-            and what else the backward pass needs.
+            (T + 1, B, H) h_0 to h_T; (3, T, 4H), (3, T, 4H), (3, T, H) ColumnMoments of W x, U h and c; and what else
+            BNLSTMHistory holds, in its order.
         """
         frames, batch, four = terms.shape
         terms, hidden = terms.contiguous(), four // 4
@@ -42,16 +51,13 @@ class BNLSTM(torch.autograd.Function):
         h[0], c[0] = start
         inputs, recurrents, gates = (torch.empty_like(terms) for _ in range(3))
         cells, shown = (torch.empty_like(h[1:]) for _ in range(2))
-        stats = [terms.new_empty(3, frames, width) for width in (four, four, hidden)]
-        arrays = [flat(tensor) for tensor in (inputs, recurrents, cells, gates, shown, c, h)]
-        threes = [tuple(map(flat, stat)) for stat in stats]
-        one, product = arrays[0].dtype.type(1), Product(weight, batch)
-        counts, flats = lengths.numpy(), tuple(map(flat, scales))
-        epsilon, terms_ = arrays[0].dtype.type(EPSILON), flat(terms)
+        moments = [terms.new_empty(3, frames, width) for width in (four, four, hidden)]
+        saved = inputs, recurrents, cells, gates, shown, c
+        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h)
+        product, flat_terms, flat_scales = Product(weight, batch), flat(terms), tuple(map(flat, scales))
         for t, before in enumerate(h[:-1].unbind()):
-            recurrent = flat(product(before))
-            forward_step(t, counts, hidden, one, epsilon, terms_, recurrent, flats, *arrays, *threes)
-        return h, *stats, inputs, recurrents, cells, gates, shown, c
+            forward_step(t, minibatch, flat_terms, flat(product(before)), flat_scales, history)
+        return h, *moments, *saved
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -62,22 +68,37 @@ class BNLSTM(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         lengths, weight, *others = ctx.saved_tensors
-        scales, (h, *stats), saved = others[:5], others[5:9], others[9:]
+        scales, (h, *moments), saved = others[:5], others[5:9], others[9:]
         frames, batch, hidden = grad.shape[0] - 1, *grad.shape[1:]
         flowing_h, flowing_c = torch.zeros_like(grad[0]), torch.zeros_like(grad[0])
         grad_terms, grad_recurrent = (grad.new_empty(frames, batch, 4 * hidden) for _ in range(2))
         grad_scales = [torch.zeros_like(scale) for scale in scales]
-        arrays = [flat(tensor) for tensor in (*saved, *(stat[2] for stat in stats))]
-        targets = [flat(tensor) for tensor in (flowing_h, flowing_c, grad_terms, grad_recurrent)]
-        one, product = arrays[0].dtype.type(1), Product(weight.t().contiguous(), batch)
-        flats = [tuple(map(flat, each)) for each in (scales, grad_scales)]
-        scratch = np.empty((2, 4 * hidden), one.dtype)
-        above, counts = flat(grad[1:].contiguous()), lengths.numpy()
+        h_, c_, terms, recurrent = map(flat, (flowing_h, flowing_c, grad_terms, grad_recurrent))
+        sums, products = (flat(grad.new_empty(4 * hidden)) for _ in range(2))
+        flat_grads = Scales(*map(flat, grad_scales))
+        gradients = plain(BNLSTMGradients(h_, c_, terms, recurrent, flat_grads, sums, products))
+        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h)
+        product, flat_scales = Product(weight.t().contiguous(), batch), tuple(map(flat, scales))
+        above = flat(grad[1:].contiguous())
         for t in reversed(range(frames)):
-            backward_step(t, counts, hidden, one, above, flats[0], *arrays, *targets, flats[1], *scratch)
+            backward_step(t, minibatch, above, flat_scales, history, gradients)
             flowing_h += product(grad_recurrent[t])
         grad_weight = over_time(grad_recurrent, h)
         return grad_terms, None, None, grad_weight, *grad_scales
+
+
+def _history(h: Tensor, moments: Sequence[Tensor], saved: Sequence[Tensor]) -> tuple[Any, ...]:
+    """BNLSTMHistory, as the kernels take it."""
+    inputs, recurrents, cells, gates, shown, c = map(flat, saved)
+    of_inputs, of_recurrents, of_cells = (ColumnMoments(*map(flat, each)) for each in moments)
+    steps = inputs, recurrents, cells, gates, shown, c, flat(h)
+    return plain(BNLSTMHistory(*steps, of_inputs, of_recurrents, of_cells))
+
+
+def _minibatch(lengths: Tensor, h: Tensor) -> tuple[Any, ...]:
+    """Minibatch, as the kernels take it."""
+    number = flat(h).dtype.type
+    return plain(Minibatch(lengths.numpy(), h.shape[2], number(1), number(EPSILON)))
 
 
 def bn_lstm(
@@ -85,5 +106,5 @@ def bn_lstm(
 ) -> tuple[Tensor, tuple[StepMoments, ...]]:
     """Like `BNLSTM.forward` -> (T, B, H) h_1 to h_T and the moments of W x, U h and c."""
     with torch.autocast("cpu", enabled=False):
-        h, *stats = BNLSTM.apply(terms, lengths, start, weight, *scales)[:4]
-    return h[1:], tuple(StepMoments(stat[0], stat[1]) for stat in stats)
+        h, *moments = BNLSTM.apply(terms, lengths, start, weight, *scales)[:4]
+    return h[1:], tuple(StepMoments(each[0], each[1]) for each in moments)

@@ -6,6 +6,8 @@ than the arithmetic. Arrays are flat: terms, gates and recurrent terms (.., B, 3
 through them are in the type of `one`; all other arrays may be halves, bfloat16 as its bits in uint16.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ds2.utils.bfloat16 import load, store
@@ -14,6 +16,22 @@ from ds2.utils.jit import njit
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
 inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
+
+
+class GRUHistory(NamedTuple):
+    """What the forward pass computes at each of T time steps."""
+
+    gates: np.ndarray  # (T, B, 3H) r, z, n
+    products: np.ndarray  # (T, B, H) U_n h_t + c_n
+    states: np.ndarray  # (T + 1, B, H)
+
+
+class GRUGradients(NamedTuple):
+    """What the backward pass computes."""
+
+    flowing: np.ndarray  # (B, H) of h_{t+1}, by all later states
+    terms: np.ndarray  # (T, B, 3H)
+    recurrent: np.ndarray  # (T, B, 3H) of U h_t: those of the terms but for n, by the factor r
 
 
 @inlined
@@ -33,13 +51,16 @@ def tanh(x, one):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forward_step(t, batch, hidden, one, terms, recurrent, bias, gates, products, states):  # type: ignore[no-untyped-def]
-    """States h_{t+1} of all utterances, with what the backward pass needs.
+def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # type: ignore[no-untyped-def]
+    """Fills in the history at t: states h_{t+1} of all utterances, with what the backward pass needs.
 
     Args:
-        recurrent: (B, 3H) U h_t. bias: (H,) c_n. terms, states: T of input terms, T + 1 of states, filled in up to t.
-        gates, products: r, z, n and U_n h_t + c_n of all time steps, to be filled in.
+        terms: (T, B, 3H) input terms.
+        recurrent: (B, 3H) U h_t.
+        bias: (H,) c_n.
+        history: GRUHistory as a plain tuple.
     """
+    gates, products, states = history
     t, batch, hidden = np.uint64(t), np.uint64(batch), np.uint64(hidden)  # a signed index is tested for its sign
     for b in range(batch):
         here = (t * batch + b) * hidden
@@ -56,14 +77,17 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, gates, products,
 
 
 @kernel
-def backward_step(t, batch, hidden, one, grad, gates, products, states, flowing, grad_terms, grad_recurrent):  # type: ignore[no-untyped-def]
-    """Gradients of the terms at t, of the input and of the recurrence, by that of h_{t+1}.
+def backward_step(t, batch, hidden, one, grad, history, gradients):  # type: ignore[no-untyped-def]
+    """Fills in the gradients of the terms at t, of the input and of the recurrence, by that of h_{t+1}.
+
+    `flowing` becomes the gradient of h_t, without what flows through U.
 
     Args:
-        grad: T of gradients of the states from above. flowing: (B, H) gradient of h_{t+1} by all later states; becomes
-            that of h_t, without what flows through U.
-        grad_terms, grad_recurrent: of all time steps, to be filled in; they differ in n, by the factor r.
+        grad: (T, B, H) of the states, from above.
+        history, gradients: GRUHistory, GRUGradients as plain tuples.
     """
+    gates, products, states = history
+    flowing, grad_terms, grad_recurrent = gradients
     t, batch, hidden = np.uint64(t), np.uint64(batch), np.uint64(hidden)
     for b in range(batch):
         here, own = (t * batch + b) * hidden, b * hidden

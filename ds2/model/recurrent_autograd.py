@@ -15,7 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from ds2.model.config import CLIP
-from ds2.model.gru_kernels import backward_step, forward_step
+from ds2.model.gru_kernels import GRUGradients, GRUHistory, backward_step, forward_step
+from ds2.utils.jit import plain
 
 
 class RNN(torch.autograd.Function):
@@ -62,10 +63,10 @@ class GRU(torch.autograd.Function):
         terms, states = terms.contiguous(), start.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
         gates, products = torch.empty_like(terms), terms.new_empty(len(terms), *start.shape)
-        terms_, bias_, gates_, products_, states_ = map(flat, (terms, bias, gates, products, states))
-        one, product = states_.dtype.type(1), Product(weight.to(terms.dtype), len(start))
+        history, flat_terms, flat_bias = _history(gates, products, states), flat(terms), flat(bias)
+        one, product = history[-1].dtype.type(1), Product(weight.to(terms.dtype), len(start))
         for t, before in enumerate(states[:-1].unbind()):
-            forward_step(t, *start.shape, one, terms_, flat(product(before)), bias_, gates_, products_, states_)
+            forward_step(t, *start.shape, one, flat_terms, flat(product(before)), flat_bias, history)
         return states, gates, products
 
     @staticmethod
@@ -78,19 +79,22 @@ class GRU(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         weight, states, gates, products = ctx.saved_tensors
         precision, hidden = gates.dtype, grad.shape[2]
-        flowing, grad_terms, grad_recurrent = (
-            torch.zeros_like(grad[0]),
-            torch.empty_like(gates),
-            torch.empty_like(gates),
-        )
-        arrays = [flat(tensor) for tensor in (grad[1:], gates, products, states, flowing, grad_terms, grad_recurrent)]
-        one, product = arrays[0].dtype.type(1), Product(weight.to(precision).t().contiguous(), len(flowing))
+        flowing = torch.zeros_like(grad[0])
+        grad_terms, grad_recurrent = torch.empty_like(gates), torch.empty_like(gates)
+        above, history = flat(grad[1:]), _history(gates, products, states)
+        gradients = plain(GRUGradients(*map(flat, (flowing, grad_terms, grad_recurrent))))
+        one, product = above.dtype.type(1), Product(weight.to(precision).t().contiguous(), len(flowing))
         for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
-            backward_step(t, *grad.shape[1:], one, *arrays)
+            backward_step(t, *grad.shape[1:], one, above, history, gradients)
             flowing += product(now)
         grad_bias = grad_recurrent[..., -hidden:].sum((0, 1), dtype=weight.dtype)
         grad_weight = over_time(grad_recurrent, states.to(precision)).to(weight.dtype)
         return grad_terms, flowing + grad[0], grad_weight, grad_bias
+
+
+def _history(*tensors: Tensor) -> tuple[np.ndarray, ...]:
+    """GRUHistory of tensors in its order, as the kernels take it."""
+    return plain(GRUHistory(*map(flat, tensors)))
 
 
 class Product:

@@ -45,6 +45,15 @@ def njit(**options: Any) -> Callable[[Any], Any]:
     return compile_lazily
 
 
+def plain(group: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A NamedTuple, and those within it, as plain tuples.
+
+    numba takes 3 us to recognise a NamedTuple among the arguments of a call, a plain tuple costs nothing. A kernel that
+    is called for every frame takes plain tuples and names their fields inside.
+    """
+    return tuple(plain(part) if isinstance(part, tuple) else part for part in group)
+
+
 class NoCache(Exception):
     """numba finds no folder in which it can keep machine code."""
 
