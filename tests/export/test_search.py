@@ -1,14 +1,10 @@
 """The search of the page, in Node, finds what the compiled decoder finds."""
 
 import dataclasses
-import json
-import shutil
-import subprocess
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
-import pytest
+from helpers.node import in_node, with_node
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronunciations import Pronunciations
@@ -17,8 +13,7 @@ from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import search, search_phones
 from ds2.text import BLANK_TOKEN, Tokenizer
 
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="no node on this machine")
+pytestmark = with_node
 
 ARPA = """\\data\\
 ngram 1=7
@@ -48,12 +43,11 @@ ngram 3=1
 TOKENS = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
 PHONES = {"ab": [(2, 3)], "ba": [(3, 2)], "cab": [(2, 3), (4, 2)], "a": [(2,)]}
 RUN = """
-import { readFileSync } from "node:fs";
-import { BeamSearch } from "%(page)s/search.js";
-import { readTables } from "%(page)s/scoring.js";
+import { BeamSearch } from "PAGE/search.js";
+import { readTables } from "PAGE/scoring.js";
 
 const texts = [];
-for (const { file, rows, phones, cut } of JSON.parse(readFileSync("%(cases)s"))) {
+for (const { file, rows, phones, cut } of cases) {
   const data = readFileSync(file);
   const search = new BeamSearch(readTables(data.buffer.slice(data.byteOffset, data.byteOffset + data.length)));
   const found = { tokens: rows.flat(), phones: phones?.flat(), frames: rows.length };
@@ -103,12 +97,7 @@ def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
             cases.append({"file": str(file), "rows": rows[0].tolist(), "cut": cut})
             cases[-1]["phones"] = rows[1].tolist() if phones else None
             expected.append(_texts(decoder, np.concatenate(rows, axis=1), cut))
-    (tmp_path / "cases.json").write_text(json.dumps(cases))
-    page = resources.files("ds2.export") / "page"
-    (tmp_path / "run.mjs").write_text(RUN % {"page": page, "cases": tmp_path / "cases.json"})
-    done = subprocess.run([str(NODE), tmp_path / "run.mjs"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == expected
+    assert in_node(RUN, cases, tmp_path) == expected
     assert len({text for _, text in expected}) > 60
 
 

@@ -1,22 +1,16 @@
 """However sound comes in, its chunks follow each other and bring every output frame of the stream once."""
 
-import json
-import shutil
-import subprocess
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
-import pytest
+from helpers.node import in_node, with_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.model.config import UNENDED
 from ds2.model.steps import Steps
 from ds2.recognition.chunks import Chunk, Chunks
-
-NODE = shutil.which("node")
 
 
 @st.composite
@@ -69,10 +63,9 @@ def test_every_output_frame_comes_once(steps: Steps, sound: list[np.ndarray]) ->
 
 
 RUN = """
-import { readFileSync } from "node:fs";
-import { Chunks } from "%(page)s/chunks.js";
+import { Chunks } from "PAGE/chunks.js";
 
-const found = JSON.parse(readFileSync("%(cases)s")).map(({ steps, sound }) => {
+const found = cases.map(({ steps, sound }) => {
   const chunks = new Chunks(steps);
   const all = [...sound.flatMap((piece) => chunks.step(Float32Array.from(piece))), ...chunks.finish()];
   const rows = ({ first, last }) => Array.from({ length: last - first }, (_, row) => first + row);
@@ -82,7 +75,7 @@ console.log(JSON.stringify(found));
 """
 
 
-@pytest.mark.skipif(NODE is None, reason="no node on this machine")
+@with_node
 def test_the_page_cuts_the_same_chunks(tmp_path: Path) -> None:
     """The machine in JavaScript, in Node, on the same sounds."""
     cases: list[tuple[Steps, list[np.ndarray]]] = []
@@ -94,14 +87,8 @@ def test_the_page_cuts_the_same_chunks(tmp_path: Path) -> None:
 
     collect()
     written = [{"steps": asdict(steps), "sound": [piece.tolist() for piece in sound]} for steps, sound in cases]
-    (tmp_path / "cases.json").write_text(json.dumps(written))
-    page = resources.files("ds2.export") / "page"
-    (tmp_path / "run.mjs").write_text(RUN % {"page": page, "cases": tmp_path / "cases.json"})
-    done = subprocess.run([str(NODE), tmp_path / "run.mjs"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [
-        [described(chunk, steps) for chunk in cut(steps, sound)] for steps, sound in cases
-    ]
+    expected = [[described(chunk, steps) for chunk in cut(steps, sound)] for steps, sound in cases]
+    assert in_node(RUN, written, tmp_path) == expected
     assert len(cases) > 50
 
 

@@ -1,13 +1,17 @@
 """Pauses end utterances at the same frames, however the log-probabilities come in."""
 
 import itertools
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.node import in_node, with_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
+from ds2.model.steps import Steps
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.utterances import LONGEST_SILENCE, GreedySearch, Utterance, Utterances
 
@@ -86,16 +90,18 @@ def test_a_shorter_pause_ends_an_utterance_of_20_s(words: int, utterances: int) 
     assert len(found([0] * 200 + [1, 0] * words + [0] * 10 + [2], [], LiveConfig())) == utterances
 
 
+def speech(longest: int) -> st.SearchStrategy[list[int]]:
+    """Labels of up to 6 frames with pauses up to the longest between them."""
+    runs = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(0, longest)), max_size=12)
+    return runs.map(lambda runs: [label for symbol, count, pause in runs for label in [symbol] * count + [0] * pause])
+
+
+splits = st.lists(st.integers(0, 30), max_size=12)
+
+
 @settings(deadline=None)
-@given(
-    runs=st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(0, 2 * PAUSE)), max_size=8),
-    long=st.floats(0.2, 2.0),
-    sizes=st.lists(st.integers(0, 30), max_size=12),
-)
-def test_utterances_are_those_of_the_reference_in_any_pieces(
-    runs: list[tuple[int, int, int]], long: float, sizes: list[int]
-) -> None:
-    labels = [label for symbol, count, pause in runs for label in [symbol] * count + [0] * pause]
+@given(labels=speech(2 * PAUSE), long=st.floats(0.2, 2.0), sizes=splits)
+def test_utterances_are_those_of_the_reference_in_any_pieces(labels: list[int], long: float, sizes: list[int]) -> None:
     config = LiveConfig(long_utterance_seconds=long)
     utterances = found(labels, sizes, config)
     places = [0, *ends(labels, config), len(labels)]
@@ -104,6 +110,45 @@ def test_utterances_are_those_of_the_reference_in_any_pieces(
     assert [(each.hypotheses, each.start, each.duration) for each in utterances] == [
         (each.hypotheses, each.start, each.duration) for each in whole
     ]
+
+
+RUN = """
+import { Greedy } from "PAGE/greedy.js";
+import { Utterances } from "PAGE/utterances.js";
+
+const TOKENS = ["", "a", "b"];
+const found = cases.map(({ facts, chunks }) => {
+  const utterances = new Utterances(() => new Greedy(TOKENS), { ...facts, tokens: TOKENS });
+  const partial = chunks.map((rows) => {
+    utterances.step({ tokens: rows.flat(), frames: rows.length }, 0, rows.length);
+    return utterances.text(false);
+  });
+  return [utterances.texts, utterances.search.text(true), partial.at(-1)];
+});
+console.log(JSON.stringify(found));
+"""
+
+
+@with_node
+def test_the_page_finds_the_same_utterances(tmp_path: Path) -> None:
+    """The machine in JavaScript, in Node, on the same log-probabilities, some of them of more than 20 and 30 s."""
+    cases: list[tuple[list[int], list[int]]] = [([1, 0] * 340 + [0] * 10 + [2], []), ([1] + [0] * 2100 + [2], [])]
+
+    @settings(deadline=None, database=None)
+    @given(labels=speech(2 * PAUSE), sizes=splits)
+    def collect(labels: list[int], sizes: list[int]) -> None:
+        cases.append((labels, sizes))
+
+    collect()
+    facts = {"steps": asdict(Steps.of(MODEL)), "frame_seconds": MODEL.frame_seconds}
+    written, expected = [], []
+    for labels, sizes in cases:
+        chunks = np.split(rows_of(labels), np.cumsum(sizes))
+        written.append({"facts": facts, "chunks": [rows.tolist() for rows in chunks]})
+        texts = ["".join(" ab"[token] for token in each) for each in tokens(found(labels, sizes, LiveConfig()))]
+        expected.append([texts[:-1], texts[-1], "".join(texts)])
+    assert in_node(RUN, written, tmp_path) == expected
+    assert sum(len(texts) > 1 for texts, _, _ in expected) > 20
 
 
 def test_news_are_frames_that_may_change_the_partial_result() -> None:

@@ -1,0 +1,68 @@
+// The log-probabilities of one stream -> the texts of its utterances, as ds2/recognition/utterances.py finds them.
+const BLANK = 0;
+const SPEECH = 0.5; // a frame whose blank is less probable than this holds a label
+const PAUSE_SECONDS = 0.6; // frames without a label for so long end an utterance
+const LONG_UTTERANCE_SECONDS = 20; // after these a shorter pause is enough
+const SHORT_PAUSE_SECONDS = 0.15;
+const LONGEST_SILENCE_SECONDS = 30; // without a label; after it the search begins anew
+
+export class Utterances {
+  texts = []; // of the utterances that have ended
+  frames = 0;
+
+  // `begin` gives the search of an utterance; model.json has the rest.
+  constructor(begin, { steps, frame_seconds, tokens }) {
+    this.begin = begin;
+    this.betweenLooks = steps.least_frames / steps.stride; // output frames
+    this.delay = steps.delay;
+    this.second = 1 / frame_seconds; // output frames
+    this.between = tokens.includes(" ") ? " " : "";
+    this.beginUtterance();
+  }
+
+  // The log-probabilities of frames first to last - 1.
+  step(found, first, last) {
+    while (first < last) {
+      // A pause is looked for at the same frames however the sound was cut.
+      const count = this.betweenLooks - ((this.frames + this.delay) % this.betweenLooks);
+      const end = Math.min(last, first + count);
+      this.search.step(found, first, end);
+      this.findLabels(found, first, end);
+      this.frames += end - first;
+      if (first + count === end && this.pauseEnds()) this.endUtterance();
+      first = end;
+    }
+  }
+
+  // The text of all utterances so far; after the last frame it is final.
+  text(last) {
+    return [...this.texts, this.search.text(last)].filter(Boolean).join(this.between);
+  }
+
+  findLabels({ tokens, frames }, first, last) {
+    const size = tokens.length / frames;
+    for (let row = first; row < last; row++) {
+      if (Math.exp(tokens[row * size + BLANK]) >= SPEECH) continue;
+      this.lastLabel = this.frames + row - first;
+      this.firstLabel ??= this.lastLabel;
+    }
+  }
+
+  pauseEnds() {
+    if (this.firstLabel === null) return this.frames - this.first > LONGEST_SILENCE_SECONDS * this.second;
+    const isLong = this.frames - this.firstLabel > LONG_UTTERANCE_SECONDS * this.second; // without silence before it
+    const pause = isLong ? SHORT_PAUSE_SECONDS : PAUSE_SECONDS;
+    return this.frames - 1 - this.lastLabel >= pause * this.second;
+  }
+
+  endUtterance() {
+    this.texts.push(this.search.text(true));
+    this.beginUtterance();
+  }
+
+  beginUtterance() {
+    this.search = this.begin();
+    this.first = this.frames;
+    this.firstLabel = this.lastLabel = null;
+  }
+}
