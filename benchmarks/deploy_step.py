@@ -47,7 +47,7 @@ def step_times(model: SlotModel, streams: int, seconds: float) -> tuple[float, f
     """Median milliseconds of a step, by the clock and of the CPU."""
     frames = round(seconds / model.config.frontend.hop_seconds)
     slots, lengths = torch.arange(streams), torch.full((streams,), UNENDED)
-    samples = 0.1 * torch.randn(streams, model.samples(frames))
+    samples = 0.1 * torch.randn(streams, model.steps.samples(frames))
     times = []
     for step in range(WARM + STEPS):
         began, cpu = time.perf_counter(), time.process_time()

@@ -72,7 +72,7 @@ def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:
 
 def step(model: SlotModel, size: int) -> Callable[[], object]:
     numbers = torch.arange(size)
-    lengths, samples = torch.full_like(numbers, UNENDED), torch.randn(size, model.samples(12))
+    lengths, samples = torch.full_like(numbers, UNENDED), torch.randn(size, model.steps.samples(12))
     return lambda: model.step(numbers, torch.full_like(numbers, 1200), lengths, samples)
 
 

@@ -133,7 +133,8 @@ def made(slots: int) -> SlotModel:
 def chunk(model: SlotModel, size: int, frames: int) -> tuple[torch.Tensor, ...]:
     numbers = torch.arange(size, device="cuda")
     lengths = torch.full_like(numbers, UNENDED)
-    return numbers, torch.full_like(numbers, 1200), lengths, torch.randn(size, model.samples(frames), device="cuda")
+    samples = torch.randn(size, model.steps.samples(frames), device="cuda")
+    return numbers, torch.full_like(numbers, 1200), lengths, samples
 
 
 def captured(work: Callable[[], object]) -> float:

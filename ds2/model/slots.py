@@ -31,6 +31,7 @@ from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
+from ds2.model.steps import Steps
 from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
@@ -112,24 +113,13 @@ class SlotModel:
             raise ValueError("precision int8 is for the CPU; use float16 on a GPU")
         self.precision = precision
         self.spare = slots  # pads batches
-        self.stride = model.config.stride
-        window, hop = model.config.frontend.window_samples, model.config.frontend.hop_samples
-        self.hop, self.overlap = hop, window - hop  # samples; the overlap is with the chunk before
+        self.steps = Steps.of(model.config)
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
             self.dense = self._fold_dense()
             self.recurrent = [self._fold_recurrent(cast(RecurrentLayer, layer)) for layer in model.recurrent]
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
-        self.delay = model.config.delay  # output frames
-
-    def samples(self, frames: int) -> int:
-        """How many samples a chunk of so many frames has, the overlap with the chunk before included."""
-        return frames * self.hop + self.overlap
-
-    def outputs(self, length: int) -> int:
-        """Output frames of a stream of so many front-end frames."""
-        return -(-length // self.stride)
 
     @torch.inference_mode()
     def step(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
@@ -141,7 +131,7 @@ class SlotModel:
             slots: (B,) distinct.
             positions: (B,) front-end frames of the stream before this chunk; at 0 the slot starts afresh.
             lengths: (B,) front-end frames of the whole stream, UNENDED while that is not known.
-            samples: (B, `samples(q)`); zeros after the end.
+            samples: (B, `steps.samples(q)`); zeros after the end.
 
         Returns:
             (B, q / stride, V) log_probs, with phones (B, q / stride, V + P), of the output frames from
@@ -150,10 +140,11 @@ class SlotModel:
         Raises:
             ValueError: not the number of frames of the model's chunk.
         """
-        whole = self.config.chunk * self.stride
-        if whole and samples.shape[1] != self.samples(whole):
-            frames = (samples.shape[1] - self.overlap) // self.hop
-            if frames > whole or bool((positions + frames < lengths + self.delay * self.stride).any()):
+        steps = self.steps
+        whole = self.config.chunk * steps.stride
+        if whole and samples.shape[1] != steps.samples(whole):
+            frames = (samples.shape[1] - steps.overlap) // steps.hop
+            if frames > whole or bool((positions + frames < lengths + steps.delay * steps.stride).any()):
                 raise ValueError(f"the model takes chunks of {whole} frames")
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
@@ -184,7 +175,7 @@ class SlotModel:
     def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
         """(B, F, q), 0 after the end."""
         frontend = self.model.frontend
-        frames = samples.unfold(1, self.config.frontend.window_samples, self.hop)
+        frames = samples.unfold(1, self.config.frontend.window_samples, self.steps.hop)
         power, sums = frontend.adaptive_power(frames, batch.kept(self.power_sum), batch.positions.double())
         batch.keep(self.power_sum, sums[:, -1])
         features = frontend.standardised(frontend.log_frames(frames, power))

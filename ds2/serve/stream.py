@@ -62,8 +62,8 @@ class Span:
         return self.ended and not self.pending
 
 
-class LiveStream:
-    """A stream from its first byte to its last result."""
+class ClientStream:
+    """A client's stream, from its first byte to its last result."""
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config

@@ -33,7 +33,7 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import ALTERNATIVES, LiveStream, Setup
+from ds2.serve.stream import ALTERNATIVES, ClientStream, Setup
 from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 
@@ -47,7 +47,7 @@ class Worker:
     def __init__(self, setup: Setup, config: DispatchConfig):
         self.setup = setup
         self.dispatcher: Dispatcher[Chunk] = Dispatcher(config.make(), config.queue_chunks)
-        self.streams: dict[int, LiveStream] = {}
+        self.streams: dict[int, ClientStream] = {}
         self.slots: dict[int, int] = {}
         self.free = list(range(setup.model.slots))
 
@@ -141,7 +141,7 @@ class Worker:
         if not self.free:
             return [Result(command.stream, 0.0, [Failed("all places of this model process are taken")])]
         self.slots[command.stream] = self.free.pop()
-        self.streams[command.stream] = LiveStream(self.setup, command.config)
+        self.streams[command.stream] = ClientStream(self.setup, command.config)
         return []
 
     def _fail(self, number: int, reason: str) -> Result:

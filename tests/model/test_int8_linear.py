@@ -53,7 +53,7 @@ def test_a_step_in_int8_is_nearly_that_in_float32(monkeypatch: pytest.MonkeyPatc
     model = AcousticModel(config, 6)
     plain, rounded = SlotModel(model, 2, "float32"), SlotModel(model, 2, "int8")
     for step in range(4):
-        numbers, samples = torch.arange(2), 0.1 * torch.randn(2, plain.samples(12))
+        numbers, samples = torch.arange(2), 0.1 * torch.randn(2, plain.steps.samples(12))
         positions, lengths = torch.tensor([12 * step, 12 * max(0, step - 1)]), torch.tensor([UNENDED, 20])
         inputs = numbers, positions, lengths, samples
         difference = plain.step(*inputs) - rounded.step(*inputs)
@@ -70,7 +70,7 @@ def test_a_model_that_may_still_learn_steps_in_several_threads(monkeypatch: pyte
     try:
         lengths = torch.full((2,), UNENDED)
         found = rounded.step(
-            torch.arange(2), torch.zeros(2, dtype=torch.long), lengths, torch.zeros(2, rounded.samples(12))
+            torch.arange(2), torch.zeros(2, dtype=torch.long), lengths, torch.zeros(2, rounded.steps.samples(12))
         )
     finally:
         torch.set_num_threads(before)

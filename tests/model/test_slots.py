@@ -62,7 +62,7 @@ class Feeder:
 
     def next(self, frames: int) -> tuple[int, int, int, Tensor]:
         """Slot, position, length and samples of the next chunk; the length is told when the last sound is in it."""
-        size = self.model.samples(frames)
+        size = self.model.steps.samples(frames)
         piece = self.samples[self.position * 80 : self.position * 80 + size]
         ended = self.position + frames >= self.length
         self.position += frames
@@ -71,11 +71,13 @@ class Feeder:
 
     @property
     def done(self) -> bool:
-        return self.position >= (self.model.outputs(self.length) + self.model.delay) * self.model.stride
+        steps = self.model.steps
+        return self.position >= (steps.outputs(self.length) + steps.delay) * steps.stride
 
     @property
     def log_probs(self) -> Tensor:
-        return self.rows[self.model.delay : self.model.delay + self.model.outputs(self.length)]
+        steps = self.model.steps
+        return self.rows[steps.delay : steps.delay + steps.outputs(self.length)]
 
 
 def step(model: SlotModel, feeders: list[Feeder], frames: int) -> None:
@@ -110,7 +112,7 @@ def test_the_last_chunk_may_be_shorter(samples: int) -> None:
     model, sound = made(CONFIGS["chunks, lstm"]), torch.randn(samples)
     feeder = Feeder(SlotModel(model, 2), 1, sound)
     while not feeder.done:
-        left = (feeder.model.outputs(feeder.length) + feeder.model.delay) * 3 - feeder.position
+        left = (feeder.model.steps.outputs(feeder.length) + feeder.model.steps.delay) * 3 - feeder.position
         step(feeder.model, [feeder], min(12, left))
     torch.testing.assert_close(feeder.log_probs, offline(model, sound), atol=1e-5, rtol=0)
 
@@ -210,6 +212,6 @@ def test_graphs_give_what_the_step_gives() -> None:
     for number in range(4):
         numbers = torch.arange(5, device="cuda")[: 5 - number]
         positions = torch.full_like(numbers, 12 * number)
-        chunk = samples[: len(numbers), 960 * number : 960 * number + plain.samples(12)]
+        chunk = samples[: len(numbers), 960 * number : 960 * number + plain.steps.samples(12)]
         arguments = (numbers, positions, torch.full_like(numbers, UNENDED), chunk)
         assert torch.allclose(graphed(*arguments), plain.step(*arguments), atol=1e-5)

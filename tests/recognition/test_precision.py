@@ -31,7 +31,7 @@ def test_streams_and_slots_have_nearly_the_same_log_probabilities() -> None:
     assert 0 < np.abs(np.exp(rows[0]) - np.exp(rows[1])).max() < 0.1
     batch = np.array([1]), np.array([0]), np.array([1 << 40])
     slots = [engine.slots(2) for engine in (plain, rounded)]
-    steps = [each.advance(*batch, samples[None, : each.samples(30)]) for each in slots]
+    steps = [each.advance(*batch, samples[None, : each.steps.samples(30)]) for each in slots]
     assert 0 < np.abs(np.exp(steps[0]) - np.exp(steps[1])).max() < 0.1
 
 

@@ -312,13 +312,13 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
         FrontendConfig(8000, power="adaptive"), (layer,), recurrent_layers=1, hidden=4, bidirectional=False
     )
     model = TorchSlots(AcousticModel(config, 3), 1)
-    assert model.delay == 0
+    assert model.steps.delay == 0
     finish = Finisher(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
     clients = Clients(Setup(model, BeamDecoder(), finish, LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))
-        clients.tell(Sound(frames, bytes(2 * model.samples(frames))))
+        clients.tell(Sound(frames, bytes(2 * model.steps.samples(frames))))
         if not early:
             clients.finish()
         clients.tell(End(frames))
