@@ -5,15 +5,19 @@ the weight exp(sum of its frames' logits) p(labels), and the loss is minus the l
 labels' paths in all paths (Xiang and Ou 2019, "CRF-based single-stage acoustic modeling with CTC topology", section 3).
 It is discriminative training of whole sequences: where speech is scarce it makes fewer errors than CTC.
 
-The forward and backward recursions over all paths are matrix products of a minibatch, in probabilities scaled to the
-sum 1 at every frame. A state is the last two labels and whether its frame is a blank.
+The forward and backward recursions over all paths are in probabilities scaled to the sum 1 at every frame. A state is
+the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py,
+elsewhere a minibatch by matrix products.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from ds2.ctc import crf_kernels
 from ds2.ctc.loss import ctc_loss
+from ds2.ctc.threads import run_in_threads
 from ds2.ctc.trigram import END, Trigram
 
 TINY = 1e-30  # of the sum of all states: smaller ones are 0, since processors are slow near the smallest float
@@ -50,6 +54,10 @@ def log_partition(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tenso
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
+        ctx.done = None  # type: ignore[attr-defined]
+        if log_probs.device.type == "cpu":
+            totals, ctx.done = _on_cpu(log_probs.detach(), lengths, trigram)  # type: ignore[attr-defined]
+            return totals
         order = lengths.argsort(descending=True, stable=True).to(log_probs.device)
         paths = _Paths(log_probs[order].exp(), lengths.sort(descending=True).values.cpu(), trigram)
         totals = paths.forward()
@@ -59,9 +67,41 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        if ctx.done is not None:  # type: ignore[attr-defined]
+            return ctx.done * gradient.view(-1, 1, 1), None, None  # type: ignore[attr-defined]
         posteriors = ctx.paths.posteriors()  # type: ignore[attr-defined]
         unsorted = torch.empty_like(posteriors).index_copy(0, ctx.order, posteriors)  # type: ignore[attr-defined]
         return unsorted * gradient.view(-1, 1, 1), None, None
+
+
+def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> tuple[Tensor, Tensor]:
+    """(B, T, V), (B,) -> (B,) logarithms of the weight of all paths, (B, T, V) probability of each output."""
+    paths = _Paths(log_probs.exp(), lengths, trigram)
+    tables = crf_kernels.Tables(
+        paths.other.transpose(0, 1).contiguous().numpy(),
+        paths.other.permute(1, 2, 0).contiguous().numpy(),
+        paths.after_blank.contiguous().numpy(),
+        paths.end.contiguous().numpy(),
+    )
+    probabilities, posteriors = paths.probabilities.numpy(), np.zeros(log_probs.shape, np.float32)
+    totals = np.zeros(len(log_probs), np.float32)
+    frames, outputs = log_probs.shape[1:]
+
+    def work(utterances: list[int]) -> None:
+        columns, scratch = (
+            np.empty((frames + 1, 2, outputs, outputs), np.float32),
+            np.empty((4, outputs, outputs), np.float32),
+        )
+        scales = np.empty(frames, np.float32)
+        for number in utterances:
+            own = probabilities[number], int(lengths[number]), tables, columns, scales, scratch
+            ended = crf_kernels.forward(*own)
+            totals[number] = np.log(scales[: own[1]].astype(np.float64)).sum() + np.log(ended)
+            crf_kernels.backward(*own, ended, posteriors[number])
+
+    threads = min(torch.get_num_threads(), max(1, len(log_probs)))
+    run_in_threads(work, [list(range(first, len(log_probs), threads)) for first in range(threads)])
+    return torch.from_numpy(totals), torch.from_numpy(posteriors)
 
 
 class _Paths:
