@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.frontend import frontend
-from ds2.export.graph import Graph, clipped_relu, integers, linear, valid_mask, value
+from ds2.export.graph import Graph, clipped_relu, integers, linear, scalar, valid_mask, value
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
 from ds2.export.recurrent import recurrent
@@ -74,6 +74,8 @@ def convolve(
     graph: Graph, config: ModelConfig, layer: Layer, shape: ConvolutionConfig, x: str, pads: tuple[int, int]
 ) -> str:
     """(B, C, F, T) -> the layer's output: convolution, BN, clipped ReLU; `pads`: frames before and after."""
+    if shape.bottleneck:
+        return time_delay(graph, layer, shape, x, pads)
     weight = layer["kernel.weight"]
     if config.batch_norm:
         scale, bias = layer.under("norm").scale_and_shift()
@@ -83,6 +85,28 @@ def convolve(
     bins = shape.kernel[0] // 2
     strides, padding = list(shape.stride), [bins, pads[0], bins, pads[1]]
     return clipped_relu(graph, graph.op("Conv", x, graph.weight(weight), bias, strides=strides, pads=padding), CLIP)
+
+
+def time_delay(graph: Graph, layer: Layer, shape: ConvolutionConfig, x: str, pads: tuple[int, int]) -> str:
+    """(B, C, 1, T) -> (B, C', 1, T'): the two factors, BN, clipped ReLU, and the input's share of the output."""
+    first = (shape.kernel[1] + 1) // 2
+    narrow, wide = layer["narrow"], layer["wide"]
+    scale, bias = layer.under("norm").scale_and_shift()
+    kernels = (
+        narrow.reshape(len(narrow), first, 1, -1).transpose(0, 3, 2, 1),
+        (wide * scale[:, None]).reshape(len(wide), shape.kernel[1] + 1 - first, 1, -1).transpose(0, 3, 2, 1),
+    )
+    padded = graph.op("Pad", x, integers(0, 0, 0, pads[0], 0, 0, 0, pads[1])) if any(pads) else x
+    product = graph.op("Conv", padded, graph.weight(np.ascontiguousarray(kernels[0])))
+    product = graph.op("Conv", product, graph.weight(np.ascontiguousarray(kernels[1])), bias)
+    result = clipped_relu(graph, product, CLIP)
+    if not shape.bypass or kernels[0].shape[1] != shape.channels:
+        return result
+    # With the context of a live step the input has more frames than the output.
+    before, after = (0, 0) if any(pads) else (shape.before, shape.after)
+    ends = integers(-after if after else 1 << 40)
+    own = graph.op("Slice", x, integers(before), ends, integers(3)) if before or after else x
+    return graph.op("Add", result, graph.op("Mul", own, scalar(shape.bypass)))
 
 
 def flattened(graph: Graph, config: ModelConfig, x: str) -> tuple[str, str]:

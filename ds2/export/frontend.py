@@ -3,9 +3,10 @@
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from ds2.export.graph import Graph, integers, scalar, valid_mask
+from ds2.export.graph import Graph, integers, positions, scalar, valid_mask
 from ds2.export.weights import Layer
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+from ds2.model.mel import mel_bands
 from ds2.utils.errors import InputError
 
 LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
@@ -22,34 +23,73 @@ def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, l
         power, _ = adaptive_power(graph, config, layer, padded)
     else:
         power = _utterance_power(graph, samples, lengths)
-    features = standardised(graph, config, layer, padded, power)
     after_first = graph.op("Max", graph.op("Sub", lengths, integers(window)), integers(0))
     frames = graph.op("Add", graph.op("Div", after_first, integers(hop)), integers(1))
+    features = log_power(graph, config, padded, power)
     valid = graph.op("Unsqueeze", valid_mask(graph, frames, features, 2), integers(1))
-    return graph.op("Mul", features, valid), frames
+    if config.mean == "adaptive":
+        features, _ = adaptively_centred(graph, config, layer, features)
+    elif config.mean == "utterance":
+        sums = graph.op("ReduceSum", graph.op("Mul", features, valid), integers(2), keepdims=1)
+        count = graph.op("Unsqueeze", graph.op("Cast", frames, to=TensorProto.FLOAT), integers(1, 2))
+        features = graph.op("Sub", features, graph.op("Sub", graph.op("Div", sums, count), layer["mean"][:, None]))
+    return graph.op("Mul", standardised(graph, layer, features), valid), frames
 
 
-def standardised(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, power: str) -> str:
-    """(B, 1, N) samples, (B, 1, T) or (B, 1, 1) power -> (B, F, T) log-power by the training set's statistics."""
-    waves = graph.op("Conv", samples, _fourier(config.window_samples), strides=[config.hop_samples])  # (B, 2 F, T)
-    parts = graph.op("Reshape", graph.op("Mul", waves, waves), integers(0, 2, config.bins, -1))
-    energy = graph.op("ReduceSum", parts, integers(1), keepdims=0)
-    power = graph.op("Where", graph.op("Greater", power, scalar(SILENCE**2)), power, scalar(1))
-    log_power = graph.op("Log", graph.op("Add", graph.op("Div", energy, power), scalar(POWER_FLOOR)))
-    features = graph.op("Mul", log_power, (1 / layer["std"])[:, None])
+def standardised(graph: Graph, layer: Layer, features: str) -> str:
+    """(B, F, T) log-power -> the same by the training set's statistics."""
+    features = graph.op("Mul", features, (1 / layer["std"])[:, None])
     return graph.op("Sub", features, (layer["mean"] / layer["std"])[:, None])
 
 
-def _fourier(window: int) -> np.ndarray:
-    """(2 F, 1, window) kernels that multiply by the Hann window of unit energy, and by cosines and sines.
+def log_power(graph: Graph, config: FrontendConfig, samples: str, power: str) -> str:
+    """(B, 1, N) samples, (B, 1, T) or (B, 1, 1) power -> (B, F, T) log-power."""
+    waves = graph.op("Conv", samples, _fourier(config), strides=[config.hop_samples])  # (B, 2 bins, T)
+    parts = graph.op("Reshape", graph.op("Mul", waves, waves), integers(0, 2, config.linear_bins, -1))
+    energy = graph.op("ReduceSum", parts, integers(1), keepdims=0)
+    if config.mel_bins:
+        bands = mel_bands(config.mel_bins, config.linear_bins, config.sample_rate)
+        energy = graph.op("MatMul", np.ascontiguousarray(bands.T), energy)
+    power = graph.op("Where", graph.op("Greater", power, scalar(SILENCE**2)), power, scalar(1))
+    return graph.op("Log", graph.op("Add", graph.op("Div", energy, power), scalar(POWER_FLOOR)))
+
+
+def adaptively_centred(
+    graph: Graph, config: FrontendConfig, layer: Layer, features: str, past: tuple[str, str] | None = None
+) -> tuple[str, str]:
+    """(B, F, T) log-power -> the same by the mean of all frames up to each one, mixed with the training set's.
+
+    Args:
+        past: (B, F) sum over the frames before, in float64; (B,) their number, an integer.
+
+    Returns:
+        (B, F, T) features; (B, F, T) sums up to each frame, in float64.
+    """
+    sums = graph.op("CumSum", graph.op("Cast", features, to=TensorProto.DOUBLE), np.array(2))
+    number = graph.op("Cast", positions(graph, features, 2), to=TensorProto.DOUBLE)
+    number = graph.op("Unsqueeze", graph.op("Add", number, np.array(1.0)), integers(0, 1))  # (1, 1, T)
+    if past is not None:
+        sums = graph.op("Add", sums, graph.op("Unsqueeze", past[0], integers(2)))
+        count = graph.op("Cast", past[1], to=TensorProto.DOUBLE)
+        number = graph.op("Add", number, graph.op("Unsqueeze", count, integers(1, 2)))
+    prior = PRIOR_SECONDS / config.hop_seconds
+    total = graph.op("Add", sums, (prior * layer["mean"].astype(np.float64))[:, None])
+    mean = graph.op("Div", total, graph.op("Add", number, np.array(prior)))
+    moved = graph.op("Sub", graph.op("Cast", mean, to=TensorProto.FLOAT), layer["mean"][:, None])
+    return graph.op("Sub", features, moved), sums
+
+
+def _fourier(config: FrontendConfig) -> np.ndarray:
+    """(2 bins, 1, window) kernels that multiply by the Hann window of unit energy, and by cosines and sines.
 
     Raises:
         InputError: the window is too long for a table.
     """
-    if window > LONGEST_WINDOW:
+    window, size = config.window_samples, config.fft_samples
+    if size > LONGEST_WINDOW:
         raise InputError(f"a window of {window:,} samples cannot be exported: the most is {LONGEST_WINDOW:,}")
     hann = np.hanning(window)
-    turns = np.outer(np.arange(window // 2 + 1), np.arange(window)) % window * (2 * np.pi / window)
+    turns = np.outer(np.arange(config.linear_bins), np.arange(window)) % size * (2 * np.pi / size)
     waves = np.concatenate([np.cos(turns), np.sin(turns)])
     return (waves * hann / np.linalg.norm(hann)).astype(np.float32)[:, None]
 

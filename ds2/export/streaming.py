@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.acoustic import convolve, flattened, head, log_probs, look_ahead, phone_log_probs
-from ds2.export.frontend import adaptive_power, standardised
+from ds2.export.frontend import adaptive_power, adaptively_centred, log_power, standardised
 from ds2.export.graph import Graph, integers, positions, value
 from ds2.export.options import Weights
 from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
@@ -89,7 +89,7 @@ def streaming_graph(
     x = graph.op("Mul", _recurrent_stack(step, config, model, x), _of_frames(graph, valid))
     if config.lookahead:
         units = graph.op("Transpose", x, perm=[1, 2, 0])
-        x = look_ahead(graph, model, step.with_past("future", units, (config.hidden,), config.lookahead))
+        x = look_ahead(graph, model, step.with_past("future", units, (config.width,), config.lookahead))
     results = [log_probs(graph, model, "", graph.op("Transpose", head(graph, config, model, x), perm=[1, 0, 2]))]
     if config.phones:
         results.append(phone_log_probs(graph, model, x))
@@ -118,7 +118,12 @@ def _features(step: _Step, config: ModelConfig, layer: Layer) -> str:
     power, sums = adaptive_power(graph, config.frontend, layer, samples, past)
     last = graph.op("Gather", sums, np.array(-1), axis=2)
     step.keep("power_sum", graph.op("Squeeze", last, integers(1)))
-    features = standardised(graph, config.frontend, layer, samples, power)
+    features = log_power(graph, config.frontend, samples, power)
+    if config.frontend.mean == "adaptive":
+        before = step.state("feature_sum", config.frontend.bins, kind=TensorProto.DOUBLE), "positions"
+        features, sums = adaptively_centred(graph, config.frontend, layer, features, before)
+        step.keep("feature_sum", graph.op("Gather", sums, np.array(-1), axis=2))
+    features = standardised(graph, layer, features)
     return graph.op("Mul", features, graph.op("Unsqueeze", step.valid(features, 2, 1, 0), integers(1)))
 
 

@@ -13,6 +13,7 @@ from ds2.model.frontend import Frontend
 from ds2.model.lookahead import RowConvolution
 from ds2.model.random_walk import RandomWalk
 from ds2.model.recurrent import Chunks, RecurrentLayer
+from ds2.model.time_delay import TimeDelay
 
 
 class Output(NamedTuple):
@@ -38,7 +39,11 @@ class AcousticModel(nn.Module):
         self.convolutions = nn.ModuleList()
         channels, bins = 1, config.frontend.bins
         for convolution in config.convolutions:
-            self.convolutions.append(Convolution(channels, bins, convolution, config.batch_norm))
+            if convolution.bottleneck:
+                layer: nn.Module = TimeDelay(channels * bins, convolution, config.dropout)
+            else:
+                layer = Convolution(channels, bins, convolution, config.batch_norm)
+            self.convolutions.append(layer)
             channels, bins = convolution.channels, convolution.bins(bins)
         chunks = Chunks(config.chunk, config.waits[-1][1])
         sizes = [channels * bins] + [config.hidden] * config.recurrent_layers
@@ -47,14 +52,14 @@ class AcousticModel(nn.Module):
             for inputs, hidden in itertools.pairwise(sizes)
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.lookahead = RowConvolution(config.hidden, config.lookahead) if config.lookahead else None
-        units = config.fully_connected or config.hidden
+        self.lookahead = RowConvolution(config.width, config.lookahead) if config.lookahead else None
+        units = config.fully_connected or config.width
         self.fully_connected = (
-            FullyConnected(config.hidden, units, config.batch_norm) if config.fully_connected else None
+            FullyConnected(config.width, units, config.batch_norm) if config.fully_connected else None
         )
         self.output = nn.Linear(units, outputs)
         self.random_walk = RandomWalk(channels * bins, config.random_walk) if config.random_walk else None
-        self.phone_output = nn.Linear(config.hidden, config.phones) if config.phones else None
+        self.phone_output = nn.Linear(config.width, config.phones) if config.phones else None
 
     def network(self, features: Tensor, lengths: Tensor) -> Output:
         """(B, F, T) features, 0 beyond the (B,) lengths -> unnormalised scores of the tokens."""

@@ -27,9 +27,13 @@ class FrontendConfig:
     sample_rate: int = 16000  # Hz
     window: float = 0.020  # seconds
     hop: float = 0.010  # seconds
+    mel_bins: int = 0  # bands of the mel scale in place of the linear bins; 0: linear bins
+    # what is subtracted from each bin: its mean over the training set, over the utterance, or over the utterance so far
+    mean: Literal["training", "utterance", "adaptive"] = "training"
     power: Literal["utterance", "adaptive"] = "utterance"  # that normalises; adaptive: of the samples so far
 
     def __post_init__(self) -> None:
+        require(self, "0 or more", lambda bins: bins >= 0, "mel_bins")
         if self.window_samples < 3 or self.hop_samples < 1:  # a Hann window begins and ends with 0
             sizes = f"window = {self.window} must be 3 samples at least and hop = {self.hop} one"
             raise ValueError(f"{sizes}, at sample_rate = {self.sample_rate}")
@@ -48,9 +52,19 @@ class FrontendConfig:
         return self.hop_samples / self.sample_rate
 
     @property
+    def fft_samples(self) -> int:
+        """Length of the Fourier transform: of the window, or the next power of two for the mel scale."""
+        return 1 << (self.window_samples - 1).bit_length() if self.mel_bins else self.window_samples
+
+    @property
+    def linear_bins(self) -> int:
+        """Linear frequency bins from 0 Hz to half the sample rate (161 at 16 kHz)."""
+        return self.fft_samples // 2 + 1
+
+    @property
     def bins(self) -> int:
-        """F: linear frequency bins from 0 Hz to half the sample rate (161 at 16 kHz)."""
-        return self.window_samples // 2 + 1
+        """F: bins of the features."""
+        return self.mel_bins or self.linear_bins
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,8 @@ class ConvolutionConfig:
     kernel: tuple[int, int] = (41, 11)  # odd, so that "same" padding is symmetric; frequency 0: all bins at once (1-D)
     stride: tuple[int, int] = (2, 2)
     lookahead: int | None = None  # frames after the present one that the kernel sees; None: as many as before it
+    bottleneck: int = 0  # channels between the two factors of a time-delay layer over all bins; 0: not factored
+    bypass: float = 0.0  # weight of the input that a time-delay layer adds to its output
 
     def __post_init__(self) -> None:
         if not all(size % 2 or (size == 0 and axis == 0) for axis, size in enumerate(self.kernel)):
@@ -73,6 +89,12 @@ class ConvolutionConfig:
             raise ValueError(f"channels {self.channels} and stride {self.stride} must be at least 1")
         if self.kernel[1] < self.stride[1]:  # frames between two places of the kernel would be lost
             raise ValueError(f"kernel {self.kernel} must be as long in time as stride {self.stride} at least")
+        if self.bottleneck and (self.kernel[0] != 1 or self.stride != (1, 1)):
+            raise ValueError(
+                "bottleneck is for layers of kernel (1, k) and stride (1, 1), after one that ends with one bin"
+            )
+        if self.bypass and not self.bottleneck:
+            raise ValueError("bypass is for layers with a bottleneck")
         if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
             raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
 
@@ -115,10 +137,19 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not self.convolutions:
             raise ValueError("convolutions must hold at least one layer")
-        require(self, "at least 1", lambda count: count >= 1, "recurrent_layers", "hidden")
+        bins = self.frontend.bins
+        for layer in self.convolutions:
+            if layer.bottleneck and bins != 1:
+                raise ValueError(
+                    f"a layer with a bottleneck takes one bin, not {bins}: put one of kernel (0, k) before it"
+                )
+            if layer.bottleneck and not self.batch_norm:
+                raise ValueError("layers with a bottleneck are always normalised: batch_norm must be true")
+            bins = layer.bins(bins)
+        require(self, "at least 1", lambda count: count >= 1, "hidden")
         require(
             self, "0 or more", lambda count: count >= 0,
-            "chunk", "lookahead", "fully_connected", "random_walk", "phones",
+            "recurrent_layers", "chunk", "lookahead", "fully_connected", "random_walk", "phones",
         )  # fmt: skip
         if self.chunk and not self.bidirectional:
             raise ValueError("chunk is for bidirectional models: a forward-only one streams as it is")
@@ -158,6 +189,8 @@ class ModelConfig:
             raise ValueError(f"a chunk of {self.chunk * self.frame_seconds:.2f} s is too long to stream: at most 1 s")
         if self.frontend.power != "adaptive":
             raise ValueError("the power of a whole utterance cannot be streamed: train with frontend.power = adaptive")
+        if self.frontend.mean == "utterance":
+            raise ValueError("the mean of a whole utterance cannot be streamed: train with frontend.mean = adaptive")
         if self.random_walk:
             raise ValueError("a model with a random walk over frames cannot stream: train with random_walk = 0")
 
@@ -169,7 +202,17 @@ class ModelConfig:
     @property
     def needs_end(self) -> bool:
         """Whether the recurrent layers need the last frame of an utterance for the first."""
-        return self.bidirectional and not self.chunk
+        return self.bidirectional and self.recurrent_layers > 0 and not self.chunk
+
+    @property
+    def width(self) -> int:
+        """Units of a frame below the row convolution and the output layers."""
+        if self.recurrent_layers:
+            return self.hidden
+        bins = self.frontend.bins
+        for layer in self.convolutions:
+            bins = layer.bins(bins)
+        return self.convolutions[-1].channels * bins
 
     @property
     def streams(self) -> bool:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+from ds2.model.mel import mel_bands
 
 CACHED = 1 << 19  # values: larger batches are processed one utterance at a time, which fits a core's cache
 
@@ -25,10 +26,11 @@ class Frontend(nn.Module):
     present one and one second at the training set's power: known at once, the same live and offline, and closer and
     closer to the speaker's power.
 
-    `mean` and `std` (F,) are statistics of the training set (`set_statistics`), not of the utterance: one spoken
-    word keeps its colour, and a stream can be normalised before its end is known.
+    The bins are linear or, with `mel_bins`, bands of the mel scale. `mean` and `std` (F,) are statistics of the
+    training set (`set_statistics`); `config.mean` says whether an utterance is first moved by its own mean.
     """
 
+    bands: Tensor
     mean: Tensor
     std: Tensor
     prior_power: Tensor
@@ -36,6 +38,9 @@ class Frontend(nn.Module):
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
+        if config.mel_bins:
+            bands = mel_bands(config.mel_bins, config.linear_bins, config.sample_rate)
+            self.register_buffer("bands", torch.from_numpy(bands), persistent=False)
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
         if config.power == "adaptive":
@@ -80,10 +85,42 @@ class Frontend(nn.Module):
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
         window = torch.hann_window(frames.shape[2], periodic=False, dtype=frames.dtype, device=frames.device)
-        spectrum = torch.fft.rfft(frames * (window / window.norm()))
+        spectrum = torch.fft.rfft(frames * (window / window.norm()), self.config.fft_samples)
         energy = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+        if self.config.mel_bins:
+            energy = energy @ self.bands
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
         return torch.addcmul(energy.new_tensor(POWER_FLOOR), energy, scale).log().transpose(1, 2)
+
+    def centred(self, features: Tensor, lengths: Tensor) -> Tensor:
+        """(B, F, T) log power, (B,) frames -> the same, moved so that the mean of each bin is the training set's.
+
+        The mean is that of the utterance (cepstral mean normalisation): a voice and a microphone become an average one.
+        """
+        if self.config.mean == "training":
+            return features
+        if self.config.mean == "adaptive":
+            sums = torch.zeros(features.shape[:2], dtype=torch.float64, device=features.device)
+            return self.adaptively_centred(features, sums, torch.zeros_like(sums[:, 0]))[0]
+        own = torch.where(valid_mask(lengths, features.shape[2]).unsqueeze(1), features, 0.0)
+        mean = own.sum(2) / lengths.clamp(min=1).unsqueeze(1)
+        return features + (self.mean - mean).unsqueeze(2)
+
+    def adaptively_centred(self, features: Tensor, sums: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        """`centred` by the mean of all frames of a stream up to each one, mixed with the training set's.
+
+        Args:
+            features: (B, F, T) log power.
+            sums: (B, F) float64, over the frames before; count: (B,) their number.
+
+        Returns:
+            (B, F, T) features, (B, F) sums after the last frame.
+        """
+        sums = sums.unsqueeze(2) + features.double().cumsum(2)
+        prior = PRIOR_SECONDS / self.config.hop_seconds
+        number = count.view(-1, 1, 1) + torch.arange(1, features.shape[2] + 1, device=features.device)
+        mean = (sums + prior * self.mean.double().unsqueeze(1)) / (prior + number)
+        return features + (self.mean.unsqueeze(1) - mean.to(features.dtype)), sums[:, :, -1]
 
     def standardised(self, features: Tensor) -> Tensor:
         """(B, F, T) -> (B, F, T) by the training set's mean and deviation."""
@@ -95,7 +132,7 @@ class Frontend(nn.Module):
         lengths = self.frames(sample_lengths)
         if 2 * samples.numel() > CACHED and samples.device.type == "cpu":
             return self._one_by_one(samples, sample_lengths, lengths), lengths
-        features = self.standardised(self.log_spectrogram(samples, sample_lengths)[0])
+        features = self.standardised(self.centred(self.log_spectrogram(samples, sample_lengths)[0], lengths))
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
         return torch.where(valid, features, 0.0), lengths
 
@@ -106,7 +143,7 @@ class Frontend(nn.Module):
         for number, (count, length) in enumerate(zip(sample_lengths.tolist(), lengths.tolist(), strict=True)):
             one = slice(number, number + 1)
             found = self.log_frames(*self._framed(samples[one, :count], sample_lengths[one]))
-            features[number, :length] = self.standardised(found)[0].T
+            features[number, :length] = self.standardised(self.centred(found, lengths[one]))[0].T
         return features.transpose(1, 2)
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:

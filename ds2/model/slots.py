@@ -33,6 +33,7 @@ from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.steps import Steps
 from ds2.model.streaming import StreamingModel
+from ds2.model.time_delay import TimeDelay
 
 Weight = Tensor | Int8Weight
 AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there
@@ -49,6 +50,7 @@ class SlotConvolution:
     total_stride: int  # front-end frames per frame of its output
     delay: int  # of its output, in its own frames
     kept: Tensor  # (slots, C, F, T)
+    time_delay: TimeDelay | None = None  # takes the place of the convolution
 
 
 @dataclass
@@ -115,11 +117,12 @@ class SlotModel:
         self.spare = slots  # pads batches
         self.steps = Steps.of(model.config)
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
+        self.feature_sum = self.power_sum.new_zeros(slots + 1, model.config.frontend.bins)
         with torch.no_grad():
             self.convolutions = self._fold_convolutions()
             self.dense = self._fold_dense()
             self.recurrent = [self._fold_recurrent(cast(RecurrentLayer, layer)) for layer in model.recurrent]
-        self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.hidden, device=self.device)
+        self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.width, device=self.device)
 
     @torch.inference_mode()
     def step(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
@@ -178,12 +181,21 @@ class SlotModel:
         frames = samples.unfold(1, self.config.frontend.window_samples, self.steps.hop)
         power, sums = frontend.adaptive_power(frames, batch.kept(self.power_sum), batch.positions.double())
         batch.keep(self.power_sum, sums[:, -1])
-        features = frontend.standardised(frontend.log_frames(frames, power))
+        features = frontend.log_frames(frames, power)
+        if self.config.frontend.mean == "adaptive":
+            before = batch.kept(self.feature_sum), batch.positions.double()
+            features, feature_sum = frontend.adaptively_centred(features, *before)
+            batch.keep(self.feature_sum, feature_sum)
+        features = frontend.standardised(features)
         return features * batch.valid(frames.shape[1], 1, 0).unsqueeze(1)
 
     def _convolve(self, layer: SlotConvolution, x: Tensor, batch: "_Batch") -> Tensor:
         x = torch.cat([batch.kept(layer.kept), x], dim=3)
         batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
+        if layer.time_delay is not None:
+            count = torch.full((len(x),), x.shape[3] - layer.time_delay.config.kernel[1] + 1, device=x.device)
+            x = layer.time_delay.step(x, count)[0]
+            return x.mul_(batch.valid(x.shape[3], layer.total_stride, layer.delay)[:, None, None, :])
         x = torch.nn.functional.conv2d(x, layer.weight, layer.bias, layer.stride, (layer.padding, 0))
         valid = batch.valid(x.shape[3], layer.total_stride, layer.delay)
         return clipped_relu(x).mul_(valid[:, None, None, :])
@@ -201,6 +213,11 @@ class SlotModel:
         channels, bins, total = 1, self.config.frontend.bins, 1
         layers = []
         for layer, (keeps, delay) in zip(self.model.convolutions, self.config.waits, strict=True):
+            if isinstance(layer, TimeDelay):
+                kept = layer.wide.new_zeros(self.slots + 1, channels, bins, keeps)
+                layers.append(SlotConvolution(layer.wide, None, (1, 1), 0, total, delay, kept, layer))
+                channels = layer.config.channels
+                continue
             assert isinstance(layer, Convolution)
             config, weight, bias = layer.config, layer.kernel.weight, layer.kernel.bias
             if isinstance(layer.norm, ChannelBatchNorm):

@@ -19,6 +19,7 @@ from torch import Tensor
 from ds2.model.acoustic import AcousticModel
 from ds2.model.convolution import Convolution
 from ds2.model.recurrent import RecurrentLayer, State
+from ds2.model.time_delay import TimeDelay
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Stream:
 
     samples: Tensor  # (N,) not yet used up by a frame
     power_sum: Tensor  # () float64, of the mean squares of all frames
+    feature_sum: Tensor  # (F,) float64, of the log power of all frames
     frames: int  # of the front end so far
     outputs: int  # frames of log-probabilities so far
     waiting: list[Tensor]  # of each convolution (C, F, T): frames of its input that it needs again
@@ -51,7 +53,7 @@ class StreamingModel:
         self.model = model.eval()
         self.config = config
         self.phones = phones and model.phone_output is not None
-        self.convolutions = cast("list[Convolution]", list(model.convolutions))
+        self.convolutions = cast("list[Convolution | TimeDelay]", list(model.convolutions))
         self.recurrent = cast("list[RecurrentLayer]", list(model.recurrent))
 
     def begin(self) -> Stream:
@@ -63,8 +65,9 @@ class StreamingModel:
             channels, bins = convolution.channels, convolution.bins(bins)
         states = [tuple(part[0] for part in layer.forwards.start(1)) for layer in self.recurrent]
         power_sum = torch.zeros((), dtype=torch.float64, device=weight.device)
-        uncut, future = weight.new_zeros(0, channels * bins), weight.new_zeros(0, self.config.hidden)
-        return Stream(weight.new_zeros(0), power_sum, 0, 0, waiting, states, uncut, 0, future)
+        feature_sum = power_sum.new_zeros(self.config.frontend.bins)
+        uncut, future = weight.new_zeros(0, channels * bins), weight.new_zeros(0, self.config.width)
+        return Stream(weight.new_zeros(0), power_sum, feature_sum, 0, 0, waiting, states, uncut, 0, future)
 
     @torch.no_grad()
     def step(self, streams: list[Stream], chunks: list[Tensor], last: list[bool]) -> list[Tensor]:
@@ -87,7 +90,8 @@ class StreamingModel:
         for number, layer in enumerate(self.convolutions):
             rows = self._convolve(number, layer, streams, rows)
         rows = [row.flatten(0, 1).T for row in rows]
-        rows = self._recur_in_chunks(streams, rows) if self.config.chunk else self._recur(streams, rows)
+        if self.recurrent:
+            rows = self._recur_in_chunks(streams, rows) if self.config.chunk else self._recur(streams, rows)
         return self._finish(streams, rows)
 
     def _features(self, stream: Stream, chunk: Tensor) -> Tensor:
@@ -103,8 +107,12 @@ class StreamingModel:
         frames = samples.unfold(0, window, hop).unsqueeze(0)
         number = torch.tensor([float(stream.frames)], dtype=torch.float64, device=samples.device)
         power, sums = frontend.adaptive_power(frames, stream.power_sum.unsqueeze(0), number)
+        features = frontend.log_frames(frames, power)
+        if self.config.frontend.mean == "adaptive":
+            features, total = frontend.adaptively_centred(features, stream.feature_sum.unsqueeze(0), number)
+            stream.feature_sum = total[0]
         stream.power_sum, stream.frames = sums[0, -1], stream.frames + count
-        return frontend.standardised(frontend.log_frames(frames, power))
+        return frontend.standardised(features)
 
     @functools.cached_property
     def _window(self) -> tuple[int, int]:
@@ -114,7 +122,9 @@ class StreamingModel:
     def _outputs(self) -> int:
         return self.model.output.out_features + (self.config.phones if self.phones else 0)
 
-    def _convolve(self, number: int, layer: Convolution, streams: list[Stream], rows: list[Tensor]) -> list[Tensor]:
+    def _convolve(
+        self, number: int, layer: Convolution | TimeDelay, streams: list[Stream], rows: list[Tensor]
+    ) -> list[Tensor]:
         config = layer.config
         inputs, counts = [], []
         for stream, row in zip(streams, rows, strict=True):

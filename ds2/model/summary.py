@@ -37,10 +37,13 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
     for number, convolution in enumerate(config.convolutions):
         before, after = before + convolution.before * hop, after + convolution.after * hop
         taps = channels * (convolution.kernel[0] or bins) * convolution.kernel[1]
+        inputs = channels * bins
         channels, bins = convolution.channels, convolution.bins(bins)
         rate, hop = rate / convolution.stride[1], hop * convolution.stride[1]
         name, shape = f"convolutions.{number}", f"{channels} x {bins}"
         operations = rate * 2 * taps * channels * bins
+        if convolution.bottleneck:  # two factors, whose kernels together are one frame longer
+            operations = rate * (convolution.kernel[1] + 1) * convolution.bottleneck * (inputs + channels)
         layers.append(Layer(name, shape, parameters[name], operations, _context(before, after)))
     size = channels * bins
     after += max(0, config.chunk - 1) * hop

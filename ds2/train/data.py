@@ -127,8 +127,10 @@ class TrainingData:
         for batch in batches:
             features, lengths = frontend.log_spectrogram(batch.samples, batch.sample_lengths)
             frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
-        joined = torch.cat(frames, dim=1)
-        frontend.set_statistics(joined.mean(1), joined.std(1))
+        mean = torch.cat(frames, dim=1).mean(1)
+        if frontend.config.mean != "training":
+            frames = [row - row.mean(1, keepdim=True) for row in frames]
+        frontend.set_statistics(mean, torch.cat(frames, dim=1).std(1))
 
     def _loader(self, dataset: SpeechDataset, sampler: SortaGradSampler | PrefetchingSampler, keep: bool) -> Loader:
         workers = self.config.data.workers

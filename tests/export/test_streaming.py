@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from export.test_acoustic import SMALL, convolutions, trained, with_chunks
+from export.test_acoustic import SMALL, is_possible, stacks, trained, with_chunks
 from helpers.runtimes import session, state
 
 from ds2.export.streaming import streaming_graph
@@ -47,20 +47,27 @@ def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, fra
 
 live_configs = st.builds(
     with_chunks,
-    st.builds(
-        dataclasses.replace,
-        st.just(LIVE),
-        frontend=st.builds(
-            FrontendConfig, sample_rate=st.just(1000), hop=st.sampled_from([0.01, 0.0125]), power=st.just("adaptive")
-        ),
-        convolutions=st.lists(convolutions(), min_size=1, max_size=2).map(tuple),
-        cell=st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
-        recurrent_layers=st.integers(1, 2),
-        hidden=st.integers(1, 5),
-        lookahead=st.integers(0, 3),
-        fully_connected=st.integers(0, 4),
-        batch_norm=st.booleans(),
-    ),
+    st.fixed_dictionaries(
+        {
+            "frontend": st.builds(
+                FrontendConfig,
+                sample_rate=st.just(1000),
+                hop=st.sampled_from([0.01, 0.0125]),
+                power=st.just("adaptive"),
+                mean=st.sampled_from(["training", "adaptive"]),
+                mel_bins=st.sampled_from([0, 5]),
+            ),
+            "convolutions": stacks(),
+            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
+            "recurrent_layers": st.integers(0, 2),
+            "hidden": st.integers(1, 5),
+            "lookahead": st.integers(0, 3),
+            "fully_connected": st.integers(0, 4),
+            "batch_norm": st.booleans(),
+        }
+    )
+    .filter(is_possible)
+    .map(lambda values: dataclasses.replace(LIVE, **values)),
     st.sampled_from([0, 0, 1, 4]),
 )
 
@@ -92,6 +99,7 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
     [
         ({"bidirectional": True}, "bidirectional"),
         ({"frontend": FrontendConfig(1000)}, "the power of a whole utterance"),
+        ({"frontend": FrontendConfig(1000, power="adaptive", mean="utterance")}, "the mean of a whole utterance"),
         ({"random_walk": 2}, "random walk"),
     ],
 )

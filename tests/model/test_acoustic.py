@@ -57,8 +57,22 @@ def test_seconds_per_output_frame() -> None:
 
 
 def test_configuration_without_layers_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        ModelConfig(recurrent_layers=0)
+    with pytest.raises(ValueError, match="0 or more"):
+        ModelConfig(recurrent_layers=-1)
+    with pytest.raises(ValueError, match="at least one layer"):
+        ModelConfig(convolutions=())
+
+
+def test_a_time_delay_layer_stands_above_one_bin_and_is_normalised() -> None:
+    layer = ConvolutionConfig(8, (1, 3), (1, 1), bottleneck=4)
+    with pytest.raises(ValueError, match="takes one bin, not 81: put one of kernel"):
+        ModelConfig(convolutions=(ConvolutionConfig(8), layer))
+    with pytest.raises(ValueError, match="always normalised"):
+        ModelConfig(convolutions=(ConvolutionConfig(8, (0, 1), (1, 1)), layer), batch_norm=False)
+    with pytest.raises(ValueError, match="bottleneck is for layers of kernel"):
+        ConvolutionConfig(8, (3, 3), (1, 1), bottleneck=4)
+    with pytest.raises(ValueError, match="bypass is for layers with a bottleneck"):
+        ConvolutionConfig(8, bypass=0.5)
 
 
 FAMILY = {
@@ -67,6 +81,14 @@ FAMILY = {
     "bn-lstm": {"cell": "bn-lstm"},
     "forward": {"bidirectional": False, "lookahead": 3, "fully_connected": 8},
     "random walk": {"random_walk": 2},
+    "time delays": {
+        "convolutions": (
+            ConvolutionConfig(8, (0, 5), (1, 2)),
+            ConvolutionConfig(8, (1, 3), (1, 1), bottleneck=4, bypass=0.66),
+        ),
+        "recurrent_layers": 0,
+    },
+    "mel bands": {"frontend": FrontendConfig(mel_bins=40, mean="utterance")},
     "1-D": {"convolutions": (ConvolutionConfig(8, (0, 11), (1, 2)),)},
     "adaptive": {"frontend": FrontendConfig(8000, power="adaptive")},
 }

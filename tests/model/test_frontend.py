@@ -6,6 +6,7 @@ import torch
 
 from ds2.model.config import POWER_FLOOR, FrontendConfig
 from ds2.model.frontend import Frontend, valid_mask
+from ds2.model.mel import mel_bands
 
 
 def reference(samples: np.ndarray, rate: int) -> np.ndarray:
@@ -107,3 +108,62 @@ def test_the_training_sets_power_counts_for_a_second_at_any_rate() -> None:
     power, _ = frontend.adaptive_power(silence, torch.zeros(1, dtype=torch.float64), torch.zeros(1))
     frames = 11025 / 110
     assert float(power) == pytest.approx(float(frontend.prior_power) * frames / (frames + 1), rel=1e-6)
+
+
+def test_mel_bands_by_hand() -> None:
+    """Three bands of 9 bins up to 4 kHz: centres at 427, 1114 and 2220 Hz, bins at 0, 500, ..., 4000 Hz."""
+    bands = mel_bands(3, 9, 8000)
+    assert bands.shape == (9, 3)
+    np.testing.assert_allclose(bands.sum(0), 1, rtol=1e-6)
+    assert bands.argmax(0).tolist() == [1, 2, 5]
+    highest = 2595 * np.log10(1 + 4000 / 700)
+    edges = 700 * (10 ** (np.linspace(0, highest, 5) / 2595) - 1)
+    rising = (1500 - edges[2]) / (edges[3] - edges[2])
+    triangle = np.interp(np.arange(9) * 500.0, edges[2:], [0, 1, 0])
+    assert triangle[3] == pytest.approx(rising)
+    np.testing.assert_allclose(bands[:, 2], triangle / triangle.sum(), rtol=1e-5)
+
+
+def test_narrow_bands_are_never_empty() -> None:
+    bands = mel_bands(80, 257, 16000)
+    assert ((bands > 0).sum(0) >= 1).all()
+    np.testing.assert_allclose(bands.sum(0), 1, rtol=1e-5)
+
+
+def test_mel_features_are_the_bands_of_the_power() -> None:
+    samples = torch.randn(1, 4000, generator=torch.Generator().manual_seed(0))
+    frontend = Frontend(FrontendConfig(8000, mel_bins=20))
+    features, _ = frontend(samples, torch.tensor([4000]))
+    frames = samples[0].double().numpy() / float(samples.square().mean().sqrt())
+    shape = np.hanning(160)
+    spectrum = np.fft.rfft(frames[:160] * shape / np.linalg.norm(shape), 256)
+    expected = np.log(np.abs(spectrum) ** 2 @ mel_bands(20, 129, 8000) + POWER_FLOOR)
+    np.testing.assert_allclose(features[0, :, 0].numpy(), expected, atol=1e-4)
+
+
+def test_the_mean_of_an_utterance_becomes_that_of_the_training_set() -> None:
+    """A channel that colours the sound, each bin by its own factor, does not change the features."""
+    frontend = Frontend(FrontendConfig(8000, mean="utterance"))
+    frontend.set_statistics(torch.randn(81), torch.full((81,), 2.0))
+    log_power, lengths = 3 + 2 * torch.randn(2, 81, 30), torch.tensor([30, 20])
+    found = frontend.standardised(frontend.centred(log_power, lengths))
+    coloured = frontend.standardised(frontend.centred(log_power + torch.randn(81, 1), lengths))
+    torch.testing.assert_close(found[0].mean(1), torch.zeros(81), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found[1, :, :20].mean(1), torch.zeros(81), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found[0], coloured[0], atol=1e-4, rtol=0)
+
+
+def test_the_adaptive_mean_by_hand() -> None:
+    """At frame t: the mean of t + 1 frames and of a second, 100 frames, at the training set's mean of 4."""
+    frontend = Frontend(FrontendConfig(8000, mean="adaptive"))
+    frontend.set_statistics(torch.full((81,), 4.0), torch.ones(81))
+    log_power = torch.zeros(1, 81, 3)
+    log_power[0, :, 1] = 6.0
+    found = frontend.centred(log_power, torch.tensor([3]))
+    means = [(100 * 4 + 0) / 101, (100 * 4 + 6) / 102, (100 * 4 + 6) / 103]
+    expected = [0 + 4 - means[0], 6 + 4 - means[1], 0 + 4 - means[2]]
+    torch.testing.assert_close(found[0, 0], torch.tensor(expected))
+    sums, count = torch.zeros(1, 81, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    first, sums = frontend.adaptively_centred(log_power[:, :, :2], sums, count)
+    second, _ = frontend.adaptively_centred(log_power[:, :, 2:], sums, count + 2)
+    torch.testing.assert_close(torch.cat([first, second], dim=2), found)

@@ -32,6 +32,17 @@ CONFIGS = {
     "1-D, stride 4": dataclasses.replace(BASE, convolutions=(ConvolutionConfig(8, (0, 11), (1, 4)),)),
     "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=4),
     "chunks, lstm": dataclasses.replace(BASE, bidirectional=True, chunk=4, cell="lstm", lookahead=0),
+    "time delays": dataclasses.replace(
+        BASE,
+        frontend=FrontendConfig(8000, power="adaptive", mean="adaptive", mel_bins=20),
+        convolutions=(
+            *BASE.convolutions,
+            ConvolutionConfig(8, (0, 1), (1, 1)),
+            ConvolutionConfig(8, (1, 3), (1, 1), bottleneck=4, bypass=0.66),
+            ConvolutionConfig(8, (1, 5), (1, 1), lookahead=1, bottleneck=3),
+        ),
+        recurrent_layers=0,
+    ),
     "kernel of one frame, no BN": dataclasses.replace(
         BASE, convolutions=(ConvolutionConfig(4, (5, 1), (2, 1)),), batch_norm=False
     ),

@@ -27,6 +27,10 @@ BASE = ModelConfig(
     lookahead=3,
     fully_connected=10,
 )
+TIME_DELAYS = (
+    ConvolutionConfig(10, (1, 3), (1, 1), bottleneck=4, bypass=0.66),
+    ConvolutionConfig(10, (1, 5), (1, 1), lookahead=1, bottleneck=4),
+)
 OTHERS = {
     "rnn": dataclasses.replace(BASE, cell="rnn"),
     "lstm, no lookahead": dataclasses.replace(BASE, cell="lstm", lookahead=0, fully_connected=0),
@@ -37,6 +41,13 @@ OTHERS = {
     ),
     "no BN": dataclasses.replace(BASE, batch_norm=False),
     "chunks": dataclasses.replace(BASE, bidirectional=True, chunk=7),
+    "time delays": dataclasses.replace(
+        BASE,
+        frontend=FrontendConfig(RATE, power="adaptive", mean="adaptive", mel_bins=24),
+        convolutions=(*BASE.convolutions, ConvolutionConfig(10, (0, 1), (1, 1)), *TIME_DELAYS),
+        recurrent_layers=0,
+        fully_connected=0,
+    ),
     "chunks, lstm, no lookahead": dataclasses.replace(BASE, bidirectional=True, chunk=5, cell="lstm", lookahead=0),
 }
 
