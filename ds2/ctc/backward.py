@@ -27,21 +27,20 @@ def backward_block(trellis, utterance, start, size, scale):  # type: ignore[no-u
     """
     states, band, w, distinct = trellis.states, trellis.band, trellis.w, trellis.distinct
     gradient, posteriors, outputs = utterance.gradient, states.posteriors, trellis.symbols.outputs
-    probabilities, symbol_of_label, sums = (
-        trellis.symbols.probabilities,
-        trellis.symbols.of_label,
-        trellis.symbols.posteriors,
-    )
+    probabilities, symbol_of_label = trellis.symbols.probabilities, trellis.symbols.of_label
+    sums = trellis.symbols.posteriors
     width, count = np.uint64(len(states.skips)), np.uint64(trellis.labels)
     column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size - 1, -1, -1):
         t = start + k
-        low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
+        low, high = np.uint64(band.low[t]), np.uint64(band.high[t])
         frame = Frame(np.uint64(k) * width, low, high, probabilities[k, 0], scale)
         own = np.uint64((t + 1) % columns) * column
+        # alpha and beta of a frame must overlap by more than FLOOR could have added.
         overlap, blank_posterior, scale = _backward_step(states, frame, t, own, w)
         if not overlap >= LEAST_OVERLAP:
             return math.nan
+        # The gradient is softmax - posterior: those of equal labels are added first, and taken from their output once.
         if len(gradient):
             factor = utterance.weight / overlap
             row = utterance.first + t * utterance.stride
@@ -63,6 +62,7 @@ def _backward_step(states, frame, t, own, w):  # type: ignore[no-untyped-def]
     alpha, beta, emissions, skips, posteriors = states
     width, low, high, scale = np.uint64(len(skips)), frame.low, frame.high, frame.scale
     overlap, blank_overlap, total = 0.0, 0.0, 0.0
+    # beta has two halves, for even and for odd frames: each step reads one and writes the other.
     half = U2 * width
     new_blanks, blanks = (low, half + low) if t % 2 == 0 else (half + low, low)
     new_labels, labels = new_blanks + width, blanks + width
@@ -70,19 +70,23 @@ def _backward_step(states, frame, t, own, w):  # type: ignore[no-untyped-def]
     alpha_labels, row, skip = alpha_blanks + width + U1, frame.row + low, low + U1
     scaled_blank = frame.blank * scale
     for i in range(high - low):
+        # beta of both states.
         blank = beta[blanks + i] + w * beta[labels + i]
         label = beta[labels + i] + w * beta[blanks + U1 + i] + skips[skip + i] * beta[labels + U1 + i]
         blank = FLOOR if blank < FLOOR else blank
         label = FLOOR if label < FLOOR else label
+        # Times alpha they are posteriors, not yet divided by their sum.
         blank_overlap += alpha[alpha_blanks + i] * blank
         posterior = alpha[alpha_labels + i] * label
         posteriors[low + i] = posterior
         overlap += posterior
+        # Times emission they are what the frame before needs.
         blank *= scaled_blank
         label *= scale * emissions[row + i]
         beta[new_blanks + i] = blank
         beta[new_labels + i] = label
         total += blank + label
+    # The states beside the band are 0, for the steps to come.
     beta[new_blanks + high - low], beta[new_labels + high - low] = 0.0, 0.0
     if low > U0:
         beta[new_blanks - U1], beta[new_labels - U1] = 0.0, 0.0

@@ -1,6 +1,17 @@
 """Which states of CTC's trellis lie on a complete path: the others are not computed."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ds2.utils.jit import njit
+
+
+class Band(NamedTuple):
+    """The states that are computed at each of T frames."""
+
+    low: np.ndarray  # (T,) the first
+    high: np.ndarray  # (T,) one past the last
 
 
 @njit(nogil=True)
@@ -20,18 +31,20 @@ def find_band(labels, frames, band):  # type: ignore[no-untyped-def]
     before the end.
 
     Args:
-        band: (2, T or more), receives the first such state and one past the last.
+        band: of T frames or more, to be filled in.
     """
     count, left = len(labels), required(labels)
     if left > frames:
         return False
-    low, high, reached = 0, 0, 0  # `left` frames are needed from label `low` on; blank `high` is reached at `reached`
+    low, high, reached = 0, 0, 0
     for t in range(frames):
+        # The band's end moves up as soon as a path from the start can be there: blank `high` is reached at `reached`.
         while high <= count and reached <= t:
             reached += 1 + (0 < high < count and labels[high] == labels[high - 1])
             high += 1
+        # Its beginning moves up where no path would reach the end: from label `low` on `left` frames are needed.
         while low < count and left > frames - t:
             low += 1
             left -= 1 + (low < count and labels[low] == labels[low - 1])
-        band[0, t], band[1, t] = low, high
+        band.low[t], band.high[t] = low, high
     return True

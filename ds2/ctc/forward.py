@@ -29,8 +29,9 @@ def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-
     width, count = np.uint64(len(states.skips)), np.uint64(trellis.labels)
     column, columns = U2 * width + U1, len(probabilities) + 1
     for k in range(size):
+        # A step goes from column t of the ring to the next, scaled by the sum of the one before.
         t = start + k
-        low, high = np.uint64(band[0, t]), np.uint64(band[1, t])
+        low, high = np.uint64(band.low[t]), np.uint64(band.high[t])
         old, new = np.uint64(t % columns) * column, np.uint64((t + 1) % columns) * column
         row = np.uint64(k) * width
         scale = 1.0 / alpha[old + U2 * width]
@@ -39,12 +40,17 @@ def forward_block(trellis, start, size, product, logarithm):  # type: ignore[no-
         frame = Frame(row, low, high, probabilities[k, 0], scale)
         total = _forward_step(states, frame, old, new, w)
         alpha[new + U2 * width] = total
-        labels = new + width + U1  # label i lies at labels + i
+
+        # The states beside the band are 0, for the steps to come.
+        labels = new + width + U1  # place of label 0
         alpha[labels + low - U1] = 0.0
         alpha[labels + count] = 0.0
         alpha[new + high] = 0.0
         alpha[labels + high] = 0.0
-        if total < 1.0 / SAFE_PRODUCT:  # as small as FLOOR: its product with another small one would underflow
+
+        # The sums multiply to the likelihood. A logarithm is taken only where their product leaves the safe range, or
+        # where a sum is as small as FLOOR: its product with another small one would underflow.
+        if total < 1.0 / SAFE_PRODUCT:
             logarithm += math.log(total)
             continue
         product *= total
@@ -66,7 +72,8 @@ def _forward_step(states, frame, old, new, w):  # type: ignore[no-untyped-def]
     alpha, emissions, skips, width = states.alpha, states.emissions, states.skips, np.uint64(len(states.skips))
     low, row, scale = frame.low, frame.row + frame.low, frame.scale
     blanks, new_blanks = old + low, new + low
-    labels, new_labels = blanks + width, new_blanks + width + U1  # the label before that blank; the one after it
+    # Of the old column the label before each blank, of the new one the label after it.
+    labels, new_labels = blanks + width, new_blanks + width + U1
     scaled_blank, total = frame.blank * scale, 0.0
     for i in range(frame.high - low):
         blank = scaled_blank * (alpha[blanks + i] + w * alpha[labels + i])

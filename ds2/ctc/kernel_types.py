@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)  # Indices of inner loops are unsigned: for a signed one numba
-# tests whether it is negative, which costs the vector instructions.
+from ds2.ctc.band import Band
+
+# Indices of inner loops are unsigned: numba tests the sign of others, which costs the vector instructions.
+U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 class Batch(NamedTuple):
@@ -80,7 +82,7 @@ class Workspace(NamedTuple):
     states: States
     symbols: Symbols
     checkpoints: Checkpoints
-    band: np.ndarray  # (2, T) first state of each frame, and one past the last
+    band: Band
     normalizers: np.ndarray  # (T,) log of the sum of exp of the scores of each frame
     piece: np.ndarray  # scores on which the softmax works at once
 
@@ -90,7 +92,7 @@ class Trellis(NamedTuple):
 
     states: States
     symbols: Symbols
-    band: np.ndarray  # (2, T)
+    band: Band
     labels: int  # how many
     distinct: int  # symbols in use
     w: float  # factor of every half label (see linear_space)

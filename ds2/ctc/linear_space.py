@@ -39,6 +39,7 @@ def ctc_linear_space(utterance, workspace):  # type: ignore[no-untyped-def]
     The gradient receives weight * (softmax - posteriors); nothing where the labels do not fit into the frames.
     """
     frames = utterance.frames
+    # What the labels allow is found first: too many of them end here, before any work.
     if not find_band(utterance.labels, frames, workspace.band):
         return math.inf, True
     if frames == 0:
@@ -46,9 +47,12 @@ def ctc_linear_space(utterance, workspace):  # type: ignore[no-untyped-def]
     softmax(utterance, workspace.normalizers, workspace.piece)
     trellis = _connect(utterance, workspace)
     kept, scale, loss, product, logarithm = _begin(trellis, frames, workspace.checkpoints), 1.0, 0.0, 1.0, 0.0
+
+    # beta passes from the last block to the first; alpha is computed up to each block before beta comes there. For the
+    # last block that is all of alpha, which gives the loss.
     block = len(workspace.symbols.probabilities)
     last = (frames - 1) // block
-    for number in range(last, -1, -1):  # beta passes from the last block to the first, and alpha is there before it
+    for number in range(last, -1, -1):
         kept, product, logarithm = _forward_to(number, trellis, utterance, workspace, kept, product, logarithm)
         if number == last:
             loss = _loss(trellis, frames, product, logarithm)
@@ -63,6 +67,7 @@ def ctc_linear_space(utterance, workspace):  # type: ignore[no-untyped-def]
 def _connect(utterance, workspace):  # type: ignore[no-untyped-def]
     """The trellis of the utterance, whose band has been found."""
     labels, skips = utterance.labels, workspace.states.skips
+    # Equal labels are one symbol, whose probability is computed once; between equal neighbours no path skips the blank.
     count = len(labels)
     distinct = number_symbols(labels, utterance.blank, workspace.symbols)
     w = _tilt(count, utterance.frames)
@@ -103,16 +108,14 @@ def _forward_to(number, trellis, utterance, workspace, kept, product, logarithm)
         How many columns are kept for the blocks before this one; `product` and `logarithm` of `forward_block`.
     """
     columns, blocks = workspace.checkpoints
-    alpha, block, column, places = (
-        trellis.states.alpha,
-        len(trellis.symbols.probabilities),
-        columns.shape[1],
-        len(blocks),
-    )
+    alpha, block = trellis.states.alpha, len(trellis.symbols.probabilities)
+    column, places = columns.shape[1], len(blocks)
+    # alpha starts from the last column that is kept.
     nearest = blocks[kept - 1]
     place = nearest * block % (block + 1) * column
     for i in range(column):
         alpha[place + i] = columns[kept - 1, i]
+    # On the way to block `number` it leaves columns behind, as far apart as the free places ask for.
     keep = nearest + distance_to_keep(number + 1 - nearest, places - kept)
     for here in range(nearest, number + 1):
         start, size = here * block, min(block, utterance.frames - here * block)
@@ -125,6 +128,7 @@ def _forward_to(number, trellis, utterance, workspace, kept, product, logarithm)
             keep += distance_to_keep(number + 1 - here, places - kept)
         symbol_probabilities(utterance, trellis, start, size, workspace.normalizers)
         product, logarithm = forward_block(trellis, start, size, product, logarithm)
+    # The column before block `number` itself is not needed again.
     return kept - (blocks[kept - 1] == number), product, logarithm
 
 

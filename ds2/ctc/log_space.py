@@ -23,6 +23,7 @@ def ctc_log_space(utterance, normalizers):  # type: ignore[no-untyped-def]
     """
     labels, frames, gradient = utterance.labels, utterance.frames, utterance.gradient
     states = 2 * len(labels) + 1
+    # alpha: the log-probability of all ways from the start to state s (even: a blank, odd: a label) at frame t.
     alpha = np.full((frames, states), -math.inf)
     for t in range(frames):
         for s in range(states):
@@ -34,12 +35,14 @@ def ctc_log_space(utterance, normalizers):  # type: ignore[no-untyped-def]
                 if _skips(labels, s):
                     before = _log_add(before, alpha[t - 1, s - 2])
             alpha[t, s] = before + _log_probability(utterance, t, s, normalizers)
+    # The labels' log-probability: a path ends in the last blank or in the last label.
     total = alpha[-1, states - 1]
     if states > 1:
         total = _log_add(total, alpha[-1, states - 2])
     if len(gradient) == 0 or total == -math.inf:
         return -total
 
+    # beta: of all ways from there to the end. Times alpha it gives the posterior of the state, which its output loses.
     beta, new = np.full(states, -math.inf), np.full(states, -math.inf)
     for t in range(frames - 1, -1, -1):
         for s in range(states):

@@ -20,6 +20,7 @@ def softmax(utterance, normalizers, piece):  # type: ignore[no-untyped-def]
     at_once = max(1, SOFTMAX_VALUES // outputs)
     for start in range(0, frames, at_once):
         size = min(at_once, frames - start)
+        # Some frames at a time, as many as the cache holds: less their largest score, then all exponentials, then sums.
         for k in range(size):
             row = logits[first + (start + k) * stride : first + (start + k) * stride + outputs]
             normalizers[start + k] = _subtract_largest(row, piece[k * outputs : (k + 1) * outputs])
@@ -36,7 +37,8 @@ def softmax(utterance, normalizers, piece):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
     """Writes row - max(row) into `into`; returns the maximum."""
-    size = len(row) // 2  # halves are compared as vectors; a plain loop for the maximum would go value by value
+    # Halves are compared as vectors, until few values are left; a plain loop for the maximum would go value by value.
+    size = len(row) // 2
     for v in range(size):
         into[v] = max(row[v], row[size + v])
     while size >= FEW:

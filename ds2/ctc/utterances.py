@@ -19,17 +19,20 @@ def ctc_utterances(order, batch, room):  # type: ignore[no-untyped-def]
     Args:
         room: float64 values that alpha may take; exceeded where a few columns of it take more.
     """
+    # One workspace, large enough for all of them.
     longest, most = 1, 0
     for b in order:
         longest, most = max(longest, batch.input_lengths[b]), max(most, batch.target_lengths[b])
     workspace = workspace_for(longest, most, batch.outputs, batch.logits, room)
     for b in order:
         utterance = _utterance(batch, b)
+        # Linear space is fast and says when it may have underflowed; log space is always right.
         loss, sure = ctc_linear_space(utterance, workspace)
         if not sure:
             softmax(utterance, workspace.normalizers, workspace.piece)
             loss = ctc_log_space(utterance, workspace.normalizers)
         batch.losses[b] = loss
+        # Frames beyond the utterance have no gradient; nor has any frame of labels that do not fit.
         if len(batch.gradient):
             for t in range(0 if loss == math.inf else utterance.frames, batch.frames):
                 row = utterance.first + t * batch.stride

@@ -10,15 +10,26 @@ indices, as in `linear_space`.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from ds2.ctc.band import find_band
+from ds2.ctc.band import Band, find_band
 from ds2.ctc.kernel_types import U1
 from ds2.utils.jit import njit
 
 LONGEST_BLOCK = 1024  # frames: its pointers take 2 MB
 STAY, FROM_BLANK, FROM_LABEL = 0, 1, 2  # pointers; a blank is reached by STAY or FROM_LABEL
+BLANKS, LABELS = 0, 1  # rows of a column: blank i lies at i, label i at i + 1
+
+
+class Source(NamedTuple):
+    """What the search reads."""
+
+    log_probs: np.ndarray  # (T, V)
+    labels: np.ndarray  # (L,)
+    blank: int
+    skips: np.ndarray  # (L + 1,) score of the step over the blank before each label: 0, or -inf between equal ones
 
 
 @njit(nogil=True)
@@ -31,51 +42,58 @@ def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
     """
     frames, count = log_probs.shape[0], len(labels)
     path = np.full(frames, -1)
-    band = np.empty((2, frames), np.uint64)
+    band = Band(np.empty(frames, np.uint64), np.empty(frames, np.uint64))
     if not find_band(labels, frames, band):
         return path, -math.inf
     skips = np.full(count + 1, -math.inf)
     for i in range(1, count):
         if labels[i] != labels[i - 1]:
             skips[i] = 0.0
-    block = max(1, min(LONGEST_BLOCK, math.ceil((4.0 * frames * (count + 1)) ** (1 / 3))))  # columns balance pointers
+    source = Source(log_probs, labels, blank, skips)
+
+    # Forward, with scores alone. The length of a block makes kept columns and a block's pointers equally large.
+    block = max(1, min(LONGEST_BLOCK, math.ceil((4.0 * frames * (count + 1)) ** (1 / 3))))
     kept = np.empty((max(0, frames - 1) // block + 1, 2, count + 3))
     column, other = np.full((2, count + 3), -math.inf), np.full((2, count + 3), -math.inf)
-    column[0, 0] = 0.0  # before the first frame
+    column[BLANKS, 0] = 0.0
     for t in range(frames):
         if t % block == 0:
             kept[t // block] = column
-        _step(log_probs, np.uint64(t), labels, blank, skips, column, other, band[0, t], band[1, t])
+        _step(source, np.uint64(t), column, other, band.low[t], band.high[t])
         column, other = other, column
-    on_label = count > 0 and column[1, count] > column[0, count]
-    score = column[1, count] if on_label else column[0, count]
+
+    # The better of both ends, and from there backward, block by block.
+    on_label = count > 0 and column[LABELS, count] > column[BLANKS, count]
+    score = column[LABELS, count] if on_label else column[BLANKS, count]
     if score > -math.inf:
-        _trace(log_probs, labels, blank, skips, kept, block, on_label, path)
+        _trace(source, kept, block, on_label, path)
     return path, score
 
 
 @njit(nogil=True, fastmath={"nnan", "nsz"})
-def _step(log_probs, t, labels, blank, skips, old, new, low, high):  # type: ignore[no-untyped-def]
-    """One column from the one before; label i lies at [1, i + 1]. States that leave the band become -inf."""
+def _step(source, t, old, new, low, high):  # type: ignore[no-untyped-def]
+    """Column t from the one before. States that leave the band become -inf."""
+    log_probs, labels, blank, skips = source
     blank_score, count = log_probs[t, blank], np.uint64(len(labels))
     for i in range(low, min(high, count)):
-        stay, before = old[0, i], old[1, i]
-        new[0, i] = max(stay, before) + blank_score
-        new[1, i + U1] = max(max(old[1, i + U1], stay), before + skips[i]) + log_probs[t, labels[i]]
+        stay, before = old[BLANKS, i], old[LABELS, i]
+        new[BLANKS, i] = max(stay, before) + blank_score
+        new[LABELS, i + U1] = max(max(old[LABELS, i + U1], stay), before + skips[i]) + log_probs[t, labels[i]]
     if high > count:
-        new[0, count] = max(old[0, count], old[1, count]) + blank_score
-    new[1, low], new[0, high], new[1, high + U1] = -math.inf, -math.inf, -math.inf
+        new[BLANKS, count] = max(old[BLANKS, count], old[LABELS, count]) + blank_score
+    new[LABELS, low], new[BLANKS, high], new[LABELS, high + U1] = -math.inf, -math.inf, -math.inf
 
 
 @njit(nogil=True)
-def _trace(log_probs, labels, blank, skips, kept, block, on_label, path):  # type: ignore[no-untyped-def]
+def _trace(source, kept, block, on_label, path):  # type: ignore[no-untyped-def]
     """Fills in the path, from its end at the last blank or, `on_label`, at the last label."""
-    index = len(labels) - on_label
+    index = len(source.labels) - on_label
     pointers = np.empty((block, 2, block + 1), np.uint8)
     for number in range(len(kept) - 1, -1, -1):
         start, size = number * block, min(block, len(path) - number * block)
+        # The path moves at most one label a frame: only so many labels before its end matter in this block.
         lowest = max(0, index - size)
-        _point(log_probs, start, size, labels, blank, skips, kept[number], lowest, index, pointers)
+        _point(source, start, size, kept[number], lowest, index, pointers)
         for k in range(size - 1, -1, -1):
             pointer = pointers[k, int(on_label), index - lowest]
             if on_label:
@@ -88,13 +106,19 @@ def _trace(log_probs, labels, blank, skips, kept, block, on_label, path):  # typ
 
 
 @njit(nogil=True)
-def _point(log_probs, start, size, labels, blank, skips, column, lowest, highest, pointers):  # type: ignore[no-untyped-def]
-    """Pointers of a block of frames, for the states lowest..highest; label i lies at labels_now[i - lowest + 1]."""
+def _point(source, start, size, column, lowest, highest, pointers):  # type: ignore[no-untyped-def]
+    """Pointers of `size` frames from `start` on, for the states lowest..highest.
+
+    Blank i lies at blanks[i - lowest], label i at emitting[i - lowest + 1].
+    """
+    log_probs, labels, blank, skips = source
     width = highest - lowest + 1
-    blanks, emitting = column[0, lowest : highest + 1].copy(), column[1, lowest : highest + 2].copy()
-    emitting[0] = -math.inf  # from outside no path reaches the end
+    blanks, emitting = column[BLANKS, lowest : highest + 1].copy(), column[LABELS, lowest : highest + 2].copy()
+    # From outside the states no path reaches the end.
+    emitting[0] = -math.inf
     for k in range(size):
-        for i in range(width - 1, -1, -1):  # downwards, so that a column can replace the one before
+        # Downwards, so that a column can replace the one before in its place.
+        for i in range(width - 1, -1, -1):
             stay, before, label = blanks[i], emitting[i], lowest + i
             pointers[k, 0, i] = FROM_LABEL if before > stay else STAY
             blanks[i] = max(stay, before) + log_probs[start + k, blank]

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ds2.ctc.band import Band
 from ds2.ctc.kernel_types import Checkpoints, States, Symbols, Workspace
 from ds2.utils.jit import njit
 
@@ -34,7 +35,7 @@ def workspace_for(frames, most, outputs, logits, room):  # type: ignore[no-untyp
             np.zeros((block, symbols)), np.zeros((2, symbols)),
         ),
         Checkpoints(np.zeros((kept, column)), np.zeros(kept, np.int64)),
-        np.zeros((2, frames), np.uint32),
+        Band(np.zeros(frames, np.uint32), np.zeros(frames, np.uint32)),
         np.zeros(frames),
         np.zeros(max(SOFTMAX_VALUES, outputs), logits.dtype),
     )  # fmt: skip
