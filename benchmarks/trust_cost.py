@@ -53,8 +53,7 @@ def main() -> None:
 
 def without(bundle: Bundle) -> Bundle:
     """The bundle without calibration and punctuation."""
-    left = {name: value for name, value in bundle.metadata.items() if name not in ("confidence", "punctuation")}
-    return dataclasses.replace(bundle, metadata=left, punctuation={})
+    return dataclasses.replace(bundle, confidence=None, punctuation=None)
 
 
 def measure(bundle: Path, hypotheses: int, manifest: Path, utterances: int) -> tuple[float, float]:

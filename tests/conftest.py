@@ -78,5 +78,5 @@ def tiny_bundle(tmp_path: Path) -> Path:
     model = AcousticModel(TINY, len(tokens))
     torch.nn.init.normal_(model.output.weight, std=2.0)
     path = tmp_path / "tiny.safetensors"
-    Bundle(model.state_dict(), {"config": to_dict(TINY), "tokens": tokens, "training": {"wer": 1.0}}).save(path)
+    Bundle(weights=model.state_dict(), config=to_dict(TINY), tokens=tokens, training={"wer": 1.0}).save(path)
     return path

@@ -3,35 +3,58 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from ds2.bundle import Bundle, read_metadata
+from ds2.bundle import Bundle, locate, read_record
+from ds2.record import LanguageModelPart, PunctuationPart
 from ds2.utils.errors import InputError
 
-METADATA = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
+METADATA: dict[str, Any] = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
 
 
 def saved(folder: Path) -> Path:
     path = folder / "model.safetensors"
-    Bundle({"w": torch.arange(6.0).reshape(2, 3).T, "n": torch.tensor(3)}, METADATA).save(path)
+    Bundle(weights={"w": torch.arange(6.0).reshape(2, 3).T, "n": torch.tensor(3)}, **METADATA).save(path)
     return path
 
 
 def test_round_trip(tmp_path: Path) -> None:
     bundle = Bundle.load(saved(tmp_path))
-    assert bundle.metadata == METADATA
+    assert bundle.metadata() == METADATA
     assert torch.equal(bundle.weights["w"], torch.arange(6.0).reshape(2, 3).T)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
+@pytest.mark.parametrize("name", ["digits", "english"])
+def test_a_bundle_that_is_saved_again_is_the_same_file(name: str, tmp_path: Path) -> None:
+    """Also one of before, whose keys have another order."""
+    Bundle.load(name).save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == locate(name).read_bytes()
+
+
+def test_what_a_record_says_is_there(tmp_path: Path) -> None:
+    """A part without arrays is left out; arrays without a part are damage."""
+    bundle = Bundle.load(saved(tmp_path))
+    about = replace(bundle, language_model=LanguageModelPart(1, ["a"]), punctuation=PunctuationPart(["a"]))
+    about.save(tmp_path / "about.safetensors")
+    assert read_record(tmp_path / "about.safetensors").punctuation is not None
+    again = Bundle.load(tmp_path / "about.safetensors")
+    assert (again.language_model, again.punctuation) == (None, None)
+    assert again.metadata() == METADATA
+    with pytest.raises(InputError, match="punctuation is missing"):
+        bundle.with_arrays({}, {"x": torch.zeros(1)})
+
+
 def test_metadata_alone_needs_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from ds2.bundle import read_metadata; "
-        f"print(read_metadata({str(saved(tmp_path))!r})['tokens'][1], 'torch' in sys.modules)"
+        "import sys; from ds2.bundle import read_record; "
+        f"print(read_record({str(saved(tmp_path))!r}).tokens[1], 'torch' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["好", "False"]
@@ -52,21 +75,21 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(content)
     with pytest.raises(InputError, match="not a ds2 model bundle"):
-        read_metadata(path)
+        read_record(path)
 
 
 def test_other_safetensors_and_newer_formats_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     save_file({"w": torch.zeros(1)}, path)
     with pytest.raises(InputError, match="not a ds2 model bundle"):
-        read_metadata(path)
+        read_record(path)
     save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({**METADATA, "format": 99})})
     with pytest.raises(InputError, match="update ds2"):
-        read_metadata(path)
+        read_record(path)
     for damaged in ({}, {"config": {}, "tokens": 5}, {"config": 5, "tokens": []}):
         save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({"format": 1, **damaged})})
         with pytest.raises(InputError, match="lacks its configuration"):
-            read_metadata(path)
+            read_record(path)
 
 
 def test_missing_file(tmp_path: Path) -> None:
@@ -99,13 +122,18 @@ def test_metadata_that_is_not_an_object_is_refused(tmp_path: Path, values: str) 
         {"punctuation": {"f1": {"comma": float("nan")}}},
         {"vocabulary": [5]},
         {"vocabulary": "words"},
+        {"vocabulary": [""]},
+        {"vocabulary": {"a": 1}},
+        {"language_model": {"order": 2}},
+        {"punctuation": {"f1": {}}},
+        {"punctuation": {"words": [1, 2]}},
     ],
 )
 def test_values_of_wrong_types_are_refused(tmp_path: Path, values: dict[str, object]) -> None:
     path = tmp_path / "x.safetensors"
-    Bundle({"w": torch.zeros(3, 3)}, {**METADATA, **values}).save(path)
+    save_file({"w": torch.zeros(3, 3)}, path, {"ds2": json.dumps({"format": 1, **METADATA, **values})})
     with pytest.raises(InputError, match=r"x\.safetensors: (damaged|the bundle lacks)"):
-        read_metadata(path)
+        read_record(path)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +152,7 @@ def test_sizes_beyond_those_of_the_weights_are_refused_before_anything_is_built(
     tmp_path: Path, config: dict[str, object]
 ) -> None:
     path = tmp_path / "x.safetensors"
-    Bundle({"w": torch.zeros(800, 3)}, {**METADATA, "config": config}).save(path)
+    Bundle(weights={"w": torch.zeros(800, 3)}, **{**METADATA, "config": config}).save(path)
     with pytest.raises(InputError, match=r"x\.safetensors: damaged model bundle \(.* does not fit its weights"):
         Bundle.load(path)
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import MODELS, Bundle, knows, locate, read_metadata
+from ds2.bundle import MODELS, Bundle, locate, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
-from ds2.utils.config import from_dict
+from ds2.record import Record
 from ds2.utils.errors import InputError, printable
 
 FIGURES = {  # of the package's models, which a bundle itself does not say
@@ -42,19 +42,19 @@ def list_models() -> list[str]:
     """
     lines = []
     for path in sorted(MODELS.glob("*.safetensors")):
-        metadata = read_metadata(path)
-        config = from_dict(ModelConfig, metadata["config"], str(path))
+        record = read_record(path)
+        config = ModelConfig.of(record)
         takes = "recordings, live streams" if config.streams else "recordings"
         rate = config.frontend.sample_rate / 1000
         size = f"{path.stat().st_size / 1e6:.1f} MB"
-        lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {_known(path, metadata)}")
+        lines.append(f"{path.stem:17} {size:>8}  {rate:2.0f} kHz  {takes:25} {_known(path, record)}")
     return lines
 
 
-def _known(path: Path, metadata: dict[str, Any]) -> str:
+def _known(path: Path, record: Record) -> str:
     """What a bundle knows and, of one in the package, how well."""
     figures = f"; {FIGURES[path.stem]}" if path.parent == MODELS and path.stem in FIGURES else ""
-    return f"knows {knows(metadata)}{figures}"
+    return f"knows {record.knows}{figures}"
 
 
 def describe_model(name: str) -> str:
@@ -111,13 +111,12 @@ def describe_bundle(path: Path) -> str:
         parameters[layer] = parameters.get(layer, 0) + tensor.numel()
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
-        *_describe_metadata(path, bundle.metadata),
+        *_describe_record(path, bundle),
         *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    card = path.with_suffix(".md")
-    if path.parent == MODELS and card.exists():
-        lines += ["", *card.read_text(encoding="utf-8").splitlines()]
+    if path.parent == MODELS and (card := model_card(path)):
+        lines += ["", *card.splitlines()]
     return "\n".join(map(printable, lines))
 
 
@@ -129,34 +128,35 @@ def describe_exported(path: Path) -> str:
     """
     from ds2.recognition.onnx_engine import load_onnx
 
-    metadata = load_onnx(path)[1].metadata
+    record = load_onnx(path)[1]
     lines = [
         f"{path}: written by ds2 export, {path.stat().st_size / 1e6:.1f} MB",
-        *_describe_metadata(path, metadata),
+        *_describe_record(path, record),
         "language model: none in an exported model",
     ]
     return "\n".join(map(printable, lines))
 
 
-def _describe_metadata(path: Path, metadata: dict[str, Any]) -> list[str]:
+def _describe_record(path: Path, record: Record) -> list[str]:
     """Lines on what a model knows, its tokens and its configuration."""
-    sections = ("config", "decoder", "training")
+    sections = {"config": record.config, "decoder": record.decoder or {}, "training": record.training}
     return [
-        _known(path, metadata),
-        f"tokens: {len(metadata['tokens'])}: {' '.join(map(repr, metadata['tokens']))}",
-        *(f"{key}: {value}" for name in sections for key, value in _flat(metadata.get(name, {}), f"{name}.")),
+        _known(path, record),
+        f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens))}",
+        *(f"{key}: {value}" for name, part in sections.items() for key, value in _flat(part, f"{name}.")),
     ]
 
 
 def _describe_words(bundle: Bundle) -> list[str]:
     """Lines on its language model, and on what it can say about words."""
-    about, lines = bundle.metadata, []
-    if lm := about.get("language_model"):
-        lines.append(f"language model: {lm.get('order')}-gram, {len(lm.get('words', [])):,} words")
-    if least := about.get("confidence", {}).get("least"):
+    lines = []
+    if lm := bundle.language_model:
+        lines.append(f"language model: {lm.order}-gram, {len(lm.words):,} words")
+    if least := bundle.least_confidence:
         lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
-    if f1 := about.get("punctuation", {}).get("f1"):
-        lines.append("punctuation, F1: " + ", ".join(f"{name} {value:.2f}" for name, value in f1.items()))
+    if (tagger := bundle.punctuation) and tagger.f1:
+        figures = ", ".join(f"{name} {value:.2f}" for name, value in tagger.f1.items())
+        lines.append(f"punctuation, F1: {figures}")
     return lines
 
 

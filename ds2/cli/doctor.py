@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import ds2
-from ds2.bundle import MODELS, read_metadata
+from ds2.bundle import MODELS, read_record
 from ds2.utils.errors import InputError
 from ds2.utils.extras import EXTRAS
 
@@ -67,7 +67,7 @@ def _models() -> Iterator[Finding]:
         yield Finding("models", f"none in {MODELS}", f"{CHECKOUT} .", "broken")
     for path in paths:
         try:
-            read_metadata(path)
+            read_record(path)
         except InputError as error:
             yield Finding("models", str(error), f"{CHECKOUT} --force-reinstall --no-deps .", "broken")
     if paths:

@@ -42,7 +42,7 @@ def export_command(
     beam = None
     if format == "web":
         bundle = Bundle.load(model, "numpy")
-        beam = make_beam(Tokenizer(bundle.metadata["tokens"]), bundle, decoder)
+        beam = make_beam(Tokenizer(bundle.tokens), bundle, decoder)
     for path in export(model, output, format, weights, beam):
         print(f"{path}: {path.stat().st_size:,} bytes")
     return 0

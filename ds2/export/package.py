@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 
-from ds2.bundle import MODELS, Bundle, locate
+from ds2.bundle import MODELS, Bundle, locate, model_card
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
 from ds2.export.search import Decoder
@@ -17,14 +17,12 @@ from ds2.export.streaming import refuse_streaming, streaming_graph
 from ds2.export.web import page_files
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
-from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, read_text
+from ds2.utils.files import atomic_write, make_folder
 
 LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
 BLANK_NAME, SPACE_NAME = "<blk>", "▁"  # as sherpa-onnx and onnx-asr name them
-NOT_EXPORTED = ("language_model", "punctuation")  # parts of a bundle
 MISFITS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, TypeError, ValueError, IndexError)
 
 
@@ -40,13 +38,13 @@ def export(
     """
     make_folder(output)
     model = Bundle.load(bundle, "numpy")
-    config = from_dict(ModelConfig, model.metadata["config"], bundle)
+    config = ModelConfig.of(model)
     if format == "sherpa" and config.frontend.sample_rate != SHERPA_RATE:
         rate = config.frontend.sample_rate
         raise InputError(
             f"{bundle}: sherpa-onnx needs a model of {SHERPA_RATE} Hz, this one is of {rate} Hz; export it as onnx"
         )
-    live, tokens, card = streams(config), Tokenizer(model.metadata["tokens"]), model_card(bundle)
+    live, tokens, card = streams(config), Tokenizer(model.tokens), model_card(bundle)
     about = {"model_card": card, "license": LICENCE if locate(bundle).parent == MODELS else ""}
     if format == "web":
         graph = streaming(model, bundle, weights) if live else offline(model, bundle, weights)
@@ -97,7 +95,7 @@ def streams(config: ModelConfig) -> bool:
 def _checked(
     bundle: Bundle, name: str, graph: Callable[[ModelConfig, dict[str, str]], onnx.ModelProto]
 ) -> onnx.ModelProto:
-    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    config = ModelConfig.of(bundle)
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             return graph(config, _metadata(bundle, config))
@@ -111,16 +109,6 @@ def _checked(
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
 
 
-def model_card(bundle: str) -> str:
-    """The text beside a bundle, NAME.md: its data, licences, figures and limits; empty if there is none.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    path = locate(bundle).with_suffix(".md")
-    return read_text(path) if path.is_file() else ""
-
-
 def labelled(graph: onnx.ModelProto, about: dict[str, str]) -> onnx.ModelProto:
     """The same graph, with these facts in its metadata; empty ones are left out."""
     for key, value in about.items():
@@ -131,9 +119,9 @@ def labelled(graph: onnx.ModelProto, about: dict[str, str]) -> onnx.ModelProto:
 
 def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
     """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
-    facts: dict[str, Any] = {key: value for key, value in bundle.metadata.items() if key not in NOT_EXPORTED}
+    facts = replace(bundle, language_model=None, punctuation=None).metadata()
     return {
-        "tokens": json.dumps(bundle.metadata["tokens"], ensure_ascii=False),
+        "tokens": json.dumps(bundle.tokens, ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),
         "frame_seconds": str(config.frame_seconds),
         "ds2_version": import_module("ds2").__version__,  # by name: ds2 itself leads to recognition and back here

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ds2.model.cells import CELLS, Cell, CellSpec
 from ds2.model.presets import PRESETS
+from ds2.record import Record
 from ds2.utils.config import from_dict, require
 
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
@@ -162,6 +163,15 @@ class ModelConfig:
                 f"chunk {self.chunk} must be more than the convolutions' delay of {self.waits[-1][1]} frames"
             )
         require(self, "at least 0 and below 1", lambda probability: 0 <= probability < 1, "dropout")
+
+    @classmethod
+    def of(cls, record: Record) -> "ModelConfig":
+        """That of a bundle.
+
+        Raises:
+            InputError: a value is wrong.
+        """
+        return from_dict(cls, record.config, record.name)
 
     @classmethod
     def preset(cls, name: str) -> "ModelConfig":

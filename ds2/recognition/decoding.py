@@ -17,6 +17,7 @@ from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.levels import BEGIN, END, UNKNOWN
 from ds2.lm.ngram import ARRAYS, NGram
 from ds2.recognition.options import DecoderOptions, hot_words
+from ds2.record import LanguageModelPart, Record
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
@@ -28,7 +29,7 @@ PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of
 logger = logging.getLogger(__name__)
 
 
-def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
+def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> BeamDecoder | PronouncingDecoder | None:
     """The beam search of a bundle, or None for greedy decoding.
 
     A bundle with pronunciations is searched by phones, with the caller's language model as well. Words without a
@@ -44,11 +45,11 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     if lm is None and not (options.lm_weight is options.word_bonus is None):
         name = "lm_weight" if options.lm_weight is not None else "word_bonus"
         raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; give one as lm")
-    vocabulary = bundled_vocabulary(bundle) if options.lm is None else None
+    vocabulary = bundle.vocabulary if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None
-    config = beam_config(bundle.metadata.get("decoder", {}), options, closed=bool(vocabulary))
-    if "confidence" in bundle.metadata:
+    config = beam_config(bundle.decoder, options, closed=bool(vocabulary))
+    if bundle.confidence is not None:
         config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
     boosts = hot_words(options.hot)
     if vocabulary and (foreign := [word for word in boosts if word not in vocabulary]):
@@ -64,7 +65,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Bundle, options: DecoderOptions) -> 
     return search(tokenizer, config, lm, vocabulary, boosts)
 
 
-def pronunciations_for(lm: NGram, bundle: Bundle, tokenizer: Tokenizer) -> Pronunciations | None:
+def pronunciations_for(lm: NGram, bundle: Record, tokenizer: Tokenizer) -> Pronunciations | None:
     """The bundle's pronunciations of a language model's words, if it has any of them; None if its words are tokens."""
     known = bundled_pronunciations(bundle)
     if known is None or is_over_tokens(lm, tokenizer):
@@ -82,10 +83,10 @@ def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciat
         )  # fmt: skip
 
 
-def beam_config(chosen: Mapping[str, Any], options: DecoderOptions, closed: bool) -> BeamConfig:
+def beam_config(chosen: Mapping[str, Any] | None, options: DecoderOptions, closed: bool) -> BeamConfig:
     """The bundle's search configuration, overridden by the options."""
     default = {"beam_width": CLOSED_BEAM_WIDTH if closed else BeamConfig.beam_width, "closed": closed}
-    config = from_dict(BeamConfig, {**default, **chosen}, "the bundle's decoder")
+    config = from_dict(BeamConfig, {**default, **(chosen or {})}, "the bundle's decoder")
     asked: dict[str, Any] = {
         "beam_width": options.beam,
         "lm_weight": options.lm_weight,
@@ -194,50 +195,36 @@ def load_search_model(path: Path) -> NGram:
     return NGram.load(path)
 
 
-def bundled_model(bundle: Bundle) -> NGram | None:
+def bundled_model(bundle: Record) -> NGram | None:
     """The language model in a bundle, if it holds one.
 
     Raises:
         InputError: its arrays are not a language model.
     """
-    if not bundle.language_model:
+    if (part := bundle.language_model) is None:
         return None
     try:
-        about, arrays = bundle.metadata["language_model"], bundle.language_model
-        return NGram.from_arrays(about["words"], [np.asarray(arrays[name]) for name in ARRAYS], about["order"])
+        return NGram.from_arrays(part.words, [np.asarray(part.arrays[name]) for name in ARRAYS], part.order)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
 
 
-def bundled_vocabulary(bundle: Bundle) -> list[str] | None:
-    """The words of a bundle's closed vocabulary, if it has one.
-
-    Raises:
-        InputError: they are not words.
-    """
-    words = bundle.metadata.get("vocabulary")
-    if words is None or (isinstance(words, list) and all(isinstance(word, str) and word for word in words)):
-        return words
-    raise InputError("the bundle's vocabulary must be a list of words; train it again")
-
-
-def bundled_pronunciations(bundle: Bundle) -> Pronunciations | None:
+def bundled_pronunciations(bundle: Record) -> Pronunciations | None:
     """The pronunciations of the words of the bundle's language model, if it has any.
 
     Raises:
         InputError: they do not fit the bundle's language model, tokens or phones.
     """
-    if NAMES[0] not in bundle.language_model:
+    if (part := bundle.language_model) is None or NAMES[0] not in part.arrays:
         return None
-    words, outputs = bundle.metadata["language_model"]["words"], bundle.metadata["config"].get("phones", 0)
     damaged = InputError("the bundle's pronunciations do not fit its words, tokens or phones; copy or make it again")
     try:
-        found = Pronunciations(words, *(np.asarray(bundle.language_model[name]) for name in NAMES))
+        found = Pronunciations(part.words, *(np.asarray(part.arrays[name]) for name in NAMES))
     except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
         raise damaged from error
     phones, letters = set(np.unique(found.phones).tolist()) - {0}, {" "}.union(*found.known())
-    spelt = letters <= set(bundle.metadata["tokens"])
-    if not (spelt and found.lengths.all() and all(FIRST <= phone < outputs for phone in phones)):
+    spelt = letters <= set(bundle.tokens)
+    if not (spelt and found.lengths.all() and all(FIRST <= phone < bundle.phones for phone in phones)):
         raise damaged
     return found if len(found.pronounced) else None
 
@@ -246,7 +233,7 @@ def with_decoder(
     bundle: Bundle, config: BeamConfig, lm: NGram | None = None, pronunciations: Pronunciations | None = None
 ) -> Bundle:
     """The bundle with another configuration of its search and, where one is given, another language model."""
-    bundle = dataclasses.replace(bundle, metadata={**bundle.metadata, "decoder": to_dict(config)})
+    bundle = dataclasses.replace(bundle, decoder=to_dict(config))
     return bundle if lm is None else with_language_model(bundle, lm, pronunciations)
 
 
@@ -259,5 +246,4 @@ def with_language_model(bundle: Bundle, lm: NGram, pronunciations: Pronunciation
         own = pronunciations.among(lm.words)
         arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    metadata = {**bundle.metadata, "language_model": {"order": lm.order, "words": lm.words}}
-    return dataclasses.replace(bundle, metadata=metadata, language_model=tensors)
+    return dataclasses.replace(bundle, language_model=LanguageModelPart(lm.order, lm.words, tensors))

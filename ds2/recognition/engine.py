@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig, Precision
 from ds2.recognition.options import EngineName, OfflinePrecision
+from ds2.record import Record
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -68,8 +68,8 @@ def choose_engine(name: EngineName, path: str | Path) -> Literal["torch", "onnx"
 
 def load_engine(
     name: Literal["torch", "onnx"], path: str | Path, device: str, precision: OfflinePrecision = "float32"
-) -> tuple[Engine, Bundle]:
-    """Loads a bundle, or for onnx also an exported model.onnx -> its engine; the bundle without the model's weights.
+) -> tuple[Engine, Record]:
+    """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
 
     Raises:
         InputError: missing or damaged file, or weights that do not fit their configuration.

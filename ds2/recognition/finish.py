@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ds2.bundle import Bundle
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
@@ -16,6 +15,7 @@ from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences, words_of
+from ds2.record import Record
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
 from ds2.utils.errors import ParameterError
@@ -92,7 +92,7 @@ class Finisher:
 
 def make_finisher(
     tokenizer: Tokenizer,
-    bundle: Bundle,
+    bundle: Record,
     options: DecoderOptions,
     beam: BeamDecoder | PronouncingDecoder | None,
     name: str,
@@ -104,12 +104,12 @@ def make_finisher(
         ParameterError: punctuation is asked for, and the bundle has none.
     """
     judge, lm = None, beam.lm if beam is not None else None
-    if "confidence" in bundle.metadata and options.lm is None and options.beam != 0:
-        judge = Judge(from_dict(Calibration, bundle.metadata["confidence"], f"{name}: calibration"), tokenizer, lm)
+    if bundle.confidence is not None and options.lm is None and options.beam != 0:
+        judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, lm)
     punctuator = Punctuator.from_bundle(bundle)
     if options.punctuate and punctuator is None:
         raise ParameterError("punctuate", f"{name} has no punctuation")
-    frame_seconds = from_dict(ModelConfig, bundle.metadata["config"], name).frame_seconds
+    frame_seconds = ModelConfig.of(bundle).frame_seconds
     return Finisher(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
 
 

@@ -4,16 +4,16 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
-from ds2.bundle import Bundle, check_metadata
+from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
 from ds2.recognition.windows import padded
-from ds2.utils.config import from_dict
+from ds2.record import Record
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
 
@@ -107,21 +107,21 @@ class OnnxSlots:
             return np.concatenate(scores, axis=2)
 
 
-def load_onnx(path: str | Path) -> tuple[OnnxEngine, Bundle]:
+def load_onnx(path: str | Path) -> tuple[OnnxEngine, Record]:
     """See `load_engine`."""
     if Path(path).suffix == ".onnx":
         return _exported(Path(path))
     from ds2.export.package import offline, streaming  # imports onnx, which an exported model does not need
 
     bundle, name = Bundle.load(path, "numpy"), str(path)
-    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    config = ModelConfig.of(bundle)
     graphs = (lambda: offline(bundle, name).SerializeToString(), lambda: streaming(bundle, name).SerializeToString())
-    engine = OnnxEngine(config, len(bundle.metadata["tokens"]), *graphs)
+    engine = OnnxEngine(config, len(bundle.tokens), *graphs)
     engine.try_out()
     return engine, bundle
 
 
-def _exported(path: Path) -> tuple[OnnxEngine, Bundle]:
+def _exported(path: Path) -> tuple[OnnxEngine, Record]:
     """A model.onnx and, if it can stream, the streaming.onnx beside it."""
     data = _read(path)
     session = make_session(data, str(path))
@@ -129,13 +129,13 @@ def _exported(path: Path) -> tuple[OnnxEngine, Bundle]:
         metadata = json.loads(session.get_modelmeta().custom_metadata_map["ds2"])
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
-    check_metadata(metadata, path)
-    config = from_dict(ModelConfig, metadata["config"], str(path))
+    # Exports of before speak of punctuation, which they do not hold.
+    record = replace(Record.parse(metadata, path), language_model=None, punctuation=None)
     streaming = functools.partial(_read, path.with_name("streaming.onnx"))
-    engine = OnnxEngine(config, len(metadata["tokens"]), lambda: data, streaming)
+    engine = OnnxEngine(ModelConfig.of(record), len(record.tokens), lambda: data, streaming)
     engine.session = engine.checked(session, str(path))
     engine.try_out()
-    return engine, Bundle({}, metadata)
+    return engine, record
 
 
 def _read(path: Path) -> bytes:

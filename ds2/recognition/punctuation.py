@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ds2.bundle import Bundle
+from ds2.record import Record
 from ds2.utils.errors import InputError
 
 MARKS = ("", ",", ".", "?")
@@ -47,22 +47,19 @@ class Punctuator:
             raise InputError("the bundle's punctuation is damaged, or of a former version; add it again")
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle) -> "Punctuator | None":
+    def from_bundle(cls, bundle: Record) -> "Punctuator | None":
         """The punctuator of a bundle, if it has one.
 
         Raises:
             InputError: it is damaged.
         """
-        if not bundle.punctuation:
+        if bundle.punctuation is None:
             return None
-        words = bundle.metadata.get("punctuation", {}).get("words")
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise InputError("the bundle's punctuation is damaged; add it again")
         try:
-            weights = {name: np.asarray(values) for name, values in bundle.punctuation.items()}
+            weights = {name: np.asarray(values) for name, values in bundle.punctuation.arrays.items()}
         except TypeError as error:  # a type that numpy lacks
             raise InputError("the bundle's punctuation is damaged; add it again") from error
-        return cls(words, weights)
+        return cls(bundle.punctuation.words, weights)
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""

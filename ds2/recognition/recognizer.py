@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ds2.bundle import DEFAULT_MODEL, Bundle, knows
+from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
@@ -17,7 +17,7 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import rescore
 from ds2.lm.sentence_model import SentenceModel, load_sentence_model
 from ds2.recognition import windows
-from ds2.recognition.decoding import bundled_vocabulary, make_beam
+from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
 from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
@@ -26,6 +26,7 @@ from ds2.recognition.pieces import Piece, cut_at_pauses
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
+from ds2.record import Record
 from ds2.text import Tokenizer, split_words
 from ds2.utils.errors import InputError, ParameterError
 
@@ -91,10 +92,10 @@ class Recognizer:
         return cls._loaded(make_engine(bundle, name, device), bundle, name, options)
 
     @classmethod
-    def _loaded(cls, model: Engine, bundle: Bundle, name: str, options: DecoderOptions) -> "Recognizer":
-        if bundled_vocabulary(bundle):
-            logger.warning("%s knows %s", name, knows(bundle.metadata))
-        tokenizer = Tokenizer(bundle.metadata["tokens"])
+    def _loaded(cls, model: Engine, bundle: Record, name: str, options: DecoderOptions) -> "Recognizer":
+        if bundle.vocabulary:
+            logger.warning("%s knows %s", name, bundle.knows)
+        tokenizer = Tokenizer(bundle.tokens)
         beam = make_beam(tokenizer, bundle, options)
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
             logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)

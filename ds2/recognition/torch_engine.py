@@ -15,7 +15,6 @@ from ds2.model.int8_recurrent import in_int8
 from ds2.model.slots import SlotModel
 from ds2.recognition.options import OfflinePrecision
 from ds2.recognition.windows import padded
-from ds2.utils.config import from_dict
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.forks import survive_forks
@@ -78,10 +77,10 @@ def make_engine(bundle: Bundle, name: str, device: str) -> TorchEngine:
         InputError: the weights do not fit their configuration.
         ParameterError: the device is not there.
     """
-    config = from_dict(ModelConfig, bundle.metadata["config"], name)
+    config = ModelConfig.of(bundle)
     try:
         with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
-            model = AcousticModel(config, len(bundle.metadata["tokens"]))
+            model = AcousticModel(config, len(bundle.tokens))
         model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
     except RuntimeError as error:
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error

@@ -90,7 +90,7 @@ def tune_confidence(
 
 def calibrated(bundle: Bundle, calibration: Calibration) -> Bundle:
     """The bundle with another calibration."""
-    return replace(bundle, metadata={**bundle.metadata, "confidence": to_dict(calibration)})
+    return replace(bundle, confidence=to_dict(calibration))
 
 
 def no_speech(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:

@@ -19,7 +19,6 @@ from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import (
     beam_config,
     bundled_model,
-    bundled_vocabulary,
     is_over_tokens,
     make_beam,
     pronunciations_for,
@@ -103,8 +102,8 @@ def tune(
     before, without = trials.rate(make_beam(tokenizer, bundle, DEFAULT_OPTIONS)), trials.rate(None)
 
     # The bundle's own weights take part, so that nothing worse is found.
-    own = beam_config(candidate.metadata.get("decoder", {}), DEFAULT_OPTIONS, bool(trials.vocabulary))
-    config, has_weights = trials.wide(own, closed), "decoder" in candidate.metadata
+    own = beam_config(candidate.decoder, DEFAULT_OPTIONS, bool(trials.vocabulary))
+    config, has_weights = trials.wide(own, closed), candidate.decoder is not None
     prior = None
     if trials.pronunciations is not None:
         trial = config if has_weights else _weighted(config, PRIOR_TRIAL)
@@ -152,7 +151,7 @@ class Trials:
         lm = bundled_model(bundle)
         assert lm is not None
         pronunciations = pronunciations_for(lm, bundle, tokenizer)
-        return cls(tokenizer, lm, bundled_vocabulary(bundle), pronunciations, references, rows, on_point)
+        return cls(tokenizer, lm, bundle.vocabulary, pronunciations, references, rows, on_point)
 
     @property
     def over_tokens(self) -> bool:
@@ -220,7 +219,7 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
     Raises:
         ParameterError: there is no language model; there are pronunciations, but the model has no outputs for phones.
     """
-    if pronunciations is not None and not bundle.metadata["config"].get("phones"):
+    if pronunciations is not None and not bundle.phones:
         raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
     model = lm or bundled_model(bundle)
     if model is None:
@@ -228,7 +227,7 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
     if lm is None and pronunciations is None:
         return bundle
     if pronunciations is None:
-        pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.metadata["tokens"]))
+        pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.tokens))
     if pronunciations is not None:
         warn_of_silent("lm", model.words, pronunciations)
     return with_language_model(bundle, model, pronunciations)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import knows, read_metadata
+from ds2.bundle import read_record
+from ds2.record import KNOWS_ANY
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.pool import Pool
@@ -58,7 +59,7 @@ class Models:
                 "object": "model",
                 "created": 0,
                 "owned_by": "ds2",
-                "knows": knows({} if path.suffix == ".onnx" else read_metadata(path)),
+                "knows": KNOWS_ANY if path.suffix == ".onnx" else read_record(path).knows,
             }
             for name, path in self.paths.items()
         ]

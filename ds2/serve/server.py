@@ -15,7 +15,7 @@ from types import FrameType
 
 import uvicorn
 
-from ds2.bundle import LIVE_MODEL, locate, read_metadata
+from ds2.bundle import LIVE_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import Settings
@@ -55,7 +55,7 @@ def run(config: ServeConfig) -> int:
     """
     model = config.model or locate(LIVE_MODEL)
     for path in (model, *config.models):
-        read_metadata(path)
+        read_record(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Application(config, model)))
     return 0

@@ -5,7 +5,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import DEFAULT_MODEL, locate, read_metadata
+from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.spark.files import shipped
@@ -30,7 +30,7 @@ class OnDevice(Stage):
         if name not in ("model", "models"):
             return found
         for each in found:
-            read_metadata(each)
+            read_record(each)
         return list(map(locate, found))
 
 

@@ -12,14 +12,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
-from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
-
-
-def _comparable(bundle: Bundle, key: str) -> object:
-    """Metadata in which an older bundle, without the newest options, equals a new one."""
-    value = bundle.metadata[key]
-    return from_dict(ModelConfig, value, "config") if key == "config" else value
 
 
 def average(paths: Sequence[str | Path]) -> Bundle:
@@ -33,8 +26,12 @@ def average(paths: Sequence[str | Path]) -> Bundle:
     bundles = [Bundle.load(path) for path in paths]
     first = bundles[0]
     for path, bundle in zip(paths, bundles, strict=True):
-        for key in ("config", "tokens"):
-            if _comparable(bundle, key) != _comparable(first, key):
+        # Parsed configurations: an older bundle, without the newest options, equals a new one.
+        for key, same in (
+            ("config", ModelConfig.of(bundle) == ModelConfig.of(first)),
+            ("tokens", bundle.tokens == first.tokens),
+        ):
+            if not same:
                 raise InputError(
                     f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
                 )
@@ -42,9 +39,5 @@ def average(paths: Sequence[str | Path]) -> Bundle:
         name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)
         for name, tensor in first.weights.items()
     }
-    of = [
-        {"name": Path(path).parent.name, **bundle.metadata["training"]}
-        for path, bundle in zip(paths, bundles, strict=True)
-    ]
-    metadata = {**first.metadata, "training": {"version": of[0].get("version"), "average_of": of}}
-    return replace(first, weights=weights, metadata=metadata)
+    of = [{"name": Path(path).parent.name, **bundle.training} for path, bundle in zip(paths, bundles, strict=True)]
+    return replace(first, weights=weights, training={"version": of[0].get("version"), "average_of": of})

@@ -59,7 +59,7 @@ class TrainingData:
             if config.data.alphabet:
                 check_characters(self.train, self.tokenizer)
         else:
-            self.tokenizer = Tokenizer(start.metadata["tokens"])
+            self.tokenizer = Tokenizer(start.tokens)
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         share = Share(ranks.number, ranks.size, config.accumulate)

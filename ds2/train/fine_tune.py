@@ -52,7 +52,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     utterances = [replace(each, text=normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
     if len(utterances) < 2:
         raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")
-    unknown = Tokenizer(bundle.metadata["tokens"]).unknown("".join(each.text for each in utterances))
+    unknown = Tokenizer(bundle.tokens).unknown("".join(each.text for each in utterances))
     _check_numbers(utterances, unknown)
     if unknown:
         logger.warning("a new alphabet: the model lacks %s", " ".join(map(repr, sorted(unknown))))
@@ -62,7 +62,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     values = chosen(bundle, len(utterances), bool(unknown))
     values["start_from"] = str(path)
     values["data"] = {"train": [str(output / "train.jsonl")], "dev": str(output / "dev.jsonl")}
-    if bundle.metadata["config"].get("phones"):
+    if bundle.phones:
         write_lexicon(output / "lexicon.txt", bundle, utterances)
         values["data"]["lexicon"] = str(output / "lexicon.txt")
     for setting in settings:
@@ -85,7 +85,7 @@ def chosen(bundle: Bundle, utterances: int, new_alphabet: bool) -> dict[str, Any
     """The values of the configuration that follow from the amount of data and the alphabet."""
     epochs = math.ceil(UPDATES * BATCH_SIZE / utterances)
     return {
-        "model": bundle.metadata["config"],
+        "model": bundle.config,
         "epochs": min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs)),
         "patience": PATIENCE,
         "batch_size": BATCH_SIZE,
@@ -105,10 +105,10 @@ def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -
     Raises:
         InputError: the bundle has no pronunciations.
     """
-    arrays, about = bundle.language_model, bundle.metadata.get("language_model", {})
-    if not set(NAMES) <= arrays.keys():
+    lm = bundle.language_model
+    if lm is None or not set(NAMES) <= lm.arrays.keys():
         raise InputError("the model knows phones, but its bundle holds no pronunciations; name data.lexicon")
-    found = Pronunciations(about["words"], *(arrays[name].numpy() for name in NAMES)).to_dict()
+    found = Pronunciations(lm.words, *(lm.arrays[name].numpy() for name in NAMES)).to_dict()
     words = sorted({word for each in utterances for word in each.text.split()} & found.keys())
     write_lines(path, [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words])
 
@@ -125,10 +125,11 @@ def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:
 
     A model of a new alphabet takes nothing over. A closed vocabulary grows by the words of the manifest.
     """
-    if tuned.metadata["tokens"] != start.metadata["tokens"]:
+    if tuned.tokens != start.tokens:
         return tuned
-    metadata = {**start.metadata, **tuned.metadata}
-    if vocabulary := start.metadata.get("vocabulary"):
+    vocabulary = tuned.vocabulary
+    if start.vocabulary:
         new = {word for each in read_manifest(manifest) for word in normalize(each.text, each.lang or "").split()}
-        metadata["vocabulary"] = sorted(new.union(vocabulary))
-    return replace(start, weights=tuned.weights, metadata=metadata)
+        vocabulary = sorted(new.union(start.vocabulary))
+    # What is not named here stays: the search, the language model, the calibration, the punctuation.
+    return replace(start, weights=tuned.weights, config=tuned.config, training=tuned.training, vocabulary=vocabulary)

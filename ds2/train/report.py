@@ -23,7 +23,6 @@ from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
-from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
@@ -91,7 +90,7 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
     """The posteriors of every observed utterance, one chart for each epoch, chosen by a slider."""
     if not observed:
         return
-    model = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
+    model = ModelConfig.of(bundle)
     few = observed if len(observed) <= 12 else [observed[round(i * (len(observed) - 1) / 11)] for i in range(12)]
     yield "<p>Probability of each token at each frame; the blank is grey. The slider chooses the epoch.</p>"
     yield f'<div class="stages"><input type="range" min="0" max="{len(few) - 1}" value="{len(few) - 1}" '
@@ -100,7 +99,7 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
         yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
             yield f"<p class=hypothesis>{_marked(reference, hypothesis)}</p>"
-            yield plots.alignment(posteriors, bundle.metadata["tokens"], model.frame_seconds)
+            yield plots.alignment(posteriors, bundle.tokens, model.frame_seconds)
         yield "</div>"
     yield "</div>"
 
@@ -140,8 +139,8 @@ def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
 
 @torch.no_grad()
 def _decode(bundle: Bundle, utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, str]]:
-    config = from_dict(ModelConfig, bundle.metadata["config"], "bundle")
-    tokenizer = Tokenizer(bundle.metadata["tokens"])
+    config = ModelConfig.of(bundle)
+    tokenizer = Tokenizer(bundle.tokens)
     model = AcousticModel(config, len(tokenizer)).eval()
     model.load_state_dict(bundle.weights)
     order = sorted(range(len(utterances)), key=lambda index: utterances[index].duration)

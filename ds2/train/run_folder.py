@@ -14,8 +14,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import ds2
 from ds2.bundle import Bundle
 from ds2.data.dataset import Batch
@@ -94,12 +92,13 @@ def model_bundle(model: AcousticModel, config: TrainConfig, data: TrainingData, 
         "seed": config.seed,
     }
     training |= {key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer", "per") if key in record}
-    metadata: dict[str, Any] = {
-        "config": to_dict(config.model),
-        "tokens": list(data.tokenizer.tokens),
-        "training": training,
-    }
+    vocabulary = None
     if config.data.closed_vocabulary:
-        metadata["vocabulary"] = sorted({word for utterance in data.train for word in utterance.text.split()})
-    weights: dict[str, torch.Tensor] = model.state_dict()
-    return Bundle(weights, metadata)
+        vocabulary = sorted({word for utterance in data.train for word in utterance.text.split()})
+    return Bundle(
+        weights=model.state_dict(),
+        config=to_dict(config.model),
+        tokens=list(data.tokenizer.tokens),
+        training=training,
+        vocabulary=vocabulary,
+    )

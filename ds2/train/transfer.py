@@ -16,7 +16,6 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
-from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 
 ADDED_PARTS = ("phone_output.", "lookahead.", "frontend.prior_power")
@@ -32,7 +31,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
         InputError: the models differ in something else.
     """
     weights = dict(start.weights)
-    theirs = from_dict(ModelConfig, start.metadata["config"], str(config.start_from))
+    theirs = ModelConfig.of(start)
     state = model.state_dict()
     if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
         fit_bins(weights, state, theirs, config.model)
@@ -41,7 +40,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     if theirs.hidden < config.model.hidden and not theirs.spec.step_statistics:  # its statistics belong to time steps
         widen(weights, state, config.model.hidden)
     if config.start.new_alphabet:
-        fit_outputs(weights, state, start.metadata["tokens"], tokenizer)
+        fit_outputs(weights, state, start.tokens, tokenizer)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -59,7 +58,7 @@ def is_left_out(name: str, theirs: ModelConfig, ours: ModelConfig) -> bool:
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:
     """Whether the bundle's feature statistics can be used in the new model."""
-    return from_dict(ModelConfig, start.metadata["config"], str(config.start_from)).frontend == config.model.frontend
+    return ModelConfig.of(start).frontend == config.model.frontend
 
 
 def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: ModelConfig, ours: ModelConfig) -> None:

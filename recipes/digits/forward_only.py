@@ -35,12 +35,12 @@ def main() -> None:
     arguments = parser.parse_args()
     config = load_config(TrainConfig, arguments.config)
     whole = Bundle.load("digits")
-    model = AcousticModel(config.model, len(whole.metadata["tokens"]))
+    model = AcousticModel(config.model, len(whole.tokens))
     shared = {name: whole.weights[name] for name in model.state_dict() if name in whole.weights}
     model.load_state_dict(shared, strict=False)
     model.frontend.set_prior(mean_square(config))
-    metadata = {**whole.metadata, "config": to_dict(config.model), "training": {"forward_half_of": "digits"}}
-    replace(whole, weights=model.state_dict(), metadata=metadata).save(arguments.output)
+    half = replace(whole, weights=model.state_dict(), config=to_dict(config.model))
+    replace(half, training={"forward_half_of": "digits"}).save(arguments.output)
 
 
 if __name__ == "__main__":

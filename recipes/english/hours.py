@@ -47,7 +47,7 @@ def main() -> None:
     print("| hours | epochs | phones wrong, greedily | " + " | ".join(points) + " |\n|" + "---|" * (3 + len(points)))
     for fraction, epochs in PARTS.items():
         model = train(fraction, epochs, arguments.data.absolute(), arguments.output / f"{fraction:g}")
-        training = Bundle.load(model).metadata["training"]
+        training = Bundle.load(model).training
         counts = {name: words_wrong(searching(model, search, sets), part) for name, part in sets.items()}
         counts["all"] = sum(counts.values(), ErrorCounts())
         for name, series in points.items():

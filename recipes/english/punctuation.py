@@ -30,6 +30,7 @@ from ds2.model.int8_dot import has_bfloat16
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
+from ds2.record import PunctuationPart
 from ds2.text import normalize
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write
@@ -71,8 +72,7 @@ def main() -> None:
 def add(arguments: argparse.Namespace) -> None:
     """Copies the tagger into a bundle."""
     source, bundle = Bundle.load(arguments.punctuation), Bundle.load(arguments.bundle)
-    metadata = {**bundle.metadata, "punctuation": source.metadata["punctuation"]}
-    replace(bundle, metadata=metadata, punctuation=source.punctuation).save(arguments.bundle)
+    replace(bundle, punctuation=source.punctuation).save(arguments.bundle)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -90,9 +90,9 @@ def train(arguments: argparse.Namespace) -> None:
     set_biases(tagger, [each[:kept] for each in numbers])
     figures = measure(tagger, numbered(words, test))
     print(", ".join(f"{name} {value:.3f}" for name, value in figures.items()), flush=True)
-    about = {"f1": figures, "trained_words": arguments.updates * CROP * BATCH, "words": words}
     state = {name: tensor.half() for name, tensor in tagger.state_dict().items()}
-    Bundle({}, {"config": {}, "tokens": [], "punctuation": about}, punctuation=state).save(arguments.output)
+    punctuation = PunctuationPart(words, figures, arguments.updates * CROP * BATCH, state)
+    Bundle(weights={}, config={}, tokens=[], punctuation=punctuation).save(arguments.output)
     partial.unlink(missing_ok=True)
 
 

@@ -42,7 +42,7 @@ def main() -> None:
         epochs = min(arguments.longest, round(arguments.epochs / fraction))
         bundle = train(fraction, epochs, data, arguments.output / f"{fraction:g}")
         recognizer = Recognizer.load(bundle, options=DecoderOptions(beam=0))
-        hours = Bundle.load(bundle).metadata["training"]["hours"]
+        hours = Bundle.load(bundle).training["hours"]
         rates = {name: evaluate(recognizer, utterances).words.rate for name, utterances in sets.items()}
         for name, rate in rates.items():
             points[name].append((hours, rate))

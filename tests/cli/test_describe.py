@@ -1,12 +1,14 @@
 """ds2 info."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from helpers.commands import Outcome, assert_refused
 
-from ds2.bundle import MODELS, Bundle, knows, read_metadata
+from ds2.bundle import MODELS, Bundle, read_record
 from ds2.cli.describe import FIGURES
+from ds2.record import LanguageModelPart
 
 
 def test_info_of_bundle_manifest_and_anything_else(
@@ -21,7 +23,7 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert "1 speakers" in manifest
     assert "decoder.lm_weight: " in run("info", "english")[1]
     for path in MODELS.glob("*.safetensors"):
-        assert run("info", path.stem)[1].splitlines()[1].startswith(f"knows {knows(read_metadata(path))}")
+        assert run("info", path.stem)[1].splitlines()[1].startswith(f"knows {read_record(path).knows}")
     assert FIGURES["english"] in run("info", "english")[1]
     assert_refused(run("info", tmp_path / "a.wav"), "neither a model")
     assert_refused(run("info"), "name a bundle")
@@ -43,12 +45,11 @@ def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outco
     assert_refused(run("info", "--model", "digits"), "name a trained model without --model")
 
 
-def test_a_bundle_that_says_little_of_its_language_model(run: Callable[..., Outcome], tiny_bundle: Path) -> None:
+def test_a_language_model_that_is_not_there_is_not_spoken_of(run: Callable[..., Outcome], tiny_bundle: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
-    bundle.metadata["language_model"] = {"other": 1}
-    bundle.save(tiny_bundle)
+    replace(bundle, language_model=LanguageModelPart(3, ["a"])).save(tiny_bundle)
     code, text, _ = run("info", tiny_bundle)
-    assert (code, "language model: " in text) == (0, True)
+    assert (code, "language model: " in text) == (0, False)
 
 
 def test_info_of_an_exported_model(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:

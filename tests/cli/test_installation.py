@@ -12,7 +12,7 @@ from helpers.commands import Outcome
 from helpers.without_torch import WITHOUT_TORCH
 
 import ds2
-from ds2.bundle import MODELS, knows, read_metadata
+from ds2.bundle import MODELS, read_record
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None
     assert (code, errors) == (0, "")
     lines = {line.split()[0]: line for line in output.splitlines()}
     for path in MODELS.glob("*.safetensors"):
-        assert f"knows {knows(read_metadata(path))}" in lines[path.stem]
+        assert f"knows {read_record(path).knows}" in lines[path.stem]
         assert ("live streams" in lines[path.stem].split("knows")[0]) == path.stem.endswith("-streaming")
 
 

@@ -18,7 +18,7 @@ from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 from fuzz.sounds import AUDIO
 
-from ds2.bundle import Bundle, knows, read_metadata
+from ds2.bundle import Bundle, read_record
 from ds2.cli.describe import describe_bundle
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
@@ -34,6 +34,7 @@ from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_confidence import calibrated
+from ds2.record import PunctuationPart
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict
@@ -61,12 +62,11 @@ def bundle_seeds() -> list[Files]:
     torch.manual_seed(0)
     plain = _bundle(TINY)
     model = NGram.from_levels(*LEVELS)
-    closed = Bundle(plain.weights, plain.metadata | {"vocabulary": ["a", "b", "ab"]})
+    closed = dataclasses.replace(plain, vocabulary=["a", "b", "ab"])
     spoken = with_decoder(_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
     judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))
     tagger = {name: torch.randn(shape).half() for name, shape in shapes(2, 4, 3, 2).items()}
-    about = judged.metadata | {"punctuation": {"words": ["a", "b"], "f1": {"comma": 0.5}}}
-    full = dataclasses.replace(judged, metadata=about, punctuation=tagger)
+    full = dataclasses.replace(judged, punctuation=PunctuationPart(["a", "b"], {"comma": 0.5}, arrays=tagger))
     bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 
@@ -97,8 +97,7 @@ def _bundle(config: ModelConfig) -> Bundle:
     """Of a model of random weights that says something else at every frame."""
     model = AcousticModel(config, len(TOKENS))
     torch.nn.init.normal_(model.output.weight, std=2.0)
-    metadata = {"config": to_dict(config), "tokens": TOKENS, "training": {"wer": 1.0}}
-    return Bundle(model.state_dict(), metadata)
+    return Bundle(weights=model.state_dict(), config=to_dict(config), tokens=TOKENS, training={"wer": 1.0})
 
 
 def _saved(save: Any) -> bytes:
@@ -225,7 +224,7 @@ def enter_lm(path: Path) -> None:
 def enter_bundle(path: Path) -> None:
     """Shows what is in it, loads it, and transcribes with it."""
     describe_bundle(path)
-    knows(read_metadata(path))
+    assert read_record(path).knows
     transcript = Recognizer.load(path, "cpu").transcribe(SOUND)
     transcript.punctuated.to_srt()
     json.loads(to_json(transcript, ""), parse_constant=_refuse)

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,8 @@ from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import ARRAYS, NGram
-from ds2.recognition.decoding import bundled_model, make_beam, with_decoder
-from ds2.recognition.options import DEFAULT_OPTIONS
-from ds2.text import Tokenizer
+from ds2.recognition.decoding import bundled_model, with_decoder
+from ds2.record import LanguageModelPart
 from ds2.utils.errors import InputError
 
 MODEL = NGram.from_levels(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))
@@ -134,30 +134,25 @@ def test_tampered_models_in_a_bundle_are_refused(tiny_bundle: Path, tmp_path: Pa
     bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), MODEL)
     arrays = tampered(MODEL, *CASES[name])
     tensors = {key: torch.from_numpy(array.copy()) for key, array in zip(ARRAYS, arrays, strict=True)}
-    Bundle(bundle.weights, bundle.metadata, tensors).save(tmp_path / "bundle")
+    replace(bundle, language_model=LanguageModelPart(MODEL.order, MODEL.words, tensors)).save(tmp_path / "bundle")
     with pytest.raises(InputError, match="the bundle's language model is damaged"):
         bundled_model(Bundle.load(tmp_path / "bundle"))
 
 
-def test_a_bundle_that_lacks_arrays_or_holds_others_is_refused(tiny_bundle: Path) -> None:
+def test_a_bundle_that_lacks_arrays_or_holds_others_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), MODEL)
-    short = {name: tensor for name, tensor in bundle.language_model.items() if name != "next"}
-    half = bundle.language_model | {"log_probs": bundle.language_model["log_probs"].bfloat16()}
-    about = {key: value for key, value in bundle.metadata.items() if key != "language_model"}
-    for wrong in (
-        Bundle(bundle.weights, bundle.metadata, short),
-        Bundle(bundle.weights, bundle.metadata, half),
-        Bundle(bundle.weights, about, bundle.language_model),
-        Bundle(bundle.weights, about | {"language_model": 5}, bundle.language_model),
-    ):
+    assert bundle.language_model is not None
+    whole = bundle.language_model.arrays
+    short = {name: tensor for name, tensor in whole.items() if name != "next"}
+    half = whole | {"log_probs": whole["log_probs"].bfloat16()}
+    for arrays in (short, half):
         with pytest.raises(InputError, match="the bundle's language model is damaged"):
-            bundled_model(wrong)
-
-
-@pytest.mark.parametrize("vocabulary", ["abc", [1, 2], {"a": 1}, [""], 7])
-def test_a_vocabulary_that_is_no_list_of_words_is_refused(vocabulary: object) -> None:
-    with pytest.raises(InputError, match="vocabulary"):
-        make_beam(Tokenizer.from_texts(["a b c"]), Bundle({}, {"vocabulary": vocabulary}), DEFAULT_OPTIONS)
+            bundled_model(replace(bundle, language_model=replace(bundle.language_model, arrays=arrays)))
+    bundle.save(tmp_path / "bundle")
+    data = (tmp_path / "bundle").read_bytes()
+    (tmp_path / "bundle").write_bytes(data.replace(b'language_model\\"', b'languageXmodel\\"'))
+    with pytest.raises(InputError, match=r"damaged model bundle \(language_model is missing"):
+        Bundle.load(tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(

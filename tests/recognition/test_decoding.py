@@ -1,5 +1,6 @@
 """A bundle's decoder: what it holds, what a person asks for, and what they may not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 TOKENIZER = Tokenizer.from_texts(["a b c"])  # blank, space, a, b, c
-EMPTY = Bundle({}, {})
+EMPTY = Bundle(weights={}, config={}, tokens=[])
 UNSURE = torch.tensor([[[0.02, 0.0, 0.5, 0.48, 0.0], [0.96, 0.01, 0.01, 0.01, 0.01]]]).log()  # "a", or nearly "b"
 
 
@@ -43,11 +44,11 @@ def best(beam: object, log_probs: torch.Tensor = UNSURE) -> str:
 
 def test_a_bundle_without_words_is_decoded_greedily() -> None:
     assert make_beam(TOKENIZER, EMPTY, DecoderOptions()) is None
-    assert make_beam(TOKENIZER, Bundle({}, {"vocabulary": ["a"]}), DecoderOptions(beam=0)) is None
+    assert make_beam(TOKENIZER, replace(EMPTY, vocabulary=["a"]), DecoderOptions(beam=0)) is None
 
 
 def test_a_closed_vocabulary_finds_no_other_words() -> None:
-    closed = make_beam(TOKENIZER, Bundle({}, {"vocabulary": ["b", "ab"]}), DecoderOptions())
+    closed = make_beam(TOKENIZER, replace(EMPTY, vocabulary=["b", "ab"]), DecoderOptions())
     assert best(closed) == "b"  # "a" is likeliest, and no word
 
 
@@ -125,7 +126,7 @@ def test_hot_words_are_parsed() -> None:
 
 
 def test_hot_words_beyond_a_closed_vocabulary_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    closed = Bundle({}, {"vocabulary": ["a", "b"]})
+    closed = replace(EMPTY, vocabulary=["a", "b"])
     make_beam(TOKENIZER, closed, DecoderOptions(hot=("b",)))
     assert caplog.messages == []
     make_beam(TOKENIZER, closed, DecoderOptions(hot=("b", "ab")))
@@ -178,7 +179,7 @@ def test_a_decoder_configured_by_version_0_1_is_read() -> None:
 def test_weights_in_half_precision_are_widened(tiny_bundle: Path, tmp_path: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
     halves = {name: tensor.half() for name, tensor in bundle.weights.items()}
-    Bundle(halves, bundle.metadata).save(tmp_path / "half.safetensors")
+    replace(bundle, weights=halves).save(tmp_path / "half.safetensors")
     assert Recognizer.load(tmp_path / "half.safetensors").model.module.output.weight.dtype == torch.float32
 
 
@@ -203,13 +204,15 @@ def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
     tokens: list[str], phones: int, arrays: dict[str, torch.Tensor | None]
 ) -> None:
     model = NGram.from_levels(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
-    plain = Bundle({}, {"tokens": ["<blank>", " ", "a", "b"], "config": {"phones": 5}})
+    plain = replace(EMPTY, tokens=["<blank>", " ", "a", "b"], config={"phones": 5})
     whole = with_decoder(plain, BeamConfig(), model, Pronunciations.of(PRONUNCIATIONS))
     found = bundled_pronunciations(whole)
     assert found is not None
     assert found.to_dict() == PRONUNCIATIONS
-    tensors = {key: value for key, value in (whole.language_model | arrays).items() if value is not None}
-    damaged = Bundle({}, whole.metadata | {"tokens": tokens, "config": {"phones": phones}}, tensors)
+    assert whole.language_model is not None
+    tensors = {key: value for key, value in (whole.language_model.arrays | arrays).items() if value is not None}
+    part = replace(whole.language_model, arrays=tensors)
+    damaged = replace(whole, tokens=tokens, config={"phones": phones}, language_model=part)
     with pytest.raises(InputError, match="pronunciations do not fit"):
         bundled_pronunciations(damaged)
 

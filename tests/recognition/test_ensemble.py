@@ -1,5 +1,6 @@
 """Several models as one: averaged log-probabilities, and what does not fit together."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def other_bundle(tiny_bundle: Path) -> Path:
     bundle = Bundle.load(tiny_bundle)
     path = tiny_bundle.with_name("other.safetensors")
     weights = {**bundle.weights, "output.weight": torch.randn_like(bundle.weights["output.weight"])}
-    Bundle(weights, bundle.metadata).save(path)
+    replace(bundle, weights=weights).save(path)
     return path
 
 

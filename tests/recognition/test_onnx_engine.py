@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -98,9 +99,7 @@ def test_a_model_that_cannot_stream_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tokens", [4, 6])
 def test_a_graph_of_other_tokens_is_refused(tiny_bundle: Path, tokens: int) -> None:
     """torch refuses the weights; a graph is made of them whatever the tokens are."""
-    bundle = Bundle.load(tiny_bundle)
-    bundle.metadata["tokens"] = ["<blank>", " ", "a", "b", "c", "d"][:tokens]
-    bundle.save(tiny_bundle)
+    replace(Bundle.load(tiny_bundle), tokens=["<blank>", " ", "a", "b", "c", "d"][:tokens]).save(tiny_bundle)
     with pytest.raises(InputError, match="do not fit the tokens"):
         Recognizer.load(tiny_bundle, engine="onnx")
     model, *_ = export(str(tiny_bundle), tiny_bundle.parent / "out")

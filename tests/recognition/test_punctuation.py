@@ -13,6 +13,7 @@ from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import BLOCK, DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, Word
+from ds2.record import PunctuationPart
 from ds2.utils.errors import InputError, ParameterError
 
 WORDS = ["well", "end", "john", "other"]
@@ -36,7 +37,7 @@ def punctuator(weights: dict[str, np.ndarray]) -> Punctuator:
 
 def bundled(bundle: Bundle, weights: dict[str, np.ndarray], words: list[str] = WORDS) -> Bundle:
     tensors = {name: torch.from_numpy(values).half() for name, values in weights.items()}
-    return replace(bundle, metadata={**bundle.metadata, "punctuation": {"words": words}}, punctuation=tensors)
+    return replace(bundle, punctuation=PunctuationPart(words, arrays=tensors))
 
 
 def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
@@ -99,9 +100,8 @@ def test_a_bundle_carries_it(weights: dict[str, np.ndarray], tiny_bundle: Path, 
 
 def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
-    for words in (["a", "b"], [1, 2, 3, 4]):
-        with pytest.raises(InputError, match="punctuation is damaged"):
-            Punctuator.from_bundle(bundled(bundle, weights, words))
+    with pytest.raises(InputError, match="punctuation is damaged"):
+        Punctuator.from_bundle(bundled(bundle, weights, ["a", "b"]))
     for name in ("output.bias", "embedding.weight", "lstm.weight_hh_l0"):
         fewer = {key: values for key, values in weights.items() if key != name}
         with pytest.raises(InputError, match="punctuation is damaged"):
@@ -111,7 +111,7 @@ def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle
         Punctuator(WORDS, whole)
     tensors = {name: torch.from_numpy(values).bfloat16() for name, values in weights.items()}
     with pytest.raises(InputError, match="punctuation is damaged"):  # a type that numpy lacks
-        Punctuator.from_bundle(replace(bundled(bundle, weights), punctuation=tensors))
+        Punctuator.from_bundle(replace(bundle, punctuation=PunctuationPart(WORDS, arrays=tensors)))
 
 
 def test_subtitles_and_json_show_the_display_form() -> None:

@@ -1,6 +1,7 @@
 """From audio to transcripts: words, times, long recordings, many files."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -209,8 +210,8 @@ def test_no_files_no_transcripts(recognizer: Recognizer) -> None:
 
 def test_weights_that_do_not_fit_are_refused(tiny_bundle: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
-    config = {**bundle.metadata["config"], "hidden": 25}
-    Bundle(bundle.weights, {**bundle.metadata, "config": config}).save(tiny_bundle)
+    config = {**bundle.config, "hidden": 25}
+    replace(bundle, config=config).save(tiny_bundle)
     with pytest.raises(InputError, match="do not fit"):
         Recognizer.load(tiny_bundle)
 
@@ -221,7 +222,7 @@ def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Pa
     assert isinstance(engine, TorchEngine)
     loaded = engine.module
     assert torch.equal(torch.get_rng_state(), before)
-    filled = AcousticModel(loaded.config, len(bundle.metadata["tokens"]))
+    filled = AcousticModel(loaded.config, len(bundle.tokens))
     filled.load_state_dict(bundle.weights)
     for of_loaded, of_filled in (
         (loaded.named_parameters(), filled.named_parameters()),
@@ -239,7 +240,7 @@ def test_bundles_of_the_package_go_by_their_names() -> None:
 
 def test_a_configuration_with_negative_kernels_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
-    bundle.metadata["config"]["convolutions"][1]["kernel"][0] = -1
+    bundle.config["convolutions"][1]["kernel"][0] = -1
     bundle.save(tmp_path / "x.safetensors")
     with pytest.raises(InputError, match="do not fit"):
         Recognizer.load(tmp_path / "x.safetensors", "cpu")

@@ -1,5 +1,6 @@
 """ds2 calibrate: a bundle learns what its confidence means, and what is no speech."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,7 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     """Of the digits without a calibration; their words stay, those in noise go."""
     bundle = Bundle.load("digits-streaming")
     bare, output = tmp_path / "bare.safetensors", tmp_path / "calibrated.safetensors"
-    bundle.metadata.pop("confidence", None)
-    bundle.save(bare)
+    replace(bundle, confidence=None).save(bare)
     manifest = spoken_digits(30)
     lines = manifest.read_text().splitlines(keepends=True)
     manifest.write_text("".join([*lines[:15], *(line.replace("theo", "another") for line in lines[15:])]))
@@ -70,8 +70,7 @@ def test_the_default_model_writes_english_words() -> None:
 
 def test_damaged_metadata_is_refused(tmp_path: Path, tiny_bundle: Path) -> None:
     bundle = Bundle.load(tiny_bundle)
-    bundle.metadata["confidence"] = {"weights": [0.0], "bias": 0.0}
-    bundle.save(tmp_path / "damaged.safetensors")
+    replace(bundle, confidence={"weights": [0.0], "bias": 0.0}).save(tmp_path / "damaged.safetensors")
     with pytest.raises(InputError, match="calibrate it again"):
         Recognizer.load(tmp_path / "damaged.safetensors", "cpu")
     assert torch.is_tensor(bundle.weights["output.weight"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_weights_and_model_are_written_and_used(
     assert line.startswith("WER ")
     assert str(bundle) in line
     assert picture.read_bytes().startswith(b"\x89PNG")
-    chosen = Bundle.load(bundle).metadata["decoder"]
+    chosen = Bundle.load(bundle).decoder
     recognizer = ds2.load(bundle)
     assert recognizer.beam is not None
     assert recognizer.beam.config.lm_weight == chosen["lm_weight"]
@@ -99,13 +100,12 @@ DIGITS = "zero Z IH R OW\none W AH N\ntwo T UW\nfour F AO R\nfour(2) F R\n"
 def hears_phones(tmp_path: Path) -> Path:
     """The packaged model of digits, with a second output layer that says any phone."""
     source = Bundle.load("digits")
-    hidden, phones = source.metadata["config"]["hidden"], len(PHONE_TOKENS)
+    hidden, phones = source.config["hidden"], len(PHONE_TOKENS)
     generator = torch.Generator().manual_seed(1)
     layer = {"phone_output.weight": torch.randn(phones, hidden, generator=generator)}
     layer["phone_output.bias"] = torch.zeros(phones)
-    metadata = {**source.metadata, "config": {**source.metadata["config"], "phones": phones}}
-    metadata.pop("vocabulary", None)
-    Bundle(source.weights | layer, metadata).save(tmp_path / "phones.safetensors")
+    whole = replace(source, weights=source.weights | layer, config={**source.config, "phones": phones})
+    replace(whole, vocabulary=None).save(tmp_path / "phones.safetensors")
     return tmp_path / "phones.safetensors"
 
 
@@ -162,8 +162,9 @@ def test_tuning_again_is_not_worse(dev: Path, lm: Path, tmp_path: Path, capsys: 
     before, after = re.findall(r"([\d.]+)% (?:before|after)", capsys.readouterr().out)
     assert float(after) <= float(before)
     tuned = Bundle.load(path)
-    assert tuned.metadata["decoder"]["closed"]
-    assert tuned.metadata["vocabulary"] == bundle.metadata["vocabulary"]
+    assert tuned.decoder is not None
+    assert tuned.decoder["closed"]
+    assert tuned.vocabulary == bundle.vocabulary
 
 
 def test_priors_are_the_means_of_the_phones_alone() -> None:
@@ -181,7 +182,7 @@ def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> 
         torch.from_numpy(next(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")]))[2])
         for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))
     ]
-    tokens = len(before.metadata["tokens"])
+    tokens = len(before.tokens)
     torch.testing.assert_close(second[:, :tokens], first[:, :tokens])
     torch.testing.assert_close(second[:, tokens:], (first[:, tokens:] - prior).log_softmax(1), atol=1e-5, rtol=1e-4)
 

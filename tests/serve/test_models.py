@@ -17,7 +17,8 @@ from serve.conftest import RunningServer
 from serve.test_openai import wav
 from serve.test_vosk import close_code, lock_step, text_of
 
-from ds2.bundle import knows, locate, read_metadata
+from ds2.bundle import locate, read_record
+from ds2.record import LanguageModelPart, Record
 from ds2.serve.application import Application
 from ds2.serve.config import ServeConfig
 from ds2.serve.models import Models
@@ -43,11 +44,11 @@ def test_the_specification_names_what_is_served() -> None:
 
 
 def test_what_a_model_knows() -> None:
-    assert knows(read_metadata("digits")).startswith("10 words and no other: eight five")
-    assert knows(read_metadata("english")) == "100,003 words"
-    lettered = {"config": {}, "language_model": {"words": ["a", "b"]}}
-    assert knows(lettered) == "words of any kind, 2 of them by its language model"
-    assert knows({"config": {}}) == "words of any kind, spelt as they sound"
+    assert read_record("digits").knows.startswith("10 words and no other: eight five")
+    assert read_record("english").knows == "100,003 words"
+    lettered = Record(config={}, tokens=[], language_model=LanguageModelPart(1, ["a", "b"]))
+    assert lettered.knows == "words of any kind, 2 of them by its language model"
+    assert Record(config={}, tokens=[]).knows == "words of any kind, spelt as they sound"
 
 
 def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
+from ds2.record import Record
 from ds2.train.average import average
 from ds2.utils.errors import InputError
 
 
 def saved(path: Path, value: float, hidden: int = 4, tokens: tuple[str, ...] = ("<blank>", "a")) -> Path:
-    metadata = {"config": {"hidden": hidden}, "tokens": list(tokens), "training": {"wer": value}, "vocabulary": ["a"]}
-    Bundle({"w": torch.full((2, 6), value), "count": torch.tensor([2])}, metadata).save(path)
+    weights = {"w": torch.full((2, 6), value), "count": torch.tensor([2])}
+    record = Record(config={"hidden": hidden}, tokens=list(tokens), training={"wer": value}, vocabulary=["a"])
+    Bundle(weights=weights, **vars(record)).save(path)
     return path
 
 
@@ -20,8 +22,8 @@ def test_mean_of_weights_and_the_records_of_all(tmp_path: Path) -> None:
     bundle = average([saved(tmp_path / "a.safetensors", 1.0), saved(tmp_path / "b.safetensors", 4.0)])
     assert torch.equal(bundle.weights["w"], torch.full((2, 6), 2.5))
     assert bundle.weights["count"].tolist() == [2]
-    assert bundle.metadata["vocabulary"] == ["a"]
-    assert [one["wer"] for one in bundle.metadata["training"]["average_of"]] == [1.0, 4.0]
+    assert bundle.vocabulary == ["a"]
+    assert [one["wer"] for one in bundle.training["average_of"]] == [1.0, 4.0]
 
 
 def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
@@ -39,5 +41,7 @@ def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
 def test_a_language_model_stays_with_the_average() -> None:
     bundle = Bundle.load("english")
     averaged = average(["english", "english"])
-    assert averaged.language_model.keys() == bundle.language_model.keys()
-    assert averaged.metadata["decoder"] == bundle.metadata["decoder"]
+    assert averaged.language_model is not None
+    assert bundle.language_model is not None
+    assert averaged.language_model.arrays.keys() == bundle.language_model.arrays.keys()
+    assert averaged.decoder == bundle.decoder

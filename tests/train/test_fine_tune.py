@@ -24,8 +24,8 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     assert main(command) == 0
     assert re.search(r"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after\n", capsys.readouterr().err)
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
-    assert after.metadata["tokens"] == before.metadata["tokens"]
-    assert after.metadata["vocabulary"] == before.metadata["vocabulary"]
+    assert after.tokens == before.tokens
+    assert after.vocabulary == before.vocabulary
     changed = {name for name, old in before.weights.items() if not torch.equal(old.float(), after.weights[name])}
     assert any(name.startswith("recurrent.") for name in changed)
     assert not any(name.startswith("convolutions.") for name in changed)
@@ -38,7 +38,7 @@ def test_other_letters_make_a_new_alphabet(
     config = fine_tuning(str(tiny_bundle), spoken_digits(10), tmp_path / "run")
     assert config.start.new_alphabet
     assert config.start.freeze_epochs < config.epochs == MOST_EPOCHS
-    assert config.model.hidden == Bundle.load(tiny_bundle).metadata["config"]["hidden"]
+    assert config.model.hidden == Bundle.load(tiny_bundle).config["hidden"]
 
 
 def test_settings_override_what_is_chosen(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_learns_and_writes_bundle_metrics_and_curves(spoken_digits: Manifests, t
     history = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [epoch["epoch"] for epoch in history] == list(range(1, 26))
     assert history[-1]["dev_loss"] < history[0]["dev_loss"] / 4
-    record = Bundle.load(best).metadata["training"]
+    record = Bundle.load(best).training
     assert record["wer"] == min(epoch["wer"] for epoch in history)
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
@@ -198,7 +198,7 @@ def test_bigrams_and_adaptive_power_reach_the_bundle(spoken_digits: Manifests, t
     model = dataclasses.replace(config.model, frontend=FrontendConfig(8000, power="adaptive"))
     data = dataclasses.replace(config.data, units="bigrams")
     bundle = Bundle.load(Trainer(dataclasses.replace(config, model=model, data=data), tmp_path / "run").run())
-    assert any(len(token) == 2 for token in bundle.metadata["tokens"][1:])
+    assert any(len(token) == 2 for token in bundle.tokens[1:])
     assert 0 < float(bundle.weights["frontend.prior_power"]) < 1
     assert float(bundle.weights["frontend.prior_power"]) != pytest.approx(1e-2)
 

@@ -25,8 +25,8 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
     bundle = Bundle.load(start)
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, bundle.weights[name])
-    assert list(again.data.tokenizer.tokens) == bundle.metadata["tokens"]
-    assert "vocabulary" in Bundle.load(again.run()).metadata
+    assert list(again.data.tokenizer.tokens) == bundle.tokens
+    assert Bundle.load(again.run()).vocabulary
 
 
 def test_a_start_keeps_its_feature_statistics_whatever_else_changes(spoken_digits: Manifests, tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_new_alphabet_keeps_the_rows_that_both_have(spoken_digits: Manifests, 
     bundle, tokens = Bundle.load(best), trainer.data.tokenizer.tokens
     assert "ž" in tokens
     for index, token in enumerate(tokens):
-        if token in bundle.metadata["tokens"]:
-            old = bundle.weights["output.weight"][bundle.metadata["tokens"].index(token)]
+        if token in bundle.tokens:
+            old = bundle.weights["output.weight"][bundle.tokens.index(token)]
             assert torch.equal(trainer.model.output.weight[index], old)
     assert torch.equal(
         trainer.model.recurrent[0].forwards.input_weight, bundle.weights["recurrent.0.forwards.input_weight"]
@@ -169,8 +169,8 @@ def test_a_model_of_letters_alone_starts_from_one_that_hears_phones_too(
     source = Trainer(plain_config(manifest, epochs=1), tmp_path / "letters").run()
     bundle = Bundle.load(source)
     layer = {"phone_output.weight": torch.randn(41, TINY.hidden), "phone_output.bias": torch.zeros(41)}
-    config = {**bundle.metadata["config"], "phones": 41}
-    Bundle(bundle.weights | layer, {**bundle.metadata, "config": config}).save(tmp_path / "phones.safetensors")
+    config = {**bundle.config, "phones": 41}
+    dataclasses.replace(bundle, weights=bundle.weights | layer, config=config).save(tmp_path / "phones.safetensors")
     start = tmp_path / "phones.safetensors"
     trainer = Trainer(plain_config(manifest, start_from=start, epochs=1), tmp_path / "again")
     assert torch.equal(trainer.model.output.weight, bundle.weights["output.weight"])

@@ -129,10 +129,9 @@ def test_full_disk_keeps_the_earlier_checkpoint(small_disk: Path) -> None:
 
 def test_full_disk_keeps_the_earlier_bundle(small_disk: Path) -> None:
     path = small_disk / "model.safetensors"
-    metadata = {"config": {}, "tokens": []}
-    Bundle({"w": torch.zeros(10_000)}, metadata).save(path)
+    Bundle(weights={"w": torch.zeros(10_000)}, config={}, tokens=[]).save(path)
     with pytest.raises(InputError, match="No space left"):
-        Bundle({"w": torch.zeros(100_000)}, metadata).save(path)
+        Bundle(weights={"w": torch.zeros(100_000)}, config={}, tokens=[]).save(path)
     assert len(Bundle.load(path).weights["w"]) == 10_000
 
 
