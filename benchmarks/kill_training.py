@@ -91,7 +91,7 @@ class Training:
 
 def prepare(folder: Path) -> Path:
     """A small training of real recordings; its configuration."""
-    rows = [json.loads(line) for line in (AUDIO / "pieces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (AUDIO / "utterances.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac"][:RECORDINGS]
     lines = [json.dumps(row | {"audio_filepath": str(AUDIO / row["audio_filepath"])}) for row in rows]
     (folder / "data.jsonl").write_text("\n".join(lines))

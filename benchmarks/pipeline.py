@@ -97,7 +97,7 @@ def main() -> None:
 
 def compose(count: int, rng: random.Random) -> list[Recording]:
     """Recordings of one speaker each, words in lines, in the noise of one room."""
-    rows = [json.loads(line) for line in (AUDIO / "pieces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (AUDIO / "utterances.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["source"] == "fsdd" and row["take"] in TAKES]
     files = {name: read_audio(AUDIO / name, RATE)[0].numpy() for name in {row["audio_filepath"] for row in rows}}
     noises = [read_audio(path, RATE)[0].numpy() for path in sorted(AUDIO.glob("noise_*"))]

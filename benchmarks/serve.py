@@ -33,7 +33,7 @@ from ds2.model.streaming import StreamingModel
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import make_transcript
 from ds2.serve.config import read_serve_config
-from ds2.serve.load_test import Outcome, Recording, apply_load, read_recordings, table
+from ds2.serve.load_test import LoadResult, Recording, apply_load, load_recordings, load_table
 from ds2.serve.logs import log_to_stderr
 from ds2.serve.plots import draw_batches, draw_latencies
 from ds2.serve.server import run
@@ -65,7 +65,7 @@ def main() -> None:
     if arguments.serve:
         serve(arguments.serve)
         return
-    recordings = read_recordings(arguments.manifest or manifest("test"))
+    recordings = load_recordings(arguments.manifest or manifest("test"))
     seconds = 2.0 if arguments.quick else arguments.seconds
     most = {}
     figures = {}
@@ -73,7 +73,7 @@ def main() -> None:
         outcomes, most[system] = measure(system, recordings, seconds, arguments.quick)
         figures[system] = outcomes
         print(f"\n{system}: 98 % within {GOAL:.0f} ms up to {most[system]} streams\n")
-        print(*table(outcomes), sep="\n", flush=True)
+        print(*load_table(outcomes), sep="\n", flush=True)
     if "one-by-one" in most and "eager" in most:
         print(f"\neager / one by one: {most['eager'] / most['one-by-one']:.1f} times as many streams")
     if "loops" in most and "eager" in most:
@@ -88,9 +88,11 @@ def main() -> None:
         (arguments.output / "serve.json").write_text(json.dumps({"most": most, "loads": rows}, indent=1) + "\n")
 
 
-def measure(system: str, recordings: Sequence[Recording], seconds: float, is_quick: bool) -> tuple[list[Outcome], int]:
+def measure(
+    system: str, recordings: Sequence[Recording], seconds: float, is_quick: bool
+) -> tuple[list[LoadResult], int]:
     """Outcomes by number of streams, and the largest number that meets the goal."""
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, LoadResult] = {}
 
     def meets(url: str, streams: int) -> bool:
         for _ in range(2):  # the first time can fail because of other work on the machine

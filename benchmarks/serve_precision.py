@@ -23,7 +23,7 @@ from ds2.model.slots import SlotModel
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.load_test import Recording, read_recordings
+from ds2.serve.load_test import Recording, load_recordings
 from ds2.serve.messages import End, Final, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.stream import Setup
 from ds2.serve.worker import Worker, load
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--recordings", type=int, default=300)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    recordings = read_recordings(arguments.manifest or manifest("test"))[: arguments.recordings]
+    recordings = load_recordings(arguments.manifest or manifest("test"))[: arguments.recordings]
     setups = {name: made(name) for name in ("float32", "bfloat16")}
     print("| weights | WER | " + " | ".join(f"step of {size}, ms" for size in SIZES) + " |\n|---|---|---|---|---|")
     for name, setup in setups.items():

@@ -39,7 +39,7 @@ from digits import manifest
 
 from ds2.bundle import locate
 from ds2.recognition.recognizer import Recognizer
-from ds2.serve.load_test import Recording, read_recordings
+from ds2.serve.load_test import Recording, load_recordings
 
 RECORDINGS = 60  # of the manifest
 TIMEOUT_SECONDS = 60.0  # until a client counts as waiting for ever
@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=20, help="honest streams")
     parser.add_argument("--attackers", type=int, default=20)
     arguments = parser.parse_args()
-    recordings = read_recordings(arguments.manifest or manifest("test"))[:RECORDINGS]
+    recordings = load_recordings(arguments.manifest or manifest("test"))[:RECORDINGS]
     expected = offline(recordings)
     command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
     command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]

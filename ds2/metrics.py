@@ -51,7 +51,7 @@ class ErrorCounts:
         )
 
 
-def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
+def align_texts(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     """A shortest sequence of edits (Levenshtein 1966) that turns the reference into the hypothesis.
 
     Among equally short ones the choice is always the same; time grows with N * M / 64, memory with N + M.
@@ -80,7 +80,7 @@ def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
 
 
 def _count(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
-    """The edits of `align`, counted without listing them: texts may be long."""
+    """The edits of `align_texts`, counted without listing them: texts may be long."""
     sizes: Counter[Kind] = Counter()
     for kind, start, end, other, last in _blocks(reference, hypothesis):
         sizes[kind] += max(end - start, last - other)
@@ -116,7 +116,7 @@ def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: S
     """
     total, confusions, wrong = ErrorCounts(), Counter[str](), []
     for reference, hypothesis, name in zip(references, hypotheses, names, strict=True):
-        edits = align(reference.split(), hypothesis.split())
+        edits = align_texts(reference.split(), hypothesis.split())
         total += word_errors(reference, hypothesis)
         errors = [edit for edit in edits if edit.kind != "equal"]
         confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)

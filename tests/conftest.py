@@ -41,7 +41,7 @@ def spoken_digits(tmp_path: Path) -> Callable[[int], Path]:
     """spoken_digits(n): a manifest of n recordings of single digits, each in a separate WAV."""
 
     def make(count: int) -> Path:
-        rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
         rows = [row for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac"][:count]
         folder = tmp_path / f"digits{count}"
         folder.mkdir()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.metrics import Edit, ErrorCounts, align, cer, character_errors, error_listing, wer, word_errors
+from ds2.metrics import Edit, ErrorCounts, align_texts, cer, character_errors, error_listing, wer, word_errors
 
 words = st.lists(st.sampled_from("abc"), max_size=6)
 
@@ -33,7 +33,7 @@ def test_counts_by_hand() -> None:
 
 @given(words, words)
 def test_alignment_is_shortest_and_rebuilds_both_sides(reference: list[str], hypothesis: list[str]) -> None:
-    edits = align(reference, hypothesis)
+    edits = align_texts(reference, hypothesis)
     assert sum(edit.kind != "equal" for edit in edits) == distance(reference, hypothesis)
     assert [edit.reference for edit in edits if edit.reference is not None] == reference
     assert [edit.hypothesis for edit in edits if edit.hypothesis is not None] == hypothesis
@@ -41,14 +41,14 @@ def test_alignment_is_shortest_and_rebuilds_both_sides(reference: list[str], hyp
 
 
 def test_ties_are_always_resolved_alike() -> None:
-    assert [edit.kind for edit in align("ab", "bc")] == ["substitute", "substitute"]  # not delete, equal, insert
-    assert align("ab", "c") == [Edit("substitute", "a", "c"), Edit("delete", "b", None)]
-    assert [edit.kind for edit in align("aba", "bab")] == ["insert", "equal", "equal", "delete"]
+    assert [edit.kind for edit in align_texts("ab", "bc")] == ["substitute", "substitute"]  # not delete, equal, insert
+    assert align_texts("ab", "c") == [Edit("substitute", "a", "c"), Edit("delete", "b", None)]
+    assert [edit.kind for edit in align_texts("aba", "bab")] == ["insert", "equal", "equal", "delete"]
 
 
 @given(words, words)
 def test_counts_are_those_of_the_alignment(reference: list[str], hypothesis: list[str]) -> None:
-    kinds = [edit.kind for edit in align(reference, hypothesis)]
+    kinds = [edit.kind for edit in align_texts(reference, hypothesis)]
     counts = word_errors(" ".join(reference), " ".join(hypothesis))
     assert (counts.substitutions, counts.deletions) == (kinds.count("substitute"), kinds.count("delete"))
     assert (counts.insertions, counts.reference_length) == (kinds.count("insert"), len(reference))

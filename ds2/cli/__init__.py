@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import ds2
-from ds2.cli.commands import GROUPS, overview, parse
+from ds2.cli.commands import GROUPS, command_overview, parse_command
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.cli.streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError, printable
@@ -47,13 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     match arguments:
         case [] | ["--help" | "-h"]:
-            print(overview())
+            print(command_overview())
         case ["--version"]:
             print(f"ds2 {ds2.__version__}")
         case [group] | [group, "--help" | "-h"] if group in GROUPS:
-            print(overview(group))
+            print(command_overview(group))
         case _:
-            command = parse(arguments)
+            command = parse_command(arguments)
             return command() if command is not None else 0
     return 0
 

@@ -112,7 +112,7 @@ def all_commands() -> Iterator[str]:
                 yield from (f"{name} {inner}" for inner in command)
 
 
-def overview(group: str = "") -> str:
+def command_overview(group: str = "") -> str:
     """The commands of ds2, or of one of its groups, with a line for each."""
     description, commands = GROUPS.get(group, ("End-to-end speech recognition.", {}))
     sections: Mapping[str, Mapping[str, Any]] = {"Commands": commands} if group else SECTIONS
@@ -130,7 +130,7 @@ def _summary(name: str, command: Command | Mapping[str, Command]) -> str:
     return (command.__doc__ or "").partition("\n")[0] if callable(command) else GROUPS[name][0]
 
 
-def parse(arguments: Sequence[str]) -> Callable[[], int] | None:
+def parse_command(arguments: Sequence[str]) -> Callable[[], int] | None:
     """The command of these arguments, ready to run; None after --help, which tyro has printed.
 
     Raises:

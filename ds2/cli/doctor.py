@@ -18,7 +18,7 @@ CHECKOUT = "in ds2's checkout: pip install -c constraints.txt"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One line: a part of the installation, its state, and what mends it; severity counts where `mend` is not empty."""
 
     name: str
@@ -27,10 +27,10 @@ class Finding:
     severity: Literal["missing", "broken"] = "missing"
 
 
-def check() -> Iterator[Finding]:
+def check() -> Iterator[Check]:
     """All findings, what everything needs first."""
-    yield Finding("ds2", f"{ds2.__version__} in {Path(ds2.__file__).parent}")
-    yield Finding("Python", f"{platform.python_version()}, {sys.executable}")
+    yield Check("ds2", f"{ds2.__version__} in {Path(ds2.__file__).parent}")
+    yield Check("Python", f"{platform.python_version()}, {sys.executable}")
     yield from (torch := list(_torch()))
     yield from _models()
     if torch[0].severity != "broken":
@@ -41,62 +41,62 @@ def check() -> Iterator[Finding]:
         yield _portaudio()
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[Check]:
     if find_spec("torch") is None and find_spec("onnxruntime") is not None:
-        yield Finding("torch", "not installed; onnxruntime transcribes", "to train: pip install torch torchaudio")
+        yield Check("torch", "not installed; onnxruntime transcribes", "to train: pip install torch torchaudio")
         return
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: one of its libraries is missing
-        yield Finding("torch", f"cannot be imported: {error}", f"{CHECKOUT} .", "broken")
+        yield Check("torch", f"cannot be imported: {error}", f"{CHECKOUT} .", "broken")
         return
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Finding("torch", f"{torch.__version__}, threads: {torch.get_num_threads()}, {capability}")
+    yield Check("torch", f"{torch.__version__}, threads: {torch.get_num_threads()}, {capability}")
     if torch.cuda.is_available():
-        yield Finding("GPU", f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
+        yield Check("GPU", f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
         mend = "" if (nvcc := shutil.which("nvcc")) else "the GPU runs torch's kernels; ds2's own need the CUDA toolkit"
-        yield Finding("nvcc", nvcc or "not found", mend)
+        yield Check("nvcc", nvcc or "not found", mend)
     else:
         built = "torch is built without CUDA" if torch.version.cuda is None else "no driver or no device"
-        yield Finding("GPU", f"none ({built}); everything runs on the CPU")
+        yield Check("GPU", f"none ({built}); everything runs on the CPU")
 
 
-def _models() -> Iterator[Finding]:
+def _models() -> Iterator[Check]:
     paths = sorted(MODELS.glob("*.safetensors"))
     if not paths:
-        yield Finding("models", f"none in {MODELS}", f"{CHECKOUT} .", "broken")
+        yield Check("models", f"none in {MODELS}", f"{CHECKOUT} .", "broken")
     for path in paths:
         try:
             read_record(path)
         except InputError as error:
-            yield Finding("models", str(error), f"{CHECKOUT} --force-reinstall --no-deps .", "broken")
+            yield Check("models", str(error), f"{CHECKOUT} --force-reinstall --no-deps .", "broken")
     if paths:
-        yield Finding("models", ", ".join(path.stem for path in paths))
+        yield Check("models", ", ".join(path.stem for path in paths))
 
 
-def _kernels() -> Finding:
+def _kernels() -> Check:
     """The beam search stands for all kernels: it takes the longest to compile."""
     from ds2.decoder.search import search
     from ds2.utils.jit import kept_in
 
     folder, compiled = kept_in(search)
     if folder is None:
-        return Finding("kernels", "compiled anew in each process: no folder can be written", "set NUMBA_CACHE_DIR")
+        return Check("kernels", "compiled anew in each process: no folder can be written", "set NUMBA_CACHE_DIR")
     if not compiled:
-        return Finding("kernels", "not compiled yet; the first run does it", "ds2 warmup")
-    return Finding("kernels", f"compiled, in {folder}")
+        return Check("kernels", "not compiled yet; the first run does it", "ds2 warmup")
+    return Check("kernels", f"compiled, in {folder}")
 
 
-def _portaudio() -> Finding:
+def _portaudio() -> Check:
     try:
         import sounddevice
     except OSError as error:
-        return Finding("PortAudio", f"{error}; ds2 listen needs it", "on Debian: apt install libportaudio2")
-    return Finding("PortAudio", str(sounddevice.get_portaudio_version()[1]))
+        return Check("PortAudio", f"{error}; ds2 listen needs it", "on Debian: apt install libportaudio2")
+    return Check("PortAudio", str(sounddevice.get_portaudio_version()[1]))
 
 
-def _extra(extra: str) -> Finding:
+def _extra(extra: str) -> Check:
     absent = sorted(module for module, owner in EXTRAS.items() if owner == extra and find_spec(module) is None)
     if not absent:
-        return Finding(f"[{extra}]", "installed")
-    return Finding(f"[{extra}]", f"lacks {', '.join(absent)}", f"{CHECKOUT} '.[{extra}]'")
+        return Check(f"[{extra}]", "installed")
+    return Check(f"[{extra}]", f"lacks {', '.join(absent)}", f"{CHECKOUT} '.[{extra}]'")

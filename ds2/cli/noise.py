@@ -63,7 +63,7 @@ def mix_command(
     """
     from ds2.data.augment import AugmentConfig
     from ds2.data.manifest import read_manifest
-    from ds2.data.mix import MIX, mix
+    from ds2.data.mix import MIX, write_noisy_copy
     from ds2.utils.config import from_dict, override, to_dict
     from ds2.utils.progress import Progress
 
@@ -74,7 +74,7 @@ def mix_command(
         override(values, setting)
     config = from_dict(AugmentConfig, values, "data mix")
     with Progress("mixing", len(utterances), "utterances") as progress:
-        skipped = mix(utterances, output, config, sample_rate, seed, jobs, progress.step)
+        skipped = write_noisy_copy(utterances, output, config, sample_rate, seed, jobs, progress.step)
     print(output / "manifest.jsonl")
     return report_skipped(skipped)
 
@@ -82,8 +82,8 @@ def mix_command(
 def _augment_values(sound: MixOptions) -> dict[str, object]:
     """Keys of [augment]."""
     return {
-        "noise": recordings(sound.noise),
-        "impulse_responses": recordings(sound.impulse_responses),
+        "noise": find_recordings(sound.noise),
+        "impulse_responses": find_recordings(sound.impulse_responses),
         "reverberation_probability": float(bool(sound.impulse_responses)),
         "snr": sound.snr,
         "noise_probability": sound.noise_probability,
@@ -118,7 +118,7 @@ def noise_command(
 
     if not 0 < hours < math.inf:
         raise ParameterError("hours", f"must be above 0, got {hours}")
-    samples = [read_audio(path, sample_rate)[0] for path in recordings(files)]
+    samples = [read_audio(path, sample_rate)[0] for path in find_recordings(files)]
     if not samples:
         raise InputError("data noise: name at least one recording, or a folder of them")
     count = write_noise(samples, output, sample_rate, hours, layers, seed)
@@ -126,7 +126,7 @@ def noise_command(
     return 0
 
 
-def recordings(names: tuple[str, ...]) -> list[str]:
+def find_recordings(names: tuple[str, ...]) -> list[str]:
     """Audio files, and those in folders, by absolute paths."""
     from ds2.recognition.batch import find_audio
 

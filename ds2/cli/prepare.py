@@ -16,7 +16,7 @@ from ds2.utils.extras import hint
 from ds2.utils.files import make_folder, write_lines
 
 
-def run(main: Callable[[], None]) -> None:
+def run_script(main: Callable[[], None]) -> None:
     """Runs a recipe's script: bad input or a package that is missing ends it in one line on standard error."""
     try:
         main()

@@ -72,7 +72,7 @@ def bench_serve_command(
     import asyncio
     import json
 
-    from ds2.serve.load_test import apply_load, check_server, read_recordings, table
+    from ds2.serve.load_test import apply_load, check_server, load_recordings, load_table
     from ds2.utils.files import atomic_write, make_folder
 
     counts = _check_load(url, streams)
@@ -80,11 +80,11 @@ def bench_serve_command(
         need("matplotlib")
         make_folder(output)
     asyncio.run(check_server(url))
-    recordings = read_recordings(manifest)
+    recordings = load_recordings(manifest)
     outcomes = []
     for number in counts:
         outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
-        print(*table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
+        print(*load_table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
     if output is not None:
         from ds2.serve.plots import draw_batches, draw_latencies
 

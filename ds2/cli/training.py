@@ -96,7 +96,7 @@ def bench_train_command(
         ranks: Numbers of processes on this machine.
         target_loss: Dev loss up to which the time is measured; by default the lowest that all runs reach.
     """
-    from ds2.train.distributed.bench import bench, write_results
+    from ds2.train.distributed.bench import bench, write_scaling
     from ds2.utils.devices import choose_device
     from ds2.utils.logs import shown_log
 
@@ -105,7 +105,7 @@ def bench_train_command(
         raise ParameterError("ranks", f"must be at least 1, got {min(ranks)}")
     with shown_log():
         runs = bench(config, output, strategies, ranks, set_, choose_device(device))
-    print(write_results(output, runs, target_loss))
+    print(write_scaling(output, runs, target_loss))
     return 0
 
 
@@ -157,14 +157,14 @@ def tune_command(study: Positional[Path], output: Output) -> int:
         study: TOML with config, method, trials, devices, and [space], the ranges of any keys of the configuration.
         output: Folder for the trials, results.md, best.toml and importance.png.
     """
-    from ds2.train.search_results import write_results
+    from ds2.train.search_results import write_search_results
     from ds2.train.study import read_study
     from ds2.train.tune import Tuner
 
     need("matplotlib")
     tuner = Tuner(read_study(study), output)
     tuner.run()
-    print(write_results(tuner.study, tuner.plan.config, output))
+    print(write_search_results(tuner.study, tuner.plan.config, output))
     return 0
 
 
@@ -179,12 +179,12 @@ def report_command(run: Positional[Path], output: OptionalOutput = None) -> int:
         run: The output folder of ds2 train, finished or not.
         output: File to write; by default report.html in that folder.
     """
-    from ds2.train.report import write_report
+    from ds2.train.report import write_run_report
     from ds2.utils.files import check_writable
 
     check_writable(output)
     target = output or run / "report.html"
-    write_report(run, target)
+    write_run_report(run, target)
     print(target)
     return 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.ctc.kernel_types import Batch
+from ds2.ctc.kernel_types import BatchArrays
 from ds2.ctc.threads import run_in_threads
 from ds2.ctc.utterances import ctc_utterances
 
@@ -44,7 +44,7 @@ def ctc_on_cpu(
         threads = torch.get_num_threads()
         room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / min(threads, batch))) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]
-        arrays = Batch(
+        arrays = BatchArrays(
             _flat(scores), np.arange(batch) * scores.stride(0), scores.stride(1), frames, outputs, lengths,
             _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses, _flat(result),
         )  # fmt: skip

@@ -52,10 +52,10 @@ def ctc_on_cuda(
         library = kernels_or_none("ctc", "CTC is computed on the CPU")
         if library is None or most_labels(logits, targets, target_lengths) > library.ds2_ctc_most_labels():
             return _on_cpu(logits, rest, blank, differentiable)
-        return run_kernels(library, logits, *rest, blank, differentiable)
+        return run_ctc_kernels(library, logits, *rest, blank, differentiable)
 
 
-def run_kernels(
+def run_ctc_kernels(
     library: ctypes.CDLL,
     logits: Tensor,
     targets: Tensor,

@@ -17,7 +17,7 @@ from ds2.ctc.band import Band
 U0, U1, U2 = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
-class Batch(NamedTuple):
+class BatchArrays(NamedTuple):
     """The caller's arguments and the arrays for results. Frame t of utterance b starts at starts[b] + t * stride."""
 
     logits: np.ndarray  # flat, float32 or float64
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     gradient: np.ndarray  # as logits, receives the weighted gradients; empty: no gradient is wanted
 
 
-class Utterance(NamedTuple):
+class UtteranceArrays(NamedTuple):
     """One utterance of a batch."""
 
     logits: np.ndarray  # of the batch

@@ -2,7 +2,7 @@
 
 import math
 
-from ds2.ctc.kernel_types import Utterance
+from ds2.ctc.kernel_types import UtteranceArrays
 from ds2.ctc.linear_space import ctc_linear_space
 from ds2.ctc.log_space import ctc_log_space
 from ds2.ctc.softmax import softmax
@@ -43,7 +43,7 @@ def ctc_utterances(order, batch, room):  # type: ignore[no-untyped-def]
 def _utterance(batch, b):  # type: ignore[no-untyped-def]
     first_label = batch.target_starts[b]
     labels = batch.targets[first_label : first_label + batch.target_lengths[b]]
-    return Utterance(
+    return UtteranceArrays(
         batch.logits, batch.gradient, batch.starts[b], batch.stride, batch.outputs, batch.input_lengths[b], labels,
         batch.blank, batch.weights[b],
     )  # fmt: skip

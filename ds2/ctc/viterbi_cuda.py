@@ -31,11 +31,11 @@ def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tupl
         library = kernels_or_none("viterbi", "alignments are computed on the CPU")
         if library is not None and len(log_probs):
             with contextlib.suppress(torch.OutOfMemoryError):  # ten hours of speech take 8 GB
-                return run_kernels(library, log_probs, labels, blank, torch.cuda.current_stream().cuda_stream)
+                return run_viterbi_kernels(library, log_probs, labels, blank, torch.cuda.current_stream().cuda_stream)
         return best_path(log_probs.cpu().numpy(), labels, blank)
 
 
-def run_kernels(
+def run_viterbi_kernels(
     library: ctypes.CDLL, log_probs: Tensor, labels: np.ndarray, blank: int, stream: int = 0, block: int = BLOCK
 ) -> tuple[np.ndarray, float]:
     """Like `viterbi_cpu.best_path`, for one frame or more, with the given library of kernels.

@@ -18,7 +18,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Piece:
+class WordString:
     """A recorded word, or a string of them."""
 
     samples: np.ndarray  # (N,) float32
@@ -38,10 +38,10 @@ class ComposeConfig:
 
 
 def compose(
-    words: Sequence[Piece], count: int, config: ComposeConfig, sample_rate: int, rng: random.Random
-) -> list[Piece]:
+    words: Sequence[WordString], count: int, config: ComposeConfig, sample_rate: int, rng: random.Random
+) -> list[WordString]:
     """`count` strings of words of one speaker each; all words are used equally often, give or take one."""
-    by_speaker: dict[str, list[Piece]] = {}
+    by_speaker: dict[str, list[WordString]] = {}
     for word in words:
         by_speaker.setdefault(word.speaker, []).append(word)
     supply = {speaker: _endless(own, rng) for speaker, own in by_speaker.items()}
@@ -49,7 +49,7 @@ def compose(
     for speaker in itertools.islice(itertools.cycle(sorted(supply)), count):
         string = list(itertools.islice(supply[speaker], rng.randint(*config.words)))
         samples = join([word.samples for word in string], config, sample_rate, rng)
-        strings.append(Piece(samples, config.separator.join(word.text for word in string), speaker))
+        strings.append(WordString(samples, config.separator.join(word.text for word in string), speaker))
     return strings
 
 
@@ -70,7 +70,7 @@ def join(words: Sequence[np.ndarray], config: ComposeConfig, sample_rate: int, r
     return np.clip(joined, -1.0, 1.0)
 
 
-def write_strings(folder: Path, split: str, strings: Sequence[Piece], sample_rate: int) -> list[Utterance]:
+def write_strings(folder: Path, split: str, strings: Sequence[WordString], sample_rate: int) -> list[Utterance]:
     """Writes `folder`/SPLIT/NUMBER.wav and, last of all, `folder`/SPLIT.jsonl.
 
     Raises:
@@ -89,7 +89,7 @@ def write_strings(folder: Path, split: str, strings: Sequence[Piece], sample_rat
     return utterances
 
 
-def _endless(words: Sequence[Piece], rng: random.Random) -> Iterator[Piece]:
+def _endless(words: Sequence[WordString], rng: random.Random) -> Iterator[WordString]:
     """All words in random order, again and again."""
     while True:
         yield from rng.sample(words, len(words))

@@ -16,7 +16,7 @@ from torch import Tensor
 from ds2.curation.classifier import Classifier
 from ds2.curation.score import features, words
 from ds2.data.utterance import Utterance
-from ds2.metrics import align
+from ds2.metrics import align_texts
 from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
@@ -163,7 +163,7 @@ def _inputs(utterances: Sequence[Utterance]) -> Tensor:
 def word_counts(truth: str, text: str) -> tuple[int, int]:
     """Word errors of a text, and the words of the truth."""
     reference, hypothesis = words(normalize(truth)), words(normalize(text))
-    return sum(edit.kind != "equal" for edit in align(reference, hypothesis)), len(reference)
+    return sum(edit.kind != "equal" for edit in align_texts(reference, hypothesis)), len(reference)
 
 
 def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:

@@ -27,8 +27,8 @@ from ds2.bundle import DEFAULT_MODEL, locate
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
 from ds2.curation.plots import draw_filter
-from ds2.curation.recording import Pair, Record, find_pairs, fingerprint, load_record, make_record, utterances_of
-from ds2.curation.report import write_report
+from ds2.curation.recording import Pair, Record, find_pairs, load_record, make_record, record_fingerprint, utterances_of
+from ds2.curation.report import write_curation_report
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig
 from ds2.data.manifest import read_manifest, write_manifest
@@ -72,14 +72,14 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
         to_check = _sample(corpus.segments)
         write_manifest(output / "to_check.jsonl", to_check)
         write_lines(output / "failed.txt", corpus.failed)
-        write_report(output, corpus, to_check)
+        write_curation_report(output, corpus, to_check)
     return corpus
 
 
 def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> list[Record]:
     """The record of each recording, in order, made now or in an earlier run."""
     model = locate(config.model)
-    keys = [fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
+    keys = [record_fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
     found = [load_record(output, pair.name, key) for pair, key in zip(pairs, keys, strict=True)]
     missing = [index for index, record in enumerate(found) if record is None]
     if not missing:
@@ -99,7 +99,7 @@ Task = tuple[int, Pair, Path, dict[str, Any]]
 def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, Record]]:
     """Runs tasks in worker processes, in the order in which they end; with one worker, in this process."""
     if config.workers <= 1 or len(tasks) == 1:
-        worker = Worker(config)
+        worker = RecordMaker(config)
         yield from map(worker, tasks)
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
@@ -118,7 +118,7 @@ def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, R
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Worker:
+class RecordMaker:
     """Makes records with a loaded model."""
 
     def __init__(self, config: CurationConfig):
@@ -130,14 +130,14 @@ class Worker:
         return index, make_record(self.recognizer, pair, output, key, self.config.segment, self.config.skip)
 
 
-_worker: Worker
+_worker: RecordMaker
 
 
 def _begin(config: CurationConfig) -> None:
     global _worker
     threading.Thread(target=_follow_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _worker = Worker(config)
+    _worker = RecordMaker(config)
 
 
 def _follow_parent() -> None:

@@ -89,7 +89,7 @@ def record_path(output: Path, name: str) -> Path:
     return output / "recordings" / f"{name}.json"
 
 
-def fingerprint(pair: Pair, model: Path, config: SegmentConfig, skip: bool) -> dict[str, Any]:
+def record_fingerprint(pair: Pair, model: Path, config: SegmentConfig, skip: bool) -> dict[str, Any]:
     """Everything that a record depends on; files by size and time of change."""
     files = {"audio": pair.audio, "text": pair.text, "model": model}
     stamps = {name: _stamp(path) for name, path in files.items()}

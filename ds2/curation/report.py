@@ -14,7 +14,7 @@ from ds2.curation.plots import draw_segments, draw_spectrogram
 from ds2.curation.recording import OVERVIEW_SECONDS, Record
 from ds2.curation.score import FEATURES, features, words
 from ds2.data.utterance import Utterance
-from ds2.metrics import MARKS, align
+from ds2.metrics import MARKS, align_texts
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.progress import Progress
 
@@ -25,7 +25,7 @@ ROW_SECONDS = 300.0  # of a recording in one row of its overview
 FLOOR, CEILING = -60.0, 0.0  # dB that a row of the overview spans
 
 
-def write_report(output: Path, corpus: CuratedCorpus, to_check: Sequence[Utterance]) -> None:
+def write_curation_report(output: Path, corpus: CuratedCorpus, to_check: Sequence[Utterance]) -> None:
     """Writes OUTPUT/report.
 
     Raises:
@@ -96,7 +96,7 @@ class Pages:
             "recording.html",
             f"recording-{number}.html",
             record=record,
-            rows=overview(record, segments, chosen),
+            rows=overview_rows(record, segments, chosen),
             cards=[self._card(each) for each in segments if id(each) in chosen],
             segments=len(segments),
             kept=sum(each.extra["kept"] for each in segments),
@@ -133,7 +133,7 @@ class Pages:
             ],
             "diff": [
                 (MARKS[edit.kind], edit.reference or "", edit.hypothesis or "")
-                for edit in align(words(utterance.text), words(utterance.extra["hypothesis"]))
+                for edit in align_texts(words(utterance.text), words(utterance.extra["hypothesis"]))
             ],
             "features": list(zip(FEATURES, features(utterance), strict=True)),
             "audio": quote(f"../{relative.as_posix()}"),
@@ -159,7 +159,7 @@ def row(record: Record, segments: list[Utterance], number: int | None) -> dict[s
     }
 
 
-def overview(record: Record, segments: list[Utterance], chosen: set[int]) -> list[dict[str, Any]]:
+def overview_rows(record: Record, segments: list[Utterance], chosen: set[int]) -> list[dict[str, Any]]:
     """Rows of ROW_SECONDS: the outline of the audio as an SVG path, and the segments as boxes, in 1000 x 40 units."""
     rows = []
     bins = round(ROW_SECONDS / OVERVIEW_SECONDS)

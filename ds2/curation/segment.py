@@ -79,7 +79,7 @@ def segment(
     spans = [(word.start, word.end) for word in words]
     runs = [after[0] - before[1] for before, after in itertools.pairwise(peaks)]
     utterances, too_short, too_long = [], 0, 0
-    for first, last in cut(spans, runs, config):
+    for first, last in cut_into_segments(spans, runs, config):
         start = _edge(spans[first][0], spans[first - 1][1] if first else 0.0, -config.margin)
         end = _edge(spans[last - 1][1], spans[last][0] if last < len(spans) else duration, config.margin)
         too_short += end - start < config.shortest
@@ -89,11 +89,13 @@ def segment(
     return Segmented(utterances, duration, level, too_short, too_long)
 
 
-def cut(spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig) -> list[tuple[int, int]]:
+def cut_into_segments(
+    spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig
+) -> list[tuple[int, int]]:
     """Groups words into segments: (first, past the last) of each.
 
-    Cuts the longest runs first, except where a piece would be shorter than `shortest`, until the mean duration is
-    reached; after that it cuts only pieces longer than `longest`.
+    Cuts the longest runs first, except where a segment would be shorter than `shortest`, until the mean duration
+    is reached; after that it cuts only segments longer than `longest`.
 
     Args:
         spans: start and end (seconds) of each of W words. runs: W - 1 seconds of blanks between them.

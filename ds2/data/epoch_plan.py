@@ -53,7 +53,9 @@ def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, se
     return np.concatenate(parts)
 
 
-def cut(order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float) -> list[np.ndarray]:
+def cut_into_minibatches(
+    order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float
+) -> list[np.ndarray]:
     """Neighbours of `order` as minibatches of at most `batch_size` utterances and `batch_seconds` of padded audio.
 
     An utterance longer than `batch_seconds` is a minibatch by itself. The minibatches are views of `order`.
@@ -90,7 +92,7 @@ def owners(shards: np.ndarray, ranks: int) -> np.ndarray | None:
     return owner if ranks > 1 and counts.max(initial=0) <= 2 * counts.min() else None
 
 
-def windows(
+def group_by_shards(
     drawn: np.ndarray, shards: np.ndarray, open_shards: int, ranks: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Groups `drawn` by windows of about `open_shards` random shards, as many of each owner.

@@ -45,7 +45,7 @@ class Mixture(Dataset[Utterance | str]):
         return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
 
 
-def mix(
+def write_noisy_copy(
     utterances: Sequence[Utterance],
     folder: Path,
     config: AugmentConfig,

@@ -94,7 +94,7 @@ def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
         yield Row(files.get(stem, folder / name), text.split("|")[0], speaker, place=f"{path}:{number}")
 
 
-def table(path: Path) -> dict[str, str]:
+def read_table(path: Path) -> dict[str, str]:
     """Kaldi's tables: a key, white space, and the rest of the line."""
     pairs = (line.split(maxsplit=1) for _, line in numbered_lines(path))
     return {pair[0]: pair[1].strip() if len(pair) > 1 else "" for pair in pairs}

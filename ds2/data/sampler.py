@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.data.epoch_plan import SamplingConfig, cut, draw, owners, spread, windows
+from ds2.data.epoch_plan import SamplingConfig, cut_into_minibatches, draw, group_by_shards, owners, spread
 from ds2.data.selection import Selection, durations
 from ds2.data.utterance import Utterance
 
@@ -148,7 +148,7 @@ class SortaGradSampler:
         parts = [drawn]
         if self.sampling.open_shards and len(self.shards):
             ranks = 1 if self.owner is None else self.share.ranks
-            parts = windows(drawn, self.shards, self.sampling.open_shards, ranks, rng)
+            parts = group_by_shards(drawn, self.shards, self.sampling.open_shards, ranks, rng)
         batches: list[np.ndarray] = []
         for part in parts:
             own = self._cut(part)
@@ -185,7 +185,7 @@ class SortaGradSampler:
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         if self.owner is not None:
             order = spread(order, self.owner)
-        return cut(order, self.durations, self.batch_size, self.sampling.batch_seconds)
+        return cut_into_minibatches(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
         """Number of this rank's pieces in the whole epoch."""

@@ -11,7 +11,7 @@ from ds2.export.graph import Graph, clipped_relu, integers, linear, scalar, vali
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
 from ds2.export.recurrent import recurrent
-from ds2.export.weights import Layer
+from ds2.export.weights import LayerWeights
 from ds2.model.config import CLIP, ConvolutionConfig, ModelConfig
 
 
@@ -34,14 +34,14 @@ def acoustic_graph(
     Raises:
         InputError: a weight is missing.
     """
-    graph, model = Graph(stored), Layer(weights)
+    graph, model = Graph(stored), LayerWeights(weights)
     x, frames = frontend(
         graph, config.frontend, model.under("frontend"), "samples", _all_samples(graph) if sherpa else "lengths"
     )
     x = graph.op("Unsqueeze", x, integers(1))
     for number, convolution in enumerate(config.convolutions):
         pads = (convolution.before, convolution.after)
-        x = convolve(graph, config, model.under(f"convolutions.{number}"), convolution, x, pads)
+        x = convolution_layer(graph, config, model.under(f"convolutions.{number}"), convolution, x, pads)
         stride = convolution.stride[1]
         frames = graph.op("Div", graph.op("Add", frames, integers(stride - 1)), integers(stride))
         valid = graph.op("Unsqueeze", valid_mask(graph, frames, x, 3), integers(1, 2))
@@ -53,7 +53,7 @@ def acoustic_graph(
         x = graph.op("Mul", x, graph.op("Unsqueeze", valid, integers(2)))
     if config.lookahead:
         units = graph.op("Pad", graph.op("Transpose", x, perm=[1, 2, 0]), integers(0, 0, 0, 0, 0, config.lookahead))
-        x = look_ahead(graph, model, units)
+        x = lookahead_convolution(graph, model, units)
     logits = graph.op("Transpose", head(graph, config, model, x), perm=[1, 0, 2])
     if config.random_walk:
         logits = random_walk(graph, config.random_walk, model.under("random_walk"), low, logits, frames)
@@ -70,8 +70,8 @@ def _all_samples(graph: Graph) -> str:
     return graph.op("Expand", graph.op("Shape", "samples", start=1), graph.op("Shape", "samples", end=1))
 
 
-def convolve(
-    graph: Graph, config: ModelConfig, layer: Layer, shape: ConvolutionConfig, x: str, pads: tuple[int, int]
+def convolution_layer(
+    graph: Graph, config: ModelConfig, layer: LayerWeights, shape: ConvolutionConfig, x: str, pads: tuple[int, int]
 ) -> str:
     """(B, C, F, T) -> the layer's output: convolution, BN, clipped ReLU; `pads`: frames before and after."""
     if shape.bottleneck:
@@ -118,7 +118,7 @@ def flattened(graph: Graph, config: ModelConfig, x: str) -> tuple[str, str]:
     return low, graph.op("Transpose", low, perm=[2, 0, 1])
 
 
-def look_ahead(graph: Graph, model: Layer, units: str) -> str:
+def lookahead_convolution(graph: Graph, model: LayerWeights, units: str) -> str:
     """(B, H, T + tau), the future included -> (T, B, H)."""
     weight = model["lookahead.weight"]
     return graph.op(
@@ -126,7 +126,7 @@ def look_ahead(graph: Graph, model: Layer, units: str) -> str:
     )
 
 
-def head(graph: Graph, config: ModelConfig, model: Layer, x: str) -> str:
+def head(graph: Graph, config: ModelConfig, model: LayerWeights, x: str) -> str:
     """(T, B, H) -> (T, B, V): the layers that process each frame separately."""
     if config.fully_connected:
         layer = model.under("fully_connected")
@@ -134,13 +134,13 @@ def head(graph: Graph, config: ModelConfig, model: Layer, x: str) -> str:
     return linear(graph, x, model["output.weight"], model["output.bias"])
 
 
-def log_probs(graph: Graph, model: Layer, kind: str, logits: str) -> onnx.ValueInfoProto:
+def log_probs(graph: Graph, model: LayerWeights, kind: str, logits: str) -> onnx.ValueInfoProto:
     """Makes (B, T, V) log-probabilities an output of the graph; `kind`: "" of tokens, or "phone_"."""
     graph.rename(graph.op("LogSoftmax", logits, axis=2), f"{kind}log_probs")
     return value(f"{kind}log_probs", TensorProto.FLOAT, "B", "T", len(model[f"{kind}output.weight"]))
 
 
-def phone_log_probs(graph: Graph, model: Layer, x: str) -> onnx.ValueInfoProto:
+def phone_log_probs(graph: Graph, model: LayerWeights, x: str) -> onnx.ValueInfoProto:
     """(T, B, H) -> the output phone_log_probs (B, T, P) of the second output layer."""
     logits = linear(graph, x, model["phone_output.weight"], model["phone_output.bias"])
     return log_probs(graph, model, "phone_", graph.op("Transpose", logits, perm=[1, 0, 2]))

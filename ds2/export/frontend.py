@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from ds2.export.graph import Graph, integers, positions, scalar, valid_mask
-from ds2.export.weights import Layer
+from ds2.export.weights import LayerWeights
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.mel import mel_bands
 from ds2.utils.errors import InputError
@@ -12,7 +12,7 @@ from ds2.utils.errors import InputError
 LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
 
 
-def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, lengths: str) -> tuple[str, str]:
+def frontend(graph: Graph, config: FrontendConfig, layer: LayerWeights, samples: str, lengths: str) -> tuple[str, str]:
     """(B, N), (B,) -> (B, F, T) standardised log-power, 0 beyond each utterance, (B,) frames."""
     window, hop = config.window_samples, config.hop_samples
     samples = graph.op("Mul", samples, valid_mask(graph, lengths, samples, 1))
@@ -36,7 +36,7 @@ def frontend(graph: Graph, config: FrontendConfig, layer: Layer, samples: str, l
     return graph.op("Mul", standardised(graph, layer, features), valid), frames
 
 
-def standardised(graph: Graph, layer: Layer, features: str) -> str:
+def standardised(graph: Graph, layer: LayerWeights, features: str) -> str:
     """(B, F, T) log-power -> the same by the training set's statistics."""
     features = graph.op("Mul", features, (1 / layer["std"])[:, None])
     return graph.op("Sub", features, (layer["mean"] / layer["std"])[:, None])
@@ -55,7 +55,7 @@ def log_power(graph: Graph, config: FrontendConfig, samples: str, power: str) ->
 
 
 def adaptively_centred(
-    graph: Graph, config: FrontendConfig, layer: Layer, features: str, past: tuple[str, str] | None = None
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, features: str, past: tuple[str, str] | None = None
 ) -> tuple[str, str]:
     """(B, F, T) log-power -> the same by the mean of all frames up to each one, mixed with the training set's.
 
@@ -102,7 +102,7 @@ def _utterance_power(graph: Graph, samples: str, lengths: str) -> str:
 
 
 def adaptive_power(
-    graph: Graph, config: FrontendConfig, layer: Layer, samples: str, past: tuple[str, str] | None = None
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, samples: str, past: tuple[str, str] | None = None
 ) -> tuple[str, str]:
     """Mean square of the frames up to each one and of the training set's second.
 

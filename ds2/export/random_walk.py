@@ -4,10 +4,10 @@ import numpy as np
 from onnx import TensorProto
 
 from ds2.export.graph import Graph, integers, linear, scalar, valid_mask
-from ds2.export.weights import Layer
+from ds2.export.weights import LayerWeights
 
 
-def random_walk(graph: Graph, radius: int, layer: Layer, low: str, logits: str, frames: str) -> str:
+def random_walk(graph: Graph, radius: int, layer: LayerWeights, low: str, logits: str, frames: str) -> str:
     """(B, D, T) low features, (B, T, V) logits, (B,) -> (B, T, V) log of the diffused posteriors."""
     affinities = _affinities(graph, radius, layer, low, frames)
     posteriors = graph.op("Softmax", logits, axis=2)
@@ -16,7 +16,7 @@ def random_walk(graph: Graph, radius: int, layer: Layer, low: str, logits: str, 
     return graph.op("Log", graph.op("Max", graph.op("Squeeze", diffused, integers(2)), _tiny()))
 
 
-def _affinities(graph: Graph, radius: int, layer: Layer, low: str, frames: str) -> str:
+def _affinities(graph: Graph, radius: int, layer: LayerWeights, low: str, frames: str) -> str:
     """(B, D, T), (B,) -> (B, T, 2R + 1) weights of the frames t - R .. t + R, summing to 1 over the valid ones."""
     project = layer["project.weight"]
     units = linear(graph, graph.op("Transpose", low, perm=[0, 2, 1]), project, np.zeros(len(project), np.float32))

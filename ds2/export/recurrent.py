@@ -5,21 +5,21 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
-from ds2.export.weights import Layer
+from ds2.export.weights import LayerWeights
 from ds2.model.config import CLIP, EPSILON, ModelConfig
 
 BEGINNING = integers(0)  # frames before the first
 
 
-def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: str) -> str:
+def recurrent(graph: Graph, config: ModelConfig, layer: LayerWeights, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H), arbitrary beyond each utterance: the directions, summed."""
     if config.chunk:
-        forwards = run(graph, config, layer.under("forwards"), x, lengths)
+        forwards = run_direction(graph, config, layer.under("forwards"), x, lengths)
         return graph.op("Add", forwards, _in_chunks(graph, config, layer.under("backwards"), x, lengths))
     names = ["forwards", "backwards"] if config.bidirectional else ["forwards"]
     directions = [layer.under(name) for name in names]
     if config.spec.step_statistics:
-        results = [run(graph, config, directions[0], x, lengths)]
+        results = [run_direction(graph, config, directions[0], x, lengths)]
         if config.bidirectional:
             results.append(from_the_end(graph, config, directions[1], x, lengths))
         return graph.op("Sum", *results)
@@ -27,7 +27,7 @@ def recurrent(graph: Graph, config: ModelConfig, layer: Layer, x: str, lengths: 
     return graph.op("ReduceSum", states, integers(1), keepdims=0)
 
 
-def _in_chunks(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+def _in_chunks(graph: Graph, config: ModelConfig, direction: LayerWeights, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H) of a backward direction that begins anew at the end of every chunk.
 
     (T, B, D) -> (chunks, frames, B, D) -> (frames, chunks * B, D) -> the direction, last frame to first -> and back.
@@ -51,12 +51,12 @@ def _in_chunks(graph: Graph, config: ModelConfig, direction: Layer, x: str, leng
     return graph.op("Slice", states, integers(missing), graph.op("Add", frames, integers(missing)), integers(0))
 
 
-def from_the_end(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+def from_the_end(graph: Graph, config: ModelConfig, direction: LayerWeights, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H): a direction from each utterance's last frame to its first."""
-    return reverse(graph, run(graph, config, direction, reverse(graph, x, lengths), lengths), lengths)
+    return reverse(graph, run_direction(graph, config, direction, reverse(graph, x, lengths), lengths), lengths)
 
 
-def run(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: str) -> str:
+def run_direction(graph: Graph, config: ModelConfig, direction: LayerWeights, x: str, lengths: str) -> str:
     """(T, B, D), (B,) -> (T, B, H): one direction of any cell, from the first frame to the last."""
     if config.spec.step_statistics:
         return run_bn_lstm(graph, direction, x, lengths)[0]
@@ -64,7 +64,7 @@ def run(graph: Graph, config: ModelConfig, direction: Layer, x: str, lengths: st
 
 
 def run_cell(
-    graph: Graph, config: ModelConfig, directions: list[Layer], x: str, lengths: str, first: tuple[str, ...] = ()
+    graph: Graph, config: ModelConfig, directions: list[LayerWeights], x: str, lengths: str, first: tuple[str, ...] = ()
 ) -> list[str]:
     """One operator runs all directions of a simple RNN, GRU or LSTM.
 
@@ -95,7 +95,7 @@ def run_cell(
     )
 
 
-def _ordered(config: ModelConfig, direction: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ordered(config: ModelConfig, direction: LayerWeights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(G H, D) and (G H, H) weights, (2 G H,) bias, the BN folded in, with the gates in ONNX's order."""
     weight, bias = direction.folded("input_weight", config)
     own, operator = config.spec.gates, config.spec.onnx
@@ -115,7 +115,7 @@ def reverse(graph: Graph, x: str, lengths: str) -> str:
 
 
 def run_bn_lstm(
-    graph: Graph, direction: Layer, x: str, lengths: str, before: Value = BEGINNING, first: tuple[str, ...] = ()
+    graph: Graph, direction: LayerWeights, x: str, lengths: str, before: Value = BEGINNING, first: tuple[str, ...] = ()
 ) -> list[str]:
     """A BN-LSTM: BN is a scale and a shift for each time step, known before the loop begins.
 
@@ -179,7 +179,7 @@ def _steps(graph: Graph, x: str, before: Value) -> str:
     return graph.op("Add", graph.op("Unsqueeze", positions(graph, x, 0), integers(1)), before)
 
 
-def _of_steps(graph: Graph, norm: Layer, steps: str) -> tuple[str, str]:
+def _of_steps(graph: Graph, norm: LayerWeights, steps: str) -> tuple[str, str]:
     """(T, B or 1, H) scale and shift of each frame; frames beyond the last that training has reached use its own."""
     means, variances = norm["means"], norm["variances"]
     reached = 1 + int(np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0))

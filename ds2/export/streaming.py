@@ -13,12 +13,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from ds2.export.acoustic import convolve, flattened, head, log_probs, look_ahead, phone_log_probs
+from ds2.export.acoustic import convolution_layer, flattened, head, log_probs, lookahead_convolution, phone_log_probs
 from ds2.export.frontend import adaptive_power, adaptively_centred, log_power, standardised
 from ds2.export.graph import Graph, integers, positions, value
 from ds2.export.options import Weights
 from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
-from ds2.export.weights import Layer
+from ds2.export.weights import LayerWeights
 from ds2.model.config import ModelConfig
 from ds2.utils.errors import InputError
 
@@ -75,13 +75,13 @@ def streaming_graph(
         InputError: the model cannot stream, or a weight is missing.
     """
     refuse_streaming(config)
-    step, model = _Step(stored), Layer(weights)
+    step, model = _Step(stored), LayerWeights(weights)
     graph = step.graph
     x = graph.op("Unsqueeze", _features(step, config, model.under("frontend")), integers(1))
     channels, bins, stride = 1, config.frontend.bins, 1
     for number, (convolution, (keeps, delay)) in enumerate(zip(config.convolutions, config.waits, strict=True)):
         x = step.with_past(f"kept_{number}", x, (channels, bins), keeps)
-        x = convolve(graph, config, model.under(f"convolutions.{number}"), convolution, x, (0, 0))
+        x = convolution_layer(graph, config, model.under(f"convolutions.{number}"), convolution, x, (0, 0))
         channels, bins, stride = convolution.channels, convolution.bins(bins), stride * convolution.stride[1]
         valid = step.valid(x, 3, stride, delay)
         x = graph.op("Mul", x, graph.op("Unsqueeze", valid, integers(1, 2)))
@@ -89,7 +89,7 @@ def streaming_graph(
     x = graph.op("Mul", _recurrent_stack(step, config, model, x), _of_frames(graph, valid))
     if config.lookahead:
         units = graph.op("Transpose", x, perm=[1, 2, 0])
-        x = look_ahead(graph, model, step.with_past("future", units, (config.width,), config.lookahead))
+        x = lookahead_convolution(graph, model, step.with_past("future", units, (config.width,), config.lookahead))
     results = [log_probs(graph, model, "", graph.op("Transpose", head(graph, config, model, x), perm=[1, 0, 2]))]
     if config.phones:
         results.append(phone_log_probs(graph, model, x))
@@ -110,7 +110,7 @@ def refuse_streaming(config: ModelConfig) -> None:
         raise InputError(str(error)) from error
 
 
-def _features(step: _Step, config: ModelConfig, layer: Layer) -> str:
+def _features(step: _Step, config: ModelConfig, layer: LayerWeights) -> str:
     """(B, F, q), 0 after the end."""
     graph = step.graph
     samples = graph.op("Unsqueeze", "samples", integers(1))
@@ -127,7 +127,7 @@ def _features(step: _Step, config: ModelConfig, layer: Layer) -> str:
     return graph.op("Mul", features, graph.op("Unsqueeze", step.valid(features, 2, 1, 0), integers(1)))
 
 
-def _recurrent_stack(step: _Step, config: ModelConfig, model: Layer, x: str) -> str:
+def _recurrent_stack(step: _Step, config: ModelConfig, model: LayerWeights, x: str) -> str:
     """(T, B, D) -> (T, B, H). Frames before the stream must not move its state: they are put behind the others.
 
     [before before 0 1 2] -> reversed [2 1 0 before before] -> its first three reversed [0 1 2 before before]

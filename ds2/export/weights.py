@@ -8,8 +8,8 @@ from ds2.model.config import EPSILON, ModelConfig
 from ds2.utils.errors import InputError
 
 
-class Layer:
-    """The weights whose names begin with that of a layer: `Layer(weights, "recurrent.0.")["input_weight"]`."""
+class LayerWeights:
+    """The weights whose names begin with that of a layer: `LayerWeights(weights, "recurrent.0.")["input_weight"]`."""
 
     def __init__(self, weights: Mapping[str, np.ndarray], prefix: str = ""):
         self.weights, self.prefix = weights, prefix
@@ -24,9 +24,9 @@ class Layer:
             raise InputError(f"the weights do not fit the bundle's own configuration: {self.prefix}{name} is missing")
         return np.asarray(self.weights[self.prefix + name]).astype(np.float32)
 
-    def under(self, name: str) -> "Layer":
+    def under(self, name: str) -> "LayerWeights":
         """A layer inside this one."""
-        return Layer(self.weights, f"{self.prefix}{name}.")
+        return LayerWeights(self.weights, f"{self.prefix}{name}.")
 
     def scale_and_shift(self) -> tuple[np.ndarray, np.ndarray]:
         """(a, b) such that BN(z) = a * z + b, of a layer of RunningStatistics (ds2/model/normalization.py)."""

@@ -10,7 +10,7 @@ from ds2.model.config import ModelConfig
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSummary:
     """One line of the table."""
 
     name: str
@@ -20,7 +20,7 @@ class Layer:
     context: str  # seconds of audio before and after the present frame that reach its output, counted from the samples
 
 
-def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
+def summarize(config: ModelConfig, outputs: int) -> list[LayerSummary]:
     """The layers of a model with that many outputs, in order."""
     with torch.device("meta"):
         model = AcousticModel(config, outputs)
@@ -32,7 +32,9 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
     frontend = config.frontend
     rate, window = 1 / frontend.hop_seconds, frontend.window_samples
     before, after = 0.0, window / frontend.sample_rate
-    layers = [Layer("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))]
+    layers = [
+        LayerSummary("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))
+    ]
     channels, bins, hop = 1, frontend.bins, frontend.hop_seconds
     for number, convolution in enumerate(config.convolutions):
         before, after = before + convolution.before * hop, after + convolution.after * hop
@@ -44,27 +46,27 @@ def summarize(config: ModelConfig, outputs: int) -> list[Layer]:
         operations = rate * 2 * taps * channels * bins
         if convolution.bottleneck:  # two factors, whose kernels together are one frame longer
             operations = rate * (convolution.kernel[1] + 1) * convolution.bottleneck * (inputs + channels)
-        layers.append(Layer(name, shape, parameters[name], operations, _context(before, after)))
+        layers.append(LayerSummary(name, shape, parameters[name], operations, _context(before, after)))
     size = channels * bins
     after += max(0, config.chunk - 1) * hop
     context = "all" if config.needs_end else f"all before, {after:.3f} after"
     for number in range(config.recurrent_layers):
         products = len(config.spec.gates) * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
         name, size = f"recurrent.{number}", config.hidden
-        layers.append(Layer(name, f"{size}", parameters[name], rate * 2 * products, context))
+        layers.append(LayerSummary(name, f"{size}", parameters[name], rate * 2 * products, context))
     if config.lookahead:
         after += config.lookahead * hop
         context = "all" if config.needs_end else f"all before, {after:.3f} after"
         operations = rate * 2 * size * (config.lookahead + 1)
-        layers.append(Layer("lookahead", f"{size}", parameters["lookahead"], operations, context))
+        layers.append(LayerSummary("lookahead", f"{size}", parameters["lookahead"], operations, context))
     if config.fully_connected:
         operations = rate * 2 * size * config.fully_connected
         size = config.fully_connected
-        layers.append(Layer("fully_connected", f"{size}", parameters["fully_connected"], operations, context))
-    layers.append(Layer("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, context))
+        layers.append(LayerSummary("fully_connected", f"{size}", parameters["fully_connected"], operations, context))
+    layers.append(LayerSummary("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, context))
     if config.random_walk:
         operations = rate * 2 * outputs * (2 * config.random_walk + 1)
-        layers.append(Layer("random_walk", f"{outputs}", parameters["random_walk"], operations, context))
+        layers.append(LayerSummary("random_walk", f"{outputs}", parameters["random_walk"], operations, context))
     return layers
 
 

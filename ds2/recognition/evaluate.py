@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ds2.data.utterance import Utterance
-from ds2.metrics import ErrorCounts, align, character_errors, error_listing, word_errors
+from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
@@ -52,7 +52,7 @@ def normalized(utterances: Sequence[Utterance], language: str) -> list[Utterance
 
 def right_words(reference: str, transcript: Transcript) -> list[bool]:
     """Whether each word of a transcript is right."""
-    edits = align(split_words(reference), [word.text for word in transcript.words])
+    edits = align_texts(split_words(reference), [word.text for word in transcript.words])
     return [edit.kind == "equal" for edit in edits if edit.hypothesis is not None]
 
 

@@ -20,7 +20,7 @@ from ds2.serve.gate import Gate, Refused
 from ds2.serve.middleware import Guard, SecurityHeaders
 from ds2.serve.models import Models
 from ds2.serve.openai import Transcriptions, refusal_of
-from ds2.serve.openai_messages import problem
+from ds2.serve.openai_messages import error_body
 from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
 
@@ -160,7 +160,7 @@ class Application:
         self.metrics.rejected.labels(error.kind).inc()
         log.info("refused", extra={"facts": {"status": error.status, "kind": error.kind}})
         headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        return JSONResponse(problem(error.status, error.message, error.field), error.status, headers)
+        return JSONResponse(error_body(error.status, error.message, error.field), error.status, headers)
 
 
 def make_app(application: Application) -> ASGIApp:
@@ -171,10 +171,10 @@ def make_app(application: Application) -> ASGIApp:
 
     async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return JSONResponse(problem(error.status_code, error.detail), error.status_code, error.headers)
+        return JSONResponse(error_body(error.status_code, error.detail), error.status_code, error.headers)
 
     async def failed(request: Request, error: Exception) -> Response:
-        return JSONResponse(problem(500, "the server failed on this request"), 500)
+        return JSONResponse(error_body(500, "the server failed on this request"), 500)
 
     handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
     app = Starlette(routes=application.routes(), exception_handlers=handlers)

@@ -42,7 +42,7 @@ class Recording:
 
 
 @dataclass
-class Outcome:
+class LoadResult:
     """The measurements of a load of so many streams."""
 
     streams: int
@@ -79,7 +79,7 @@ class Outcome:
         }
 
 
-def read_recordings(manifest: Path) -> list[Recording]:
+def load_recordings(manifest: Path) -> list[Recording]:
     """Reads the utterances of a manifest as recordings.
 
     Raises:
@@ -107,9 +107,9 @@ async def check_server(url: str) -> None:
         raise ParameterError("url", f"{url}: no server answers here ({reason}); start one: ds2 serve") from error
 
 
-async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> Outcome:
+async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> LoadResult:
     """Keeps `streams` streams open for `seconds` at a server such as ws://127.0.0.1:2700."""
-    outcome = Outcome(streams)
+    outcome = LoadResult(streams)
     before = _batches(url)
     until = time.monotonic() + FIRST_SECONDS + seconds
     clients = (_client(url, recordings, outcome, number / streams, until, number) for number in range(streams))
@@ -119,7 +119,7 @@ async def apply_load(url: str, recordings: Sequence[Recording], streams: int, se
 
 
 async def _client(
-    url: str, recordings: Sequence[Recording], outcome: Outcome, phase: float, until: float, seed: int
+    url: str, recordings: Sequence[Recording], outcome: LoadResult, phase: float, until: float, seed: int
 ) -> None:
     """One speaker: one utterance after the other, each over a new connection."""
     generator = random.Random(seed)
@@ -181,7 +181,7 @@ class _Utterance:
                 self.last = now
         self.last = max(self.last, self.ended) if self.last > self.ended else time.monotonic()
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: LoadResult) -> None:
         outcome.latencies.append(self.last - self.ended)
         outcome.references.append(self.recording.text)
         outcome.hypotheses.append(" ".join(final["text"] for final in self.finals if final["text"]))
@@ -204,7 +204,7 @@ def _batches(url: str) -> dict[float, float]:
     return {size: float(count) for size, count in zip(sizes, counts, strict=True) if math.isfinite(size)}
 
 
-def table(outcomes: Sequence[Outcome]) -> list[str]:
+def load_table(outcomes: Sequence[LoadResult]) -> list[str]:
     """Markdown, a row for each outcome."""
     rows = ["| streams | utterances | median, ms | 98 % | max | word shown after, ms | WER | in batches of 2 or more |"]
     rows.append("|---|---|---|---|---|---|---|---|")

@@ -20,7 +20,7 @@ from ds2.serve.gate import Refused
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.models import Models
-from ds2.serve.openai_messages import Asked, error_event, iter_events, parse, respond
+from ds2.serve.openai_messages import Asked, error_event, iter_events, parse_form, respond
 from ds2.serve.pool import Busy
 from ds2.serve.uploads import DECODED_BYTES, iter_upload
 from ds2.utils.errors import InputError, ParameterError, TooLong
@@ -52,7 +52,7 @@ class Transcriptions:
         """
         form = await self._form(request)
         try:
-            asked = parse(form)
+            asked = parse_form(form)
             with self._budget():
                 return await self._respond(request, asked, send)
         finally:

@@ -34,7 +34,7 @@ class Asked:
     hot: tuple[str, ...]
 
 
-def parse(form: FormData) -> Asked:
+def parse_form(form: FormData) -> Asked:
     """Reads the fields of a request.
 
     Raises:
@@ -148,7 +148,7 @@ async def iter_events(finals: AsyncIterator[Final], duration: Callable[[], float
 
 def error_event(status: int, message: str, field: str | None) -> str:
     """The server-sent event of an error."""
-    return _event({"type": "error", **problem(status, message, field)})
+    return _event({"type": "error", **error_body(status, message, field)})
 
 
 def _event(facts: dict[str, Any]) -> str:
@@ -159,7 +159,7 @@ def _usage(duration: float) -> dict[str, Any]:
     return {"type": "duration", "seconds": -(-duration // 1)}
 
 
-def problem(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+def error_body(status: int, message: str, field: str | None = None) -> dict[str, Any]:
     """An error in the form of OpenAI's API; `field` names the wrong field of the request."""
     kinds = {401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ds2.serve.load_test import Outcome
+from ds2.serve.load_test import LoadResult
 from ds2.utils.plots import save_png, subplots
 
 SIZE = (6.0, 3.5)  # inches
 
 
-def draw_batches(path: Path, outcomes: Sequence[Outcome]) -> None:
+def draw_batches(path: Path, outcomes: Sequence[LoadResult]) -> None:
     """Draws the probability of each batch size, one line for each number of streams."""
     figure, axes = subplots(size=SIZE)
     for outcome in outcomes:
@@ -22,7 +22,7 @@ def draw_batches(path: Path, outcomes: Sequence[Outcome]) -> None:
     save_png(figure, path)
 
 
-def draw_latencies(path: Path, policies: Mapping[str, Sequence[Outcome]]) -> None:
+def draw_latencies(path: Path, policies: Mapping[str, Sequence[LoadResult]]) -> None:
     """Draws median and 98 % of the latency against the number of streams, a colour for each policy."""
     figure, axes = subplots(size=SIZE)
     for number, (policy, outcomes) in enumerate(policies.items()):

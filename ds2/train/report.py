@@ -15,7 +15,7 @@ from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.manifest import read_manifest, summary
 from ds2.data.utterance import Utterance
 from ds2.decoder import greedy
-from ds2.metrics import align, word_errors
+from ds2.metrics import align_texts, word_errors
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
@@ -31,7 +31,7 @@ AT_A_TIME = 16  # utterances decoded in a batch
 PAGE = Path(__file__).with_name("report.html")
 
 
-def write_report(run: Path, output: Path) -> None:
+def write_run_report(run: Path, output: Path) -> None:
     """Reads a run's folder and writes the page.
 
     Raises:
@@ -107,7 +107,7 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
 def _marked(reference: str, hypothesis: str) -> str:
     """The words of the hypothesis as HTML: wrong words inserted, those of the reference deleted."""
     words = []
-    for edit in align(reference.split(), hypothesis.split()):
+    for edit in align_texts(reference.split(), hypothesis.split()):
         right, found = html.escape(edit.reference or ""), html.escape(edit.hypothesis or "")
         words.append(
             {

@@ -38,7 +38,7 @@ def results(study: optuna.Study, folder: Path) -> str:
     return "\n".join([*rows, "", verdict(finished[0], default)])
 
 
-def write_results(study: optuna.Study, config: Path, folder: Path) -> str:
+def write_search_results(study: optuna.Study, config: Path, folder: Path) -> str:
     """Writes results.md, whose text it returns, best.toml, and importance.png where there are enough trials."""
     text = results(study, folder)
     with atomic_write(folder / "results.md") as partial:

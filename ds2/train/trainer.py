@@ -34,7 +34,7 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
-from ds2.train.metrics import best_of, score
+from ds2.train.metrics import best_of, selection_error
 from ds2.train.objective import Objective
 from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
@@ -215,7 +215,7 @@ class Trainer:
         state.history.append(record)
         better = best_of(state.history) is record
         if better:
-            state.best, state.best_epoch = score(record), state.epoch + 1
+            state.best, state.best_epoch = selection_error(record), state.epoch + 1
         if self.ranks.first:
             if better:
                 model_bundle(model, self.config, self.data, record).save(self.best)

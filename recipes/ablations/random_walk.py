@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.audio import read_audio
 from ds2.data.augment import add_noise, coloured_noise, seeded_generator
 from ds2.data.manifest import read_manifest
@@ -143,4 +143,4 @@ def spread(rates: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -9,9 +9,9 @@ FOLDER holds data_aishell/: transcript/ and wav/, with an archive for each speak
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.download import Archive, unpack_once
-from ds2.data.prepare import Row, measured, table
+from ds2.data.prepare import Row, measured, read_table
 from ds2.utils.progress import Progress
 
 URL = "https://www.openslr.org/resources/33/data_aishell.tgz"
@@ -29,7 +29,7 @@ def main() -> None:
         for speaker in speakers:
             unpack_once(speaker, folder / "wav")
             progress.step()
-    texts = table(folder / "transcript" / TRANSCRIPT)
+    texts = read_table(folder / "transcript" / TRANSCRIPT)
     splits, skipped = {}, []
     for split in SPLITS:
         splits[split], left_out = measured(rows(folder / "wav" / split, texts), "zh")
@@ -44,4 +44,4 @@ def rows(folder: Path, texts: dict[str, str]) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

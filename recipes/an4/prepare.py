@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.download import Archive
 from ds2.data.prepare import Row, measured
 from ds2.data.split import split
@@ -47,4 +47,4 @@ def rows(folder: Path, part: str) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -7,7 +7,7 @@ import lzma
 import sys
 from pathlib import Path
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 
@@ -23,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

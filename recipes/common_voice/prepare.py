@@ -10,7 +10,7 @@ the language is the locale that the tables name. A tar with the audio and a mani
 from itertools import chain
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.layouts import common_voice
 from ds2.data.prepare import manifest_rows, measured
 from ds2.data.split import split
@@ -41,4 +41,4 @@ def normalization(locale: str) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

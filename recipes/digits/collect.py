@@ -4,7 +4,8 @@
 
 FSDD and SO762_TRAIN are folders with a manifest.jsonl (audio_filepath, duration, text, speaker; `take` for FSDD), NOISE
 is a folder of recordings of background noise. espeak-ng and flite must be on PATH. Test recordings of FSDD stay
-lossless; the rest is Opus. Each source becomes one file per speaker, and `pieces.jsonl` gives the place of each piece.
+lossless; the rest is Opus. Each source becomes one file per speaker, and `utterances.jsonl` gives the place of each
+utterance in it.
 """
 
 import argparse
@@ -44,18 +45,18 @@ def main() -> None:
     rows += synthetic(arguments.output)
     noises(arguments.noise, arguments.output)
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (arguments.output / "pieces.jsonl").write_text(text)
+    (arguments.output / "utterances.jsonl").write_text(text)
 
 
 def fsdd(folder: Path, output: Path) -> list[dict]:
-    pieces: dict[tuple[str, str], list] = {}
+    recordings: dict[tuple[str, str], list] = {}
     for row in manifest(folder):
         split = "test" if row["take"] in TEST_TAKES else "train"
         samples, _ = soundfile.read(folder / row["audio_filepath"], dtype="float32")
         facts = {"text": row["text"], "speaker": row["speaker"], "take": row["take"]}
-        pieces.setdefault((row["speaker"], split), []).append((samples, facts))
+        recordings.setdefault((row["speaker"], split), []).append((samples, facts))
     rows = []
-    for (speaker, split), items in sorted(pieces.items()):
+    for (speaker, split), items in sorted(recordings.items()):
         name = f"fsdd_{speaker}_{split}." + ("flac" if split == "test" else "opus")
         rows += join(items, output, name, {"source": "fsdd"}, quality=0.96)
     return rows
@@ -84,8 +85,8 @@ def synthetic(output: Path) -> list[dict]:
             items.setdefault(engine, []).append((speak(voice, text, rng), facts))
     return [
         row
-        for engine, pieces in items.items()
-        for row in join(pieces, output, f"synthetic_{engine}.opus", {"source": "synthetic"}, quality=0.965)
+        for engine, recordings in items.items()
+        for row in join(recordings, output, f"synthetic_{engine}.opus", {"source": "synthetic"}, quality=0.965)
     ]
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.cli.prepare import run
-from ds2.curation.connected_words import ComposeConfig, Piece, compose, write_strings
+from ds2.cli.prepare import run_script
+from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
 from ds2.data.audio import read_audio
 
 AUDIO = Path(__file__).parent / "audio"
@@ -47,24 +47,24 @@ def main() -> None:
     digits = [row for row in rows if row["source"] == "fsdd"]
     known = [row for row in digits if row["speaker"] != arguments.hold_out]
     splits = {
-        split: strings(pieces(known, recordings, lambda row, takes=takes: row["take"] in takes), split, rng)
+        split: strings(cut_words(known, recordings, lambda row, takes=takes: row["take"] in takes), split, rng)
         for split, takes in TAKES.items()
     }
     if arguments.hold_out:
-        held_out = pieces(digits, recordings, lambda row: row["speaker"] == arguments.hold_out)
+        held_out = cut_words(digits, recordings, lambda row: row["speaker"] == arguments.hold_out)
         splits["test"] = strings(held_out, "test", rng)
     splits["small"] = splits["train"][:SMALL]
     read = [row for row in rows if row["source"] == "speechocean762"]
     strangers = stranger_speakers(rows, arguments.trained_readers)
-    splits["strangers"] = pieces(read, recordings, lambda row: row["speaker"] in strangers)
-    splits["train"] += pieces(read, recordings, lambda row: row["speaker"] not in strangers) * READ_COPIES
-    splits["train"] += pieces(rows, recordings, lambda row: row["source"] == "synthetic") * SYNTHETIC_COPIES
+    splits["strangers"] = cut_words(read, recordings, lambda row: row["speaker"] in strangers)
+    splits["train"] += cut_words(read, recordings, lambda row: row["speaker"] not in strangers) * READ_COPIES
+    splits["train"] += cut_words(rows, recordings, lambda row: row["source"] == "synthetic") * SYNTHETIC_COPIES
     for split, composed in splits.items():
         write(arguments.output, split, composed)
 
 
 def read_rows() -> list[dict]:
-    return [json.loads(line) for line in (AUDIO / "pieces.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (AUDIO / "utterances.jsonl").read_text().splitlines()]
 
 
 def stranger_speakers(rows: list[dict], trained: str = "half") -> set[str]:
@@ -73,8 +73,8 @@ def stranger_speakers(rows: list[dict], trained: str = "half") -> set[str]:
     return set(speakers[1::2] if trained == "half" else speakers)
 
 
-def pieces(rows: list[dict], recordings: dict[str, np.ndarray], wanted: Callable[[dict], bool]) -> list[Piece]:
-    return [Piece(cut(row, recordings), row["text"], row["speaker"]) for row in rows if wanted(row)]
+def cut_words(rows: list[dict], recordings: dict[str, np.ndarray], wanted: Callable[[dict], bool]) -> list[WordString]:
+    return [WordString(cut(row, recordings), row["text"], row["speaker"]) for row in rows if wanted(row)]
 
 
 def cut(row: dict, recordings: dict[str, np.ndarray]) -> np.ndarray:
@@ -85,11 +85,11 @@ def cut(row: dict, recordings: dict[str, np.ndarray]) -> np.ndarray:
     return recording[start : start + round(row["duration"] * RATE)]
 
 
-def strings(words: list[Piece], split: str, rng: random.Random) -> list[Piece]:
+def strings(words: list[WordString], split: str, rng: random.Random) -> list[WordString]:
     return compose(words, STRINGS[split], STYLE[split], RATE, rng)
 
 
-def write(output: Path, split: str, composed: list[Piece]) -> None:
+def write(output: Path, split: str, composed: list[WordString]) -> None:
     utterances = write_strings(output, split, composed, RATE)
     words = sum(len(utterance.text.split()) for utterance in utterances)
     hours = sum(utterance.duration for utterance in utterances) / 3600
@@ -97,4 +97,4 @@ def write(output: Path, split: str, composed: list[Piece]) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
@@ -88,4 +88,4 @@ def words_wrong(model: Path, utterances: Sequence[Utterance]) -> ErrorCounts:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 from ds2.utils.errors import InputError
@@ -184,4 +184,4 @@ def write(path: Path, sentences: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

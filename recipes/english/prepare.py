@@ -22,10 +22,10 @@ from pathlib import Path
 
 import soundfile
 
-from ds2.cli.prepare import run, write_splits
+from ds2.cli.prepare import run_script, write_splits
 from ds2.data.audio import read_audio
 from ds2.data.layouts import common_voice, librispeech
-from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, table, unpacked
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, read_table, unpacked
 from ds2.data.split import cut_speakers, split
 from ds2.data.utterance import Utterance
 from ds2.utils.files import make_folder
@@ -88,7 +88,7 @@ def corpus_rows(folder: Path) -> Iterable[Row]:
 
 def speechocean_rows(folder: Path) -> Iterable[Row]:
     """The train part of speechocean762 in its published form: Kaldi's tables."""
-    texts, speakers, audio = (table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
+    texts, speakers, audio = (read_table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
     return [Row(folder / audio[name], text, speakers[name]) for name, text in texts.items()]
 
 
@@ -137,4 +137,4 @@ def copied(utterances: Sequence[Utterance], folder: Path) -> list[Utterance]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -23,9 +23,9 @@ from punctuation_texts import COMMA, QUESTION, STOP, Text, blocks, divided, read
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
-from ds2.metrics import align
+from ds2.metrics import align_texts
 from ds2.model.int8_dot import has_bfloat16
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
@@ -202,7 +202,7 @@ def compare(punctuate: Punctuator, words: list[str], truth: Text) -> dict[str, f
     """F1 of the marks after recognised words: one is right if the reference has it after the word aligned with it."""
     places, heard, true = itertools.count(), itertools.count(), []
     marks = np.zeros(len(words), np.int8)
-    for edit in align(truth.words, words):
+    for edit in align_texts(truth.words, words):
         place = next(places) if edit.reference is not None else None
         number = next(heard) if edit.hypothesis is not None else None
         if place is not None and number is not None:
@@ -215,4 +215,4 @@ def compare(punctuate: Punctuator, words: list[str], truth: Text) -> dict[str, f
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

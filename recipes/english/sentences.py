@@ -8,7 +8,7 @@ Manifests (.jsonl) hold the speech to be recognised and count three times, a tex
 import sys
 from pathlib import Path
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 from ds2.utils.files import numbered_lines
@@ -25,4 +25,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

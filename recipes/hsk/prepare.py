@@ -16,8 +16,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
-from ds2.curation.connected_words import ComposeConfig, Piece, compose, write_strings
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
+from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
 from ds2.data.audio import read_audio
 from ds2.data.download import Archive
 from ds2.data.prepare import Row, manifest_rows, measured
@@ -85,14 +85,14 @@ def hold_out(words: list[Utterance], rng: random.Random) -> dict[str, list[Utter
     return splits
 
 
-def read(words: list[Utterance]) -> list[Piece]:
+def read(words: list[Utterance]) -> list[WordString]:
     with Progress("reading", len(words), "words") as progress:
         pieces = []
         for word in words:
-            pieces.append(Piece(read_audio(word.audio_path, RATE)[0].numpy(), word.text, SPEAKER))
+            pieces.append(WordString(read_audio(word.audio_path, RATE)[0].numpy(), word.text, SPEAKER))
             progress.step()
     return pieces
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -9,7 +9,7 @@ or a copy with a manifest.jsonl of its audio. Sentences with digits are skipped:
 
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.download import Archive
 from ds2.data.prepare import csv_rows, manifest_rows, measured
 from ds2.data.split import split
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -9,7 +9,7 @@ Of train-clean-5 (https://www.openslr.org/31), or a tar with its audio and a man
 
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.download import Archive
 from ds2.data.layouts import librispeech
 from ds2.data.prepare import Row, manifest_rows, measured
@@ -52,4 +52,4 @@ def mini_rows(folder: Path) -> list[Row]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -12,7 +12,7 @@ import json
 import statistics
 from pathlib import Path
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.curation.score import words
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
@@ -70,4 +70,4 @@ def minutes(rows: list[dict]) -> float:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
@@ -242,4 +242,4 @@ def spread(values: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

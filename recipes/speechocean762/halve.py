@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run
+from ds2.cli.prepare import run_script
 
 
 def main() -> None:
@@ -14,4 +14,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

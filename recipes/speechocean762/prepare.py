@@ -19,9 +19,9 @@ from pathlib import Path
 
 import soundfile
 
-from ds2.cli.prepare import run, write_splits
+from ds2.cli.prepare import run_script, write_splits
 from ds2.data.audio import read_audio
-from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, table
+from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, read_table
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder
@@ -66,7 +66,7 @@ def main() -> None:
 
 def speechocean_rows(folder: Path) -> Iterator[Row]:
     """The corpus as it is published: Kaldi's tables in train/."""
-    texts, speakers, audio = (table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
+    texts, speakers, audio = (read_table(folder / "train" / name) for name in ("text", "utt2spk", "wav.scp"))
     for utterance, text in texts.items():
         yield Row(folder / audio[utterance], text, speakers[utterance])
 
@@ -80,4 +80,4 @@ def resampled(utterance: Utterance, target: Path, rate: int) -> Utterance:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

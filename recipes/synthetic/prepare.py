@@ -24,7 +24,7 @@ from pathlib import Path
 import soundfile
 import torch
 
-from ds2.cli.prepare import run, write_splits
+from ds2.cli.prepare import run_script, write_splits
 from ds2.curation.synthesis import MANDARIN, Voice, installed, speak
 from ds2.data.audio import read_audio, resample
 from ds2.data.augment import add_noise
@@ -182,4 +182,4 @@ def block_part(plan: Plan, number: int, split: str) -> list[Utterance]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

@@ -10,7 +10,7 @@ Speech 2 reports it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run, write_splits
+from ds2.cli.prepare import parse_arguments, run_script, write_splits
 from ds2.data.download import unpack_once
 from ds2.data.prepare import Row, measured
 from ds2.data.split import split
@@ -68,4 +68,4 @@ def accent_of(readme: Path) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_script(main)

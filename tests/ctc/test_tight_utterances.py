@@ -15,7 +15,7 @@ from helpers.kernels import emulate
 from torch import Tensor
 
 from ds2.ctc import ctc_loss
-from ds2.ctc.cuda import run_kernels
+from ds2.ctc.cuda import run_ctc_kernels
 from ds2.ctc.loss import required_frames
 
 SCALES = (0.1, 300.0)  # of the logits: each utterance has its own, log-uniform
@@ -85,7 +85,7 @@ def on_cpu(logits: Tensor, *rest: Tensor) -> Result:
 
 def on_emulated_gpu(library: ctypes.CDLL) -> Callable[..., Result]:
     def run(logits: Tensor, *rest: Tensor) -> Result:
-        return run_kernels(library, logits, *rest, torch.ones(len(logits), dtype=torch.float64), 0, True)
+        return run_ctc_kernels(library, logits, *rest, torch.ones(len(logits), dtype=torch.float64), 0, True)
 
     return run
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align
 from ds2.ctc.viterbi_cpu import best_path
-from ds2.ctc.viterbi_cuda import run_kernels
+from ds2.ctc.viterbi_cuda import run_viterbi_kernels
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,14 @@ def test_equals_the_cpu(emulated: ctypes.CDLL, frames: int, count: int, block: i
     assert expected_score > -np.inf
     for seed in range(2):  # threads run in another order
         emulated.emulator_seed(seed)
-        path, score = run_kernels(emulated, log_probs, labels, 0, block=block)
+        path, score = run_viterbi_kernels(emulated, log_probs, labels, 0, block=block)
         assert score == expected_score
         assert np.array_equal(path, expected)
 
 
 def test_equal_scores_are_decided_as_on_the_cpu(emulated: ctypes.CDLL) -> None:
     log_probs, labels = torch.full((50, 4), 0.25).log(), np.array([1, 1, 2, 3, 3], np.uint64)
-    path, score = run_kernels(emulated, log_probs, labels, 0, block=16)
+    path, score = run_viterbi_kernels(emulated, log_probs, labels, 0, block=16)
     expected, expected_score = best_path(log_probs.numpy(), labels, 0)
     assert score == expected_score
     assert np.array_equal(path, expected)
@@ -64,9 +64,9 @@ def test_equal_scores_are_decided_as_on_the_cpu(emulated: ctypes.CDLL) -> None:
 def test_impossible_labels_have_no_path(emulated: ctypes.CDLL) -> None:
     """Too few frames for a repeated label; a label that is masked out."""
     log_probs, _ = recording(0, 3, 2)
-    assert run_kernels(emulated, log_probs, np.array([1, 1, 2], np.uint64), 0)[1] == -np.inf
+    assert run_viterbi_kernels(emulated, log_probs, np.array([1, 1, 2], np.uint64), 0)[1] == -np.inf
     log_probs[:, 2] = -torch.inf
-    assert run_kernels(emulated, log_probs, np.array([2], np.uint64), 0)[1] == -np.inf
+    assert run_viterbi_kernels(emulated, log_probs, np.array([2], np.uint64), 0)[1] == -np.inf
 
 
 @needs_nvcc

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.curation.connected_words import ComposeConfig, Piece, compose, join, write_strings
+from ds2.curation.connected_words import ComposeConfig, WordString, compose, join, write_strings
 from ds2.data.manifest import read_manifest
 
 WORD = np.full(800, 0.1, np.float32)
 
 
 def test_strings_are_of_one_speaker_and_use_every_word_equally_often() -> None:
-    words = [Piece(WORD, f"{number}{speaker}", speaker) for number in range(9) for speaker in "xy"]
+    words = [WordString(WORD, f"{number}{speaker}", speaker) for number in range(9) for speaker in "xy"]
     strings = compose(words, 300, ComposeConfig(), 8000, random.Random(0))
     assert len(strings) == 300
     for string in strings:
@@ -32,13 +32,13 @@ def test_joined_words_follow_each_other_without_overlap_unless_pauses_are_negati
 
 
 def test_mandarin_words_join_without_spaces() -> None:
-    words = [Piece(WORD, text, "x") for text in ("你好", "世界")]
+    words = [WordString(WORD, text, "x") for text in ("你好", "世界")]
     config = ComposeConfig(words=(2, 2), separator="")
     assert compose(words, 1, config, 8000, random.Random(0))[0].text in {"你好世界", "世界你好"}
 
 
 def test_written_strings_have_a_manifest(tmp_path: Path) -> None:
-    written = write_strings(tmp_path, "dev", [Piece(WORD, "a", "x"), Piece(WORD, "b", "x")], 8000)
+    written = write_strings(tmp_path, "dev", [WordString(WORD, "a", "x"), WordString(WORD, "b", "x")], 8000)
     assert read_manifest(tmp_path / "dev.jsonl") == written
     samples, rate = soundfile.read(written[1].audio_path)
     assert rate == 8000

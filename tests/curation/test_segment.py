@@ -9,7 +9,7 @@ from helpers.readings import RATE, read_digits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.curation.segment import SegmentConfig, cut, segment
+from ds2.curation.segment import SegmentConfig, cut_into_segments, segment
 from ds2.recognition.recognizer import Recognizer
 
 
@@ -24,45 +24,45 @@ def words(pauses: list[float], length: float = 0.4) -> list[tuple[float, float]]
 def test_the_longest_run_is_cut_first() -> None:
     pauses = [0.1, 0.3, 0.1, 0.9, 0.1]
     config = SegmentConfig(mean=2.0, shortest=0.5, longest=20)
-    assert cut(words(pauses), pauses, config) == [(0, 4), (4, 6)]
+    assert cut_into_segments(words(pauses), pauses, config) == [(0, 4), (4, 6)]
 
 
 def test_more_cuts_for_a_smaller_mean() -> None:
     pauses = [0.2, 0.5, 0.2, 0.6, 0.2, 0.4, 0.2]
     spans = words(pauses)
-    assert cut(spans, pauses, SegmentConfig(mean=20)) == [(0, 8)]
-    assert cut(spans, pauses, SegmentConfig(mean=1.3, shortest=1.0)) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert cut_into_segments(spans, pauses, SegmentConfig(mean=20)) == [(0, 8)]
+    assert cut_into_segments(spans, pauses, SegmentConfig(mean=1.3, shortest=1.0)) == [(0, 2), (2, 4), (4, 6), (6, 8)]
 
 
 def test_no_piece_is_made_shorter_than_the_shortest_unless_the_pause_is_very_long() -> None:
     pauses = [0.9, 0.2, 0.2, 0.2, 0.2]
-    assert cut(words(pauses), pauses, SegmentConfig(mean=1.0, shortest=1.0))[0] == (0, 2)
+    assert cut_into_segments(words(pauses), pauses, SegmentConfig(mean=1.0, shortest=1.0))[0] == (0, 2)
     pauses[0] = 2.5
-    assert cut(words(pauses), pauses, SegmentConfig(mean=1.0, shortest=1.0))[0] == (0, 1)
+    assert cut_into_segments(words(pauses), pauses, SegmentConfig(mean=1.0, shortest=1.0))[0] == (0, 1)
 
 
 def test_a_long_piece_is_cut_although_the_mean_is_met() -> None:
     pauses = [0.2] * 29
     pauses[14] = 0.15
-    pieces = cut(words(pauses), pauses, SegmentConfig(mean=12.0, shortest=1.0, longest=12.0))
+    pieces = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=12.0, shortest=1.0, longest=12.0))
     spans = words(pauses)
     assert all(spans[last - 1][1] - spans[first][0] <= 12.0 for first, last in pieces)
 
 
 def test_nothing_is_cut_where_no_run_is_long_enough() -> None:
     pauses = [0.05] * 99
-    assert cut(words(pauses), pauses, SegmentConfig(mean=2.0)) == [(0, 100)]
+    assert cut_into_segments(words(pauses), pauses, SegmentConfig(mean=2.0)) == [(0, 100)]
 
 
 @given(st.lists(st.floats(0.0, 3.0), max_size=60), st.floats(1.5, 10.0))
 def test_every_word_is_in_exactly_one_segment(pauses: list[float], mean: float) -> None:
-    pieces = cut(words(pauses), pauses, SegmentConfig(mean=mean))
+    pieces = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=mean))
     assert [place for first, last in pieces for place in range(first, last)] == list(range(len(pauses) + 1))
     assert all(first < last for first, last in pieces)
 
 
 def test_no_words_no_segments() -> None:
-    assert cut([], [], SegmentConfig()) == []
+    assert cut_into_segments([], [], SegmentConfig()) == []
 
 
 @pytest.mark.parametrize("lengths", [(0.0, 7.0, 20.0), (8.0, 7.0, 20.0), (1.0, 7.0, 6.0)])

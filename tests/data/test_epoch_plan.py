@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.data.epoch_plan import SamplingConfig, cut, draw
+from ds2.data.epoch_plan import SamplingConfig, cut_into_minibatches, draw
 from ds2.data.sampler import SortaGradSampler, Sources
 
 RNG = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_minibatches_hold_so_many_utterances_and_so_much_padded_audio(
 ) -> None:
     values = np.array(durations)
     order = np.argsort(values)
-    batches = [batch.tolist() for batch in cut(order, values, size, seconds)]
+    batches = [batch.tolist() for batch in cut_into_minibatches(order, values, size, seconds)]
     assert [index for batch in batches for index in batch] == order.tolist()
     for batch in batches:
         assert len(batch) == 1 or (len(batch) <= size and len(batch) * values[batch].max() <= seconds)

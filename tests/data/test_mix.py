@@ -11,7 +11,7 @@ import torch
 
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
-from ds2.data.mix import MIX, mix, write_noise
+from ds2.data.mix import MIX, write_noise, write_noisy_copy
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 
@@ -29,7 +29,7 @@ def test_any_number_of_jobs_gives_the_same_files(
     utterances = read_manifest(spoken_digits(6))
     config = replace(MIX, noise=(hum,), noise_layers=(1, 3), channel_probability=0.5, reverberation_probability=0.5)
     for jobs in (1, 2):
-        assert mix(utterances, tmp_path / str(jobs), config, 8000, seed=3, jobs=jobs) == []
+        assert write_noisy_copy(utterances, tmp_path / str(jobs), config, 8000, seed=3, jobs=jobs) == []
     one, two = (sorted((tmp_path / str(jobs) / "audio").iterdir()) for jobs in (1, 2))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     copies = read_manifest(tmp_path / "1" / "manifest.jsonl")
@@ -38,7 +38,7 @@ def test_any_number_of_jobs_gives_the_same_files(
 
 def test_the_ratio_is_the_one_asked_for(tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]) -> None:
     utterances = read_manifest(spoken_digits(3))
-    mix(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,), snr=(5.0, 5.0)), 8000)
+    write_noisy_copy(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,), snr=(5.0, 5.0)), 8000)
     for clean, noisy in zip(utterances, read_manifest(tmp_path / "noisy" / "manifest.jsonl"), strict=True):
         speech, both = read_audio(clean.audio_path)[0], read_audio(noisy.audio_path)[0]
         ratio = speech.square().mean() / (both - speech).square().mean()
@@ -49,11 +49,11 @@ def test_broken_utterances_are_told_and_the_others_written(
     tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
 ) -> None:
     utterances = [Utterance(tmp_path / "gone.wav", 1.0, "a"), *read_manifest(spoken_digits(1))]
-    [line] = mix(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,)), 8000)
+    [line] = write_noisy_copy(utterances, tmp_path / "noisy", replace(MIX, noise=(hum,)), 8000)
     assert "gone.wav" in line
     assert len(read_manifest(tmp_path / "noisy" / "manifest.jsonl")) == 1
     with pytest.raises(InputError, match="none of the utterances"):
-        mix(utterances[:1], tmp_path / "none", MIX, 8000)
+        write_noisy_copy(utterances[:1], tmp_path / "none", MIX, 8000)
 
 
 def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path) -> None:

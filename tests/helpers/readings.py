@@ -36,7 +36,7 @@ class Reading:
 def read_digits(path: Path, seed: int, lines: int = 8, length: int = 5) -> Reading:
     """Writes lines of `length` digits of one FSDD speaker, test takes, with pauses, in weak noise."""
     rng = random.Random(seed)
-    rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["source"] == "fsdd" and row["audio_filepath"].endswith(".flac")]
     speaker = rng.choice(sorted({row["speaker"] for row in rows}))
     recording, _ = soundfile.read(DIGITS / f"fsdd_{speaker}_test.flac")

@@ -30,7 +30,7 @@ def recognizer() -> Recognizer:
 def compose(path: Path, seed: int, count: int = 6) -> tuple[list[str], list[Span]]:
     """Words of one FSDD speaker, test takes, with pauses in weak noise: what was said, and when (seconds)."""
     rng = random.Random(seed)
-    rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
     speaker = rng.choice(sorted({row["speaker"] for row in rows if row["source"] == "fsdd"}))
     rows = rng.sample(
         [row for row in rows if row["speaker"] == speaker and row["audio_filepath"].endswith(".flac")], count

@@ -31,9 +31,8 @@ STRINGS = ("so762_000010035", "so762_000010053", "so762_000050028", "so762_00005
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Path:
-    texts = {
-        row["audio_filepath"]: row["text"] for row in map(json.loads, (AUDIO / "pieces.jsonl").read_text().splitlines())
-    }
+    rows = map(json.loads, (AUDIO / "utterances.jsonl").read_text().splitlines())
+    texts = {row["audio_filepath"]: row["text"] for row in rows}
     lines = [
         json.dumps({"audio_filepath": str(AUDIO / f"{name}.opus"), "duration": 3.0, "text": texts[f"{name}.opus"]})
         for name in STRINGS

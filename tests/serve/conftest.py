@@ -105,7 +105,7 @@ def spoken() -> dict[str, np.ndarray]:
 
 def recordings(count: int) -> Iterator[tuple[str, np.ndarray]]:
     """Digit strings composed of single recordings of the test split, with pauses: no string twice."""
-    rows = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac"]
     whole, _ = soundfile.read(DIGITS / "fsdd_theo_test.flac", dtype="int16")
     random = np.random.default_rng(0)

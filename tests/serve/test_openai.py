@@ -16,7 +16,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from ds2.data.audio import resample
 from ds2.serve.openai import _in_thread
-from ds2.serve.openai_messages import parse
+from ds2.serve.openai_messages import parse_form
 from ds2.utils.errors import InputError
 
 
@@ -97,7 +97,7 @@ def test_hot_words_are_those_of_one_request(client: openai.OpenAI, said: tuple[s
 def test_a_prompt_lists_words_between_commas() -> None:
     prompt = "Zürich, New York, spectrogram.\nLoud voices"
     fields = [("file", UploadFile(io.BytesIO())), ("prompt", prompt), ("hot", "a=2, b")]
-    assert parse(FormData(fields)).hot == ("a=2", "b", "Zürich", "spectrogram")
+    assert parse_form(FormData(fields)).hot == ("a=2", "b", "Zürich", "spectrogram")
 
 
 def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:

@@ -101,8 +101,8 @@ def test_a_corpus_of_a_long_recording(spark: "SparkSession") -> None:
     """One row for each utterance with its own audio; their texts in order are the text of the recording."""
     from ds2.spark import CorpusBuilder
 
-    pieces = [json.loads(line) for line in (DIGITS / "pieces.jsonl").read_text().splitlines()]
-    text = " ".join(row["text"] for row in pieces if row["audio_filepath"] == "fsdd_theo_test.flac")
+    rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
+    text = " ".join(row["text"] for row in rows if row["audio_filepath"] == "fsdd_theo_test.flac")
     data = bytearray((DIGITS / "fsdd_theo_test.flac").read_bytes())
     rows = [(0, data, "theo", text), (1, bytearray(b"?"), "bad", text), (2, data, "wrong", "qqq")]
     table = spark.createDataFrame(rows, "id int, content binary, path string, text string")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ds2.train.metrics import FIGURES, read_metrics, write_metrics
-from ds2.train.report import write_report
+from ds2.train.report import write_run_report
 from ds2.utils.errors import InputError
 
 
@@ -18,7 +18,7 @@ def test_a_cut_last_line_is_omitted_and_a_broken_one_named(tmp_path: Path) -> No
     for garbage in ("{broken", "3", "{}"):
         path.write_text(f"{garbage}\n{whole}")
         with pytest.raises(InputError, match=r"metrics\.jsonl:1: not the figures of an epoch"):
-            write_report(tmp_path, tmp_path / "report.html")
+            write_run_report(tmp_path, tmp_path / "report.html")
     path.write_text(whole[:5])
     with pytest.raises(InputError, match="wait for the first epoch"):
-        write_report(tmp_path, tmp_path / "report.html")
+        write_run_report(tmp_path, tmp_path / "report.html")

@@ -12,7 +12,7 @@ from conftest import TINY
 from ds2.data.augment import AugmentConfig
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
-from ds2.train.report import write_report
+from ds2.train.report import write_run_report
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -30,7 +30,7 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium here: apt-get install chromium")
-    write_report(run, run / "report.html")
+    write_run_report(run, run / "report.html")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
     page = subprocess.run(
         [browser, *options, (run / "report.html").as_uri()], capture_output=True, text=True, timeout=120
@@ -46,10 +46,10 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
 def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> None:
     dev = Path(load_checkpoint(run / "checkpoint.pt")["fingerprint"]["data"]["dev"])
     dev.unlink()
-    write_report(run, run / "report.html")
+    write_run_report(run, run / "report.html")
     text = (run / "report.html").read_text()
     assert "manifest.jsonl: cannot read the manifest" in text
     assert "{{" not in text.split("<script>")[0]
     assert 'src="http' not in text
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
-        write_report(run / "observed", run / "report.html")
+        write_run_report(run / "observed", run / "report.html")

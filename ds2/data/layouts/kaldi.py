@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ds2.data.prepare import Row, table
+from ds2.data.prepare import Row, read_table
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
@@ -23,8 +23,8 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     Raises:
         InputError: a table is missing, or names what another does not have; a command picks a channel.
     """
-    recordings = {key: _audio(value, source, key) for key, value in table(source / "wav.scp").items()}
-    texts, speakers = table(source / "text"), _optional(source / "utt2spk")
+    recordings = {key: _audio(value, source, key) for key, value in read_table(source / "wav.scp").items()}
+    texts, speakers = read_table(source / "text"), _optional(source / "utt2spk")
     segments = _optional(source / "segments")
     genders, languages = _optional(source / "spk2gender"), _optional(source / "utt2lang")
     for key, text in texts.items():
@@ -77,7 +77,7 @@ def _write_table(path: Path, values: Mapping[str, str]) -> None:
 
 
 def _optional(path: Path) -> dict[str, str]:
-    return table(path) if path.exists() else {}
+    return read_table(path) if path.exists() else {}
 
 
 def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, float, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.prepare import Row, table
+from ds2.data.prepare import Row, read_table
 from ds2.utils.errors import InputError
 
 MINI_DEV = {"1898", "2136", "6848"}  # readers of train-clean-5, a woman and two men, for recipes that train on the rest
@@ -19,6 +19,6 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     if not chapters:
         raise InputError(f"{source}: holds no *.trans.txt; name a folder like LibriSpeech/train-clean-100")
     for chapter in chapters:
-        for name, text in table(chapter).items():
+        for name, text in read_table(chapter).items():
             extra = {"chapter": name.split("-")[1]} if name.count("-") == 2 else {}
             yield Row(chapter.parent / f"{name}.flac", text, name.split("-")[0], "en", extra=extra, place=str(chapter))

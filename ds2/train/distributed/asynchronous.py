@@ -30,7 +30,7 @@ UPDATE, TICK, FETCH, END = range(
 HEAD = 3  # numbers before the tensors; of a message: kind, epoch, wish to stop; of an answer: good, meet at, stop
 
 
-def flat(tensors: Sequence[Tensor]) -> Tensor:
+def concatenated(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten().cpu() for tensor in tensors])
 
 
@@ -73,7 +73,7 @@ class ParameterServer:
                 raise self.failure
             model = self.updater.model
             head = torch.tensor([float(good), float(self.meet_at), float(self.stop)])
-            return torch.cat([head, flat([*model.parameters(), *buffers(model)])])
+            return torch.cat([head, concatenated([*model.parameters(), *buffers(model)])])
 
     def meet(self, stop: bool) -> None:
         """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it learns of it."""
@@ -137,7 +137,7 @@ class Asynchronous:
         self.server = ParameterServer(updater, ranks, config.staleness) if ranks.first else None
         if self.server is not None:
             self.server.start()
-        self.fetched: Tensor = flat(buffers(self.model))  # statistics as last received from the server
+        self.fetched: Tensor = concatenated(buffers(self.model))  # statistics as last received from the server
 
     def begin_epoch(self) -> None:
         """Releases in the server what is released here, before any rank sends a gradient of it."""
@@ -162,16 +162,16 @@ class Asynchronous:
         return losses.detach(), lengths
 
     def update(self, epoch: int) -> bool:
-        changes = flat(buffers(self.model)) - self.fetched
+        changes = concatenated(buffers(self.model)) - self.fetched
         self.clock += 1
-        good = self._exchange(TICK if self.empty else UPDATE, epoch, flat(gradients(self.model)), changes)
+        good = self._exchange(TICK if self.empty else UPDATE, epoch, concatenated(gradients(self.model)), changes)
         self.model.zero_grad(set_to_none=True)
         return good
 
     def settle(self) -> None:
         """When every rank is here all gradients are applied, since each rank waited for the answers."""
         self.ranks.barrier()
-        self._exchange(FETCH, 0, flat(gradients(self.model)), torch.zeros_like(self.fetched))
+        self._exchange(FETCH, 0, concatenated(gradients(self.model)), torch.zeros_like(self.fetched))
         self.ranks.barrier()
         if self.server is not None:
             self.server.begin(self.clock)

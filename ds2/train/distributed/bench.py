@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished training: its strategy, the number of processes, and the records in its folder."""
 
     strategy: str
@@ -62,7 +62,7 @@ class Run:
 
 def bench(
     config: Path, output: Path, strategies: Sequence[str], ranks: Sequence[int], settings: Sequence[str], device: str
-) -> list[Run]:
+) -> list[FinishedRun]:
     """Trains with one process, then with each strategy on each number of ranks above one; finished runs are kept.
 
     Raises:
@@ -73,7 +73,7 @@ def bench(
     return [_run(config, output, strategy, count, settings, device) for strategy, count in plan]
 
 
-def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequence[str], device: str) -> Run:
+def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequence[str], device: str) -> FinishedRun:
     folder = output / f"{strategy}_{ranks}"
     logger.info("%s, ranks: %d", strategy, ranks)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
@@ -85,7 +85,7 @@ def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequen
     return read_run(folder, strategy, ranks)
 
 
-def read_run(folder: Path, strategy: str, ranks: int) -> Run:
+def read_run(folder: Path, strategy: str, ranks: int) -> FinishedRun:
     """A finished training.
 
     Raises:
@@ -98,10 +98,10 @@ def read_run(folder: Path, strategy: str, ranks: int) -> Run:
         raise InputError(
             f"{folder}: no timeline, since an epoch has fewer than {SKIPPED + 2} minibatches; lower batch_size"
         )
-    return Run(strategy, ranks, history, timeline)
+    return FinishedRun(strategy, ranks, history, timeline)
 
 
-def table(runs: Sequence[Run], target: float | None = None) -> str:
+def scaling_table(runs: Sequence[FinishedRun], target: float | None = None) -> str:
     """Markdown. The target is a dev loss, by default the highest final one of any run, which all of them reach."""
     loss = target or max(run.history[-1]["dev_loss"] for run in runs)
     rows = [HEADER.format(target=loss)]
@@ -116,9 +116,9 @@ def table(runs: Sequence[Run], target: float | None = None) -> str:
     return "\n".join(rows)
 
 
-def write_results(output: Path, runs: Sequence[Run], target: float | None = None) -> str:
+def write_scaling(output: Path, runs: Sequence[FinishedRun], target: float | None = None) -> str:
     """Writes scaling.md with the table, which is returned, and timeline.png."""
-    text = table(runs, target)
+    text = scaling_table(runs, target)
     with atomic_write(output / "scaling.md") as partial:
         partial.write_text(text + "\n", encoding="utf-8")
     draw_timeline(output / "timeline.png", {run.name: run.timeline for run in runs if run.timeline})
