@@ -14,7 +14,7 @@ import numpy as np
 import soundfile
 from export.test_web import served, shown_for_file
 
-from ds2.data.sound import read_sound
+from ds2.data.audio_files import read_audio_array
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 def speech(seconds: int, rate: int) -> np.ndarray:
     """(N,) samples."""
-    parts = [read_sound(path, rate)[0] for path in sorted(AUDIO.glob("so762*.opus"))]
+    parts = [read_audio_array(path, rate)[0] for path in sorted(AUDIO.glob("so762*.opus"))]
     return np.concatenate(parts)[: seconds * rate]
 
 

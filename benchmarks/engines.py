@@ -23,8 +23,8 @@ import numpy as np
 import soundfile
 
 from ds2.bundle import locate
+from ds2.data.audio_files import read_audio_array
 from ds2.data.manifest import read_manifest
-from ds2.data.sound import read_sound
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 
@@ -128,7 +128,7 @@ def utterances(arguments: argparse.Namespace) -> list[Utterance]:
 
 def sounds(chosen: list[Utterance]) -> list[np.ndarray]:
     parts = [utterance.segment for utterance in chosen]
-    return [read_sound(part.path, RATE, part.offset, part.duration)[0] for part in parts]
+    return [read_audio_array(part.path, RATE, part.offset, part.duration)[0] for part in parts]
 
 
 def ours(engine: str, file: Path) -> Hear:

@@ -57,9 +57,9 @@ def read_lines(lines: Path) -> None:
 
 
 def sampler_of(lines: Path) -> Any:
+    from ds2.data.columnar import durations
     from ds2.data.manifest import read_manifest
     from ds2.data.sampler import SortaGradSampler
-    from ds2.data.selection import durations
 
     return SortaGradSampler(durations(read_manifest(lines.with_suffix(".arrow"))), BATCH, seed=1)
 
@@ -86,8 +86,8 @@ def resume(lines: Path) -> None:
 
 
 def alphabet(lines: Path) -> None:
+    from ds2.data.columnar import values
     from ds2.data.manifest import read_manifest
-    from ds2.data.selection import values
     from ds2.text import Tokenizer
 
     Tokenizer.from_texts(values(read_manifest(lines.with_suffix(".arrow")), "text"))

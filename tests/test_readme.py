@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ds2.cli.commands import GROUPS, SECTIONS, parse_command
+from ds2.cli.commands import GROUPS, SECTIONS, parse_command_line
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for folder in ("", "ds2", "recipes", "examples") for path in (ROOT / folder).rglob("README.md"))
@@ -36,7 +36,7 @@ TYPED = sorted({command for page in PAGES for command in commands(page.read_text
 def test_a_command_that_people_are_told_to_type_is_understood(command: str) -> None:
     """Its options and the number of its arguments; the files that it names are not there."""
     _, *arguments = shlex.split(command.replace("...", "").replace("[", "").replace("]", ""))
-    assert arguments[0] in GROUPS or arguments[0].startswith("--") or parse_command(arguments) is not None
+    assert arguments[0] in GROUPS or arguments[0].startswith("--") or parse_command_line(arguments) is not None
 
 
 def test_the_extras_of_the_readme_are_those_of_the_package() -> None:

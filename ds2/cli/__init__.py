@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import ds2
-from ds2.cli.commands import GROUPS, command_overview, parse_command
+from ds2.cli.commands import GROUPS, command_overview, parse_command_line
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.cli.streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError, printable
@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:
         case [group] | [group, "--help" | "-h"] if group in GROUPS:
             print(command_overview(group))
         case _:
-            command = parse_command(arguments)
+            command = parse_command_line(arguments)
             return command() if command is not None else 0
     return 0
 

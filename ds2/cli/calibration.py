@@ -6,7 +6,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.noise import find_recordings
+from ds2.cli.noise import absolute_recordings
 from ds2.cli.options import Device, OptionalOutput
 from ds2.utils.errors import InputError, ParameterError
 
@@ -45,7 +45,7 @@ def calibrate_command(
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)
     with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
-        found = tune_confidence(recognizer, data_sets, list(map(Path, find_recordings(noise))), progress.step)
+        found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)
     calibrated(bundle, found.calibration).save(output or model)
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
         print(f"{manifest}: WER {before:.2%}, with stretches below {found.calibration.least:g} dropped {after:.2%}")

@@ -130,7 +130,7 @@ def _summary(name: str, command: Command | Mapping[str, Command]) -> str:
     return (command.__doc__ or "").partition("\n")[0] if callable(command) else GROUPS[name][0]
 
 
-def parse_command(arguments: Sequence[str]) -> Callable[[], int] | None:
+def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
     """The command of these arguments, ready to run; None after --help, which tyro has printed.
 
     Raises:

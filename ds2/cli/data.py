@@ -39,8 +39,8 @@ def validate_command(
     """
     from collections import Counter
 
+    from ds2.data.columnar import Joined
     from ds2.data.manifest import read_manifest, write_manifest
-    from ds2.data.selection import Joined
     from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
     from ds2.utils.files import make_folder
     from ds2.utils.progress import Progress
@@ -144,14 +144,14 @@ def split_command(
         output: Folder for train.jsonl, dev.jsonl and test.jsonl.
         dev: Share of the hours; 0 for no dev set.
         test: Share of the hours; 0 for no test set.
-        by: What no two parts may share: speaker, text, or utterance.
+        by: What no two subsets may share: speaker, text, or utterance.
         seed: Another seed gives another division.
     """
     from ds2.cli.prepare import write_splits
     from ds2.data.manifest import read_manifest
     from ds2.data.split import split
 
-    refuse_overwriting([manifest], [output / f"{part}.jsonl" for part in ("train", "dev", "test")])
+    refuse_overwriting([manifest], [output / f"{name}.jsonl" for name in ("train", "dev", "test")])
     shares = {name: share for name, share in (("dev", dev), ("test", test)) if share}
     write_splits(output, {"dev": [], "test": [], **split(read_manifest(manifest), shares, by, seed)})
     return 0

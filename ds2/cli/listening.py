@@ -40,7 +40,7 @@ def listen_command(
         device: Microphone: its number or a part of its name; by default the system's.
         decoder: How to search.
     """
-    from ds2.data.sound import probe
+    from ds2.data.audio_files import probe
     from ds2.recognition.recognizer import Recognizer
 
     if file is None:

@@ -82,8 +82,8 @@ def mix_command(
 def _augment_values(sound: MixOptions) -> dict[str, object]:
     """Keys of [augment]."""
     return {
-        "noise": find_recordings(sound.noise),
-        "impulse_responses": find_recordings(sound.impulse_responses),
+        "noise": absolute_recordings(sound.noise),
+        "impulse_responses": absolute_recordings(sound.impulse_responses),
         "reverberation_probability": float(bool(sound.impulse_responses)),
         "snr": sound.snr,
         "noise_probability": sound.noise_probability,
@@ -118,7 +118,7 @@ def noise_command(
 
     if not 0 < hours < math.inf:
         raise ParameterError("hours", f"must be above 0, got {hours}")
-    samples = [read_audio(path, sample_rate)[0] for path in find_recordings(files)]
+    samples = [read_audio(path, sample_rate)[0] for path in absolute_recordings(files)]
     if not samples:
         raise InputError("data noise: name at least one recording, or a folder of them")
     count = write_noise(samples, output, sample_rate, hours, layers, seed)
@@ -126,7 +126,7 @@ def noise_command(
     return 0
 
 
-def find_recordings(names: tuple[str, ...]) -> list[str]:
+def absolute_recordings(names: tuple[str, ...]) -> list[str]:
     """Audio files, and those in folders, by absolute paths."""
     from ds2.recognition.batch import find_audio
 

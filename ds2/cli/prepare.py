@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ds2.cli.exits import BAD_INPUT
+from ds2.data.columnar import durations, values
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import write_manifest
 from ds2.data.prepare import unpacked
-from ds2.data.selection import durations, values
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.extras import hint

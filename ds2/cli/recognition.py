@@ -122,13 +122,13 @@ def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Ite
 
 def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.sound import read_sound_bytes
+    from ds2.data.audio_files import read_audio_bytes_array
 
     try:
         data = sys.stdin.buffer.read()
     except OSError as error:  # it is closed
         raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_sound_bytes(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_audio_bytes_array(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(segment, transcript)

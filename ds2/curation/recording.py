@@ -13,8 +13,8 @@ import soundfile
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
 from ds2.data.audio import read_audio
+from ds2.data.audio_files import SUFFIXES, probe
 from ds2.data.loudness import HOP
-from ds2.data.sound import SUFFIXES, probe
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
@@ -23,7 +23,7 @@ from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text
 OVERVIEW_SECONDS = 0.25  # the overview shows the loudest level of each
 CLIPPED_FRACTION = 1e-3  # of the samples at full scale: above it a recording counts as clipped
 FULL_SCALE = 0.999
-BLOCK = 1 << 16  # samples read at once
+BUFFER = 1 << 16  # samples read at once
 
 
 @dataclass(frozen=True)
@@ -189,13 +189,13 @@ def utterances_of(record: Record, output: Path) -> list[Utterance]:
 
 
 def _extremes(audio: Path) -> tuple[float, bool]:
-    """The fraction of samples at full scale, and whether all samples are 0; reads the file block by block."""
+    """The fraction of samples at full scale, and whether all samples are 0; reads the file in buffers."""
     probe(audio)  # raises InputError for a bad file
     clipped, loudest, count = 0, 0.0, 0
     with soundfile.SoundFile(os.fsencode(audio)) as sound:
         try:
-            for block in sound.blocks(BLOCK, dtype="float32"):
-                peaks = np.abs(block)
+            for buffer in sound.blocks(BUFFER, dtype="float32"):
+                peaks = np.abs(buffer)
                 clipped += int((peaks >= FULL_SCALE).sum())
                 loudest = max(loudest, float(peaks.max(initial=0.0)))
                 count += peaks.size

@@ -1,11 +1,11 @@
-"""Audio files -> samples as tensors; sound.py, which this stands on, gives them as arrays."""
+"""Audio files -> samples as tensors; audio_files.py, which this stands on, gives them as arrays."""
 
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ds2.data.sound import InMemory, read_sound, read_sound_bytes, resample_sound
+from ds2.data.audio_files import InMemory, read_audio_array, read_audio_bytes_array, resample_array
 
 
 def read_audio(
@@ -15,19 +15,19 @@ def read_audio(
     duration: float | None = None,
     channel: int | None = None,
 ) -> tuple[Tensor, int]:
-    """`read_sound` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
-    samples, rate = read_sound(path, sample_rate, offset, duration, channel)
+    """`read_audio_array` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
+    samples, rate = read_audio_array(path, sample_rate, offset, duration, channel)
     return torch.from_numpy(samples), rate
 
 
 def read_audio_bytes(
     data: bytes, sample_rate: int | None = None, name: str = "stdin", longest: float | None = None
 ) -> tuple[Tensor, int]:
-    """`read_sound_bytes` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
-    samples, rate = read_sound_bytes(data, sample_rate, name, longest)
+    """`read_audio_bytes_array` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
+    samples, rate = read_audio_bytes_array(data, sample_rate, name, longest)
     return torch.from_numpy(samples), rate
 
 
 def resample(samples: Tensor, from_rate: int, to_rate: int) -> Tensor:
-    """`resample_sound` of (N,) float32 samples."""
-    return torch.from_numpy(resample_sound(samples.numpy(), from_rate, to_rate))
+    """`resample_array` of (N,) float32 samples."""
+    return torch.from_numpy(resample_array(samples.numpy(), from_rate, to_rate))

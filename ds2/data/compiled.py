@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ds2.data.columnar import Columnar
 from ds2.data.json_lines import (
     MOST_CHARACTERS,
     MOST_SECONDS,
@@ -27,7 +28,6 @@ from ds2.data.json_lines import (
 )
 from ds2.data.parquet_file import opened_table
 from ds2.data.remote import fetched
-from ds2.data.selection import Columnar
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import atomic_write
@@ -248,7 +248,7 @@ def _as_json(extra: dict[str, Any], place: str) -> str:
 
 
 def _hashes(block: Block, audio: list[str]) -> np.ndarray:
-    """(n,) of what makes an utterance: its file and, of a part of it, where that lies."""
+    """(n,) of what makes an utterance: its file and, of a span of it, where that lies."""
     keys = zip(audio, block.lines, strict=True)
     found = (hash(path if line.offset is None else (path, line.offset, line.duration)) for path, line in keys)
     return np.fromiter(found, np.int64, len(audio))

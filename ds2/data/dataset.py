@@ -86,7 +86,7 @@ class SpeechDataset(Dataset[Example | InputError]):
 
 
 def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
-    """(N,) samples of the whole file, or of the part of it that the manifest names.
+    """(N,) samples of the whole file, or of the span of it that the manifest names.
 
     Raises:
         InputError: the audio cannot be read.

@@ -20,7 +20,7 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
     """The bytes of an utterance and their suffix.
 
     Args:
-        coding: "keep" passes whole files on as they are, and makes FLAC of parts.
+        coding: "keep" passes whole files on as they are, and makes FLAC of spans.
         sample_rate: Hz to resample to; None keeps that of the file. Opus takes the next rate up that it knows.
 
     Raises:

@@ -23,11 +23,11 @@ DEMUXERS = {(0, b"\x1a\x45\xdf\xa3"): "matroska", (0, b"OggS"): "ogg", (0, b"\xf
 DEMUXERS |= {(4, kind): "mp4" for kind in (b"ftyp", b"moov", b"wide", b"mdat", b"free", b"skip")}
 INDEXED = ("mp4", "matroska")  # can be entered in the middle
 HEAD = 16  # bytes that tell the demuxer
-PREROLL = 1.0  # seconds decoded before a part: what decoders carry from packet to packet has settled by then
+PREROLL = 1.0  # seconds decoded before a span: what decoders carry from packet to packet has settled by then
 MEASURED = 256  # files whose lengths are remembered
 
 
-class FFmpegSound:
+class FFmpegReader:
     """An open file with sound, of which the first stream is read.
 
     Attributes:
@@ -65,8 +65,8 @@ class FFmpegSound:
     def close(self) -> None:
         self.file.close()
 
-    def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        """(n,) float32 blocks of the channel: from sample `start` on up to `size` samples, fewer at the end."""
+    def buffers(self, start: int, size: int) -> Iterator[np.ndarray]:
+        """(n,) float32 buffers of the channel: from sample `start` on up to `size` samples, fewer at the end."""
         import av
 
         with _readable(self.name), _opened(self.file, self.demuxer) as (container, stream):
@@ -78,11 +78,11 @@ class FFmpegSound:
                     if here is None:
                         here = self._position(part, stream, start)
                     channels = part.to_ndarray()
-                    block = channels.mean(axis=0, dtype=np.float32) if self.channel is None else channels[self.channel]
-                    first, last = max(0, start - here), min(len(block), start + size - here)
-                    here += len(block)
+                    buffer = channels.mean(axis=0, dtype=np.float32) if self.channel is None else channels[self.channel]
+                    first, last = max(0, start - here), min(len(buffer), start + size - here)
+                    here += len(buffer)
                     if first < last:
-                        yield block[first:last]
+                        yield buffer[first:last]
                 if here is not None and here >= start + size:
                     return
 
@@ -150,6 +150,6 @@ def _packet_seconds(file: IO[bytes], demuxer: str) -> float:
 
 @functools.lru_cache(MEASURED)
 def _seconds_of_file(path: bytes, demuxer: str, size: int, changed: int) -> float:
-    """Remembered, since long recordings are opened for each part; size and time of change tell files apart."""
+    """Remembered, since long recordings are opened for each span; size and time of change tell files apart."""
     with open(path, "rb") as file:
         return _packet_seconds(file, demuxer)

@@ -10,7 +10,7 @@ import soundfile
 from ds2.data.containers import REMEDY
 from ds2.utils.errors import InputError
 
-BLOCK = 1 << 18  # samples, channels together, that are decoded at once
+BUFFER = 1 << 18  # samples, channels together, that are decoded at once
 
 
 class DecodingError(Exception):
@@ -21,7 +21,7 @@ class DecodingError(Exception):
         self.place = place
 
 
-class LibsndfileSound:
+class LibsndfileReader:
     """An open file.
 
     Attributes:
@@ -47,20 +47,20 @@ class LibsndfileSound:
     def close(self) -> None:
         self.file.close()
 
-    def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        """(n,) float32 blocks of the channel: from sample `start` on up to `size` samples, fewer at the end.
+    def buffers(self, start: int, size: int) -> Iterator[np.ndarray]:
+        """(n,) float32 buffers of the channel: from sample `start` on up to `size` samples, fewer at the end.
 
         Raises:
             InputError: the file is damaged before `start`. DecodingError: it is damaged after it.
         """
         if start:
             self._seek(start)
-        left, most = size, max(1, BLOCK // self.channels)
+        left, most = size, max(1, BUFFER // self.channels)
         try:
-            while len(block := self.file.read(min(most, left), dtype="float32", always_2d=True)):
-                left -= len(block)
+            while len(buffer := self.file.read(min(most, left), dtype="float32", always_2d=True)):
+                left -= len(buffer)
                 one = 0 if self.channels == 1 else self.channel
-                yield _mean(block) if one is None else block[:, one]
+                yield _mean(buffer) if one is None else buffer[:, one]
         except RuntimeError as error:
             raise DecodingError(self.file.tell(), str(error)) from error
 
@@ -74,7 +74,7 @@ class LibsndfileSound:
             raise InputError(f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); {REMEDY}")
 
 
-def _mean(block: np.ndarray) -> np.ndarray:
+def _mean(buffer: np.ndarray) -> np.ndarray:
     """(n, channels) -> (n,); NaN where infinities of both signs meet."""
     with np.errstate(invalid="ignore"):
-        return block.mean(axis=1, dtype=np.float64).astype(np.float32)
+        return buffer.mean(axis=1, dtype=np.float64).astype(np.float32)

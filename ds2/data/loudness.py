@@ -7,7 +7,7 @@ HOP = 0.01  # seconds between levels
 
 
 def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
-    """(N,) samples -> sum of squares of every 10 ms; a recording can be given in pieces of whole 10 ms."""
+    """(N,) samples -> sum of squares of every 10 ms; a recording can be given in several calls, each of whole 10 ms."""
     hop = round(HOP * sample_rate)
     return np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
 

@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from ds2.data.audio_files import SUFFIXES
+from ds2.data.columnar import folders
 from ds2.data.encode import Coding, encoded
 from ds2.data.json_lines import KINDS
 from ds2.data.manifest import write_manifest
 from ds2.data.prepare import Row
-from ds2.data.selection import folders
-from ds2.data.sound import SUFFIXES
 from ds2.data.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError

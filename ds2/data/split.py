@@ -1,4 +1,4 @@
-"""Manifests split into parts, joined and sampled; a speaker or a sentence stays in one part."""
+"""Manifests split into subsets, joined and sampled; a speaker or a sentence stays in one subset."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ds2.data.selection import Selection, durations, values
+from ds2.data.columnar import Selection, durations, values
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
@@ -16,41 +16,41 @@ By = Literal["speaker", "text", "utterance"]
 def split(
     utterances: Sequence[Utterance], shares: Mapping[str, float], by: By = "speaker", seed: int = 1
 ) -> dict[str, Selection]:
-    """Parts of about the wanted shares of the hours; no speaker, or no text, is in two parts.
+    """Subsets of about the wanted shares of the hours; no speaker, or no text, is in two subsets.
 
     Args:
-        shares: name of a part -> its share, above 0, below 1 together; "train" gets the rest.
-        by: what must not be in two parts: a speaker, a text, or only the utterance.
+        shares: name of a subset -> its share, above 0, below 1 together; "train" gets the rest.
+        by: what must not be in two subsets: a speaker, a text, or only the utterance.
 
     Raises:
-        InputError: impossible shares, an utterance without a speaker, or fewer speakers (or texts) than parts.
+        InputError: impossible shares, an utterance without a speaker, or fewer speakers (or texts) than subsets.
     """
     if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
         raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
     numbers: dict[str, int] = {}
     group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _keys(utterances, by)), np.int64)
     if len(numbers) <= len(shares):
-        raise ParameterError("by", f"{len(numbers)} {by}s cannot be cut into {len(shares) + 1} parts; try utterance")
+        raise ParameterError("by", f"{len(numbers)} {by}s cannot be cut into {len(shares) + 1} subsets; try utterance")
     order = [numbers[key] for key in random.Random(seed).sample(sorted(numbers), len(numbers))]
     lengths = durations(utterances)
     seconds, total = np.bincount(group, lengths), float(lengths.sum())  # of each group, of all
-    parts: dict[str, list[int]] = {}
+    subsets: dict[str, list[int]] = {}
     for name, share in shares.items():
-        parts[name], filled = [], 0.0
-        kept = 1 + len(shares) - len(parts)  # a group for train and for each part that is still to come
-        # A group is taken while more than half of it is still wanted: parts come out as near as groups allow.
-        while len(order) > kept and (not parts[name] or filled + seconds[order[-1]] / 2 < share * total):
+        subsets[name], filled = [], 0.0
+        kept = 1 + len(shares) - len(subsets)  # a group for train and for each subset that is still to come
+        # A group is taken while more than half of it is still wanted: subsets come out as near as groups allow.
+        while len(order) > kept and (not subsets[name] or filled + seconds[order[-1]] / 2 < share * total):
             filled += seconds[order[-1]]
-            parts[name].append(order.pop())
-    return {name: _of_groups(utterances, group, wanted) for name, wanted in {"train": order, **parts}.items()}
+            subsets[name].append(order.pop())
+    return {name: _of_groups(utterances, group, wanted) for name, wanted in {"train": order, **subsets}.items()}
 
 
 def cut_speakers(utterances: Sequence[Utterance], speakers: set[str]) -> tuple[list[Utterance], list[Utterance]]:
     """The utterances of all others, and those of `speakers`; a corpus may precede a speaker: libri-1898."""
-    parts: tuple[list[Utterance], list[Utterance]] = [], []
+    subsets: tuple[list[Utterance], list[Utterance]] = [], []
     for utterance in utterances:
-        parts[(utterance.speaker or "").rpartition("-")[2] in speakers].append(utterance)
-    return parts
+        subsets[(utterance.speaker or "").rpartition("-")[2] in speakers].append(utterance)
+    return subsets
 
 
 def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
@@ -81,7 +81,7 @@ def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> Sele
 
 
 def _keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:
-    """What each utterance must share a part with the others that have it."""
+    """What each utterance must share a subset with the others that have it."""
     if by == "utterance":
         yield from (f"{utterance.audio_path}:{utterance.offset}" for utterance in utterances)
         return

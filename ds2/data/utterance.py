@@ -1,4 +1,4 @@
-"""An utterance of a corpus, and the part of a file that holds its audio."""
+"""An utterance of a corpus, and the span of a file that holds its audio."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ class Segment(NamedTuple):
     channel: int | None = None
 
     def __str__(self) -> str:
-        """The path, with the times of a part of it."""
+        """The path, with the times of a span of it."""
         if self.duration is None:
             return str(self.path)
         return f"{self.path}:{self.offset:.2f}-{self.offset + self.duration:.2f}"

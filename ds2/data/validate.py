@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ds2.data.audio import read_audio
+from ds2.data.columnar import durations, values
 from ds2.data.near_duplicates import alike_pairs
-from ds2.data.selection import durations, values
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder import prefixes, scoring, selection
+from ds2.decoder import beam_pruning, prefixes, scoring
 from ds2.decoder.prefixes import NONE, ROOT, STAY, Beam
 from ds2.decoder.scoring import Tables
 from ds2.text import BLANK
@@ -101,14 +101,14 @@ def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-d
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
     while done < len(log_probs) and fits:
-        labels = selection.choose(log_probs[done], settings, scratch)
+        labels = beam_pruning.choose(log_probs[done], settings, scratch)
         most = counters.entries * (labels + 1)
         fits = _has_room(most, beam, scratch, settings)
         if fits:
             _move_on(log_probs[done], labels, floor, beam, scratch, tables)
             beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.counters)
             done += 1
-        selection.forget(labels, settings, scratch)
+        beam_pruning.forget(labels, settings, scratch)
     if (done - began) % 2:  # the entries are in the array of the caller's next frame
         for i in range(counters.entries):
             beam.later[i] = beam.entries[i]
@@ -137,7 +137,7 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
     best = _stay_all(math.exp(frame[BLANK]), beam, scratch)
     new = _extend_all(labels, best * floor, beam, scratch, tables)
     top = _score_all(new, counters.entries, scratch)
-    left = selection.select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
+    left = beam_pruning.select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
     _keep_all(left, top, frame, beam, scratch)
     counters.entries = left
     counters.frame += 1

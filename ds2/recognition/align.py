@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
+from ds2.data.audio_files import InMemory
 from ds2.data.loudness import energies, levels
-from ds2.data.sound import InMemory
 from ds2.decoder import Hypothesis
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.recognizer import Recognizer

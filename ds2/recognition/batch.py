@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from ds2.data.audio_files import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
-from ds2.data.sound import SUFFIXES, probe
 from ds2.data.utterance import Segment
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS

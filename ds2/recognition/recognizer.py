@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from ds2.bundle import DEFAULT_MODEL, Bundle
-from ds2.data.sound import InMemory
+from ds2.data.audio_files import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
@@ -147,9 +147,9 @@ class Recognizer:
     ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        A source is the path of a file, a Segment of one, or the bytes of a whole file (`ds2.data.sound.InMemory`).
-        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files. `on_audio` is
-        called with the seconds of audio that each batch adds.
+        A source is the path of a file, a Segment of one, or the bytes of a whole file
+        (`ds2.data.audio_files.InMemory`). Memory is bounded by GROUP_SECONDS of audio, whatever the number and the
+        length of the files. `on_audio` is called with the seconds of audio that each batch adds.
 
         Raises:
             ParameterError: one path in place of several.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import soxr
 
-from ds2.data.sound import read_sound_bytes, resample_sound
+from ds2.data.audio_files import read_audio_bytes_array, resample_array
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
         ParameterError: samples that `checked_samples` refuses or without a sample rate; a text file.
     """
     if isinstance(audio, bytes):
-        return read_sound_bytes(audio, model_rate, "audio")[0]
+        return read_audio_bytes_array(audio, model_rate, "audio")[0]
     if hasattr(audio, "read"):
         if isinstance(data := audio.read(), str):
             raise ParameterError("audio", "this file is opened as text; open it in binary mode, 'rb'")
-        return read_sound_bytes(data, model_rate, str(getattr(audio, "name", "audio")))[0]
+        return read_audio_bytes_array(data, model_rate, str(getattr(audio, "name", "audio")))[0]
     if sample_rate is None:
         raise ParameterError("sample_rate", "required for samples: transcribe(samples, sample_rate=16000)")
-    return resample_sound(checked_samples(audio), sample_rate, model_rate)
+    return resample_array(checked_samples(audio), sample_rate, model_rate)
 
 
 def checked_samples(audio: "Tensor | np.ndarray") -> np.ndarray:

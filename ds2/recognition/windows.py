@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ds2.data.sound import InMemory, probe, read_sound
+from ds2.data.audio_files import InMemory, probe, read_audio_array
 from ds2.data.utterance import Segment
 from ds2.utils.errors import InputError
-from ds2.utils.processor import give_back_memory
+from ds2.utils.resources import give_back_memory
 
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
 CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
@@ -68,11 +68,11 @@ class Cutter:
             rest = probe(path).duration - offset
             job.duration = rest if duration is None else min(rest, duration)
             if job.duration <= LONG_SECONDS:
-                samples, _ = read_sound(path, self.sample_rate, offset, duration, channel)
+                samples, _ = read_audio_array(path, self.sample_rate, offset, duration, channel)
                 yield Window(samples)
                 return
             for start, seconds, first, last in self.cuts(job.duration):
-                samples, _ = read_sound(path, self.sample_rate, offset + start, seconds, channel)
+                samples, _ = read_audio_array(path, self.sample_rate, offset + start, seconds, channel)
                 yield Window(samples, first, last)
         except InputError as error:
             job.error = error

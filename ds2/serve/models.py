@@ -9,8 +9,8 @@ from ds2.bundle import read_record
 from ds2.record import KNOWS_ANY
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
+from ds2.serve.model_process import Timeouts
 from ds2.serve.pool import Pool
-from ds2.serve.process import Timeouts
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError, ParameterError
 

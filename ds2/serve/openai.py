@@ -37,7 +37,7 @@ class ModelFailed(Exception):
 class Transcriptions:
     """Answers uploads with the model that each names.
 
-    A file stays on disk; it is decoded, resampled and recognised in blocks, only while its client waits.
+    A file stays on disk; it is decoded, resampled and recognised a few seconds at a time, only while its client waits.
     """
 
     def __init__(self, models: Models, limits: Limits):

@@ -4,7 +4,7 @@ import asyncio
 
 from ds2.serve.handle import Handle
 from ds2.serve.messages import StreamConfig, WorkerConfig
-from ds2.serve.process import ModelProcess, Timeouts
+from ds2.serve.model_process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics
 
 

@@ -7,7 +7,7 @@ from typing import IO
 from ds2.utils.errors import InputError
 
 PIECE_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
-DECODED_BYTES = 6 << 20  # that one upload holds at most: a block of the file, its mean over channels, it resampled
+DECODED_BYTES = 6 << 20  # that one upload holds at most: a buffer of the file, its mean over channels, it resampled
 
 
 def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) -> Generator[bytes, None, None]:
@@ -17,12 +17,12 @@ def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) ->
         TooLong: the recording has more than `longest` seconds.
         InputError: empty, not audio, cut off, or with samples or a sample rate that no recording has.
     """
-    from ds2.data.sound import iter_sound_bytes  # slow to import, hence at the first upload
+    from ds2.data.audio_files import iter_audio_bytes  # slow to import, hence at the first upload
 
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if file.seek(0, os.SEEK_END) == 0:
         raise InputError(f"{name}: empty file (0 bytes)")
     size = round(PIECE_SECONDS * sample_rate)
-    for block in iter_sound_bytes(file, sample_rate, name, longest):
-        for start in range(0, len(block), size):
-            yield block[start : start + size].tobytes()
+    for buffer in iter_audio_bytes(file, sample_rate, name, longest):
+        for start in range(0, len(buffer), size):
+            yield buffer[start : start + size].tobytes()

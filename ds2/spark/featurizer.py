@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import when
 from pyspark.sql.types import ArrayType, DataType, FloatType
 
-from ds2.recognition.layers import LayerOutputs
+from ds2.recognition.layer_outputs import LayerOutputs
 from ds2.spark.models import HasModel, loaded
 from ds2.spark.recordings import RecordingStage, recording
 from ds2.spark.remote import Row, Settings

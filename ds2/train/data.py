@@ -14,13 +14,13 @@ from torch.utils.data import DataLoader
 
 from ds2.bundle import Bundle
 from ds2.data.augment import Augmenter
+from ds2.data.columnar import Joined, durations, values
 from ds2.data.compiled import SUFFIX, compile_manifest
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import check_characters, read_manifest
 from ds2.data.prefetch import PrefetchingSampler
 from ds2.data.remote import fetched, url_of
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
-from ds2.data.selection import Joined, durations, values
 from ds2.data.shards import shards_of
 from ds2.data.utterance import Utterance
 from ds2.model.frontend import Frontend

@@ -47,8 +47,8 @@ from ds2.train.transfer import fit_weights, freeze, same_frontend
 from ds2.train.update import Updater
 from ds2.train.validation import validate
 from ds2.utils.errors import InputError
-from ds2.utils.processor import give_back_memory, keep_freed_memory, share_cores
 from ds2.utils.progress import Progress
+from ds2.utils.resources import give_back_memory, keep_freed_memory, share_cores
 
 LINE_SECONDS = 60.0  # between two lines of progress where there is no terminal
 

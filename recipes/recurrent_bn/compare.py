@@ -29,7 +29,7 @@ from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.plots import save_png, subplots
-from ds2.utils.processor import keep_freed_memory
+from ds2.utils.resources import keep_freed_memory
 
 CELLS = ("lstm", "bn-lstm")
 HIDDEN, BATCH, RATE, CLIP = 256, 64, 2e-3, 1.0  # Adam; the paper's rate, falling to 0, and clip for Penn Treebank

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ds2.data.audio import read_audio, read_audio_bytes, resample
-from ds2.data.sound import MOST_SAMPLES, iter_sound_bytes, probe
+from ds2.data.audio_files import MOST_SAMPLES, iter_audio_bytes, probe
 from ds2.utils.errors import InputError, TooLong
 
 
@@ -403,7 +403,7 @@ def silent_flac(seconds: int) -> bytes:
 def test_more_samples_than_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a gigabyte at a time; here with a smaller bound, so that the test is quick."""
     assert MOST_SAMPLES * 4 <= 2**29
-    monkeypatch.setattr("ds2.data.sound.MOST_SAMPLES", 16000)
+    monkeypatch.setattr("ds2.data.audio_files.MOST_SAMPLES", 16000)
     with pytest.raises(TooLong, match="more than 16000 samples"):
         read_audio_bytes(silent_flac(2), 16000)
     assert len(read_audio_bytes(silent_flac(1), 16000)[0]) == 16000
@@ -422,7 +422,7 @@ def test_a_limit_in_seconds_is_checked_before_decoding() -> None:
 def test_blocks_make_up_the_whole_to_the_bit() -> None:
     buffer = io.BytesIO()
     soundfile.write(buffer, np.random.default_rng(0).normal(0, 0.1, 700_000), 44100, format="FLAC")
-    blocks = list(map(torch.from_numpy, iter_sound_bytes(buffer.getvalue(), 16000)))
+    blocks = list(map(torch.from_numpy, iter_audio_bytes(buffer.getvalue(), 16000)))
     assert len(blocks) > 2
     assert torch.equal(torch.cat(blocks), read_audio_bytes(buffer.getvalue(), 16000)[0])
     whole, _ = read_audio_bytes(buffer.getvalue())

@@ -41,7 +41,7 @@ def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path
     assert 1 <= len(read_manifest(tmp_path / "few.jsonl")) < 20
     code, _, errors = run("split", manifest, "--output", tmp_path / "t")
     assert code == 2
-    assert "1 speakers cannot be cut into 3 parts" in errors
+    assert "1 speakers cannot be cut into 3 subsets" in errors
 
 
 def test_train_is_written_last(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:

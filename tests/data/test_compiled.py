@@ -12,10 +12,10 @@ import pytest
 from helpers.commands import assert_refused
 
 from ds2.cli import main
+from ds2.data.columnar import Joined, Selection, durations, folders, values
 from ds2.data.compiled import CompiledManifest, compile_manifest, schema
 from ds2.data.layouts import parquet
 from ds2.data.manifest import check_characters, read_manifest, summary, write_manifest
-from ds2.data.selection import Joined, Selection, durations, folders, values
 from ds2.data.shards import shards_of
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError

@@ -21,13 +21,13 @@ from helpers.training import assert_same_weights, wait_for
 from ds2.cli import main
 from ds2.data import remote
 from ds2.data.audio import read_audio
+from ds2.data.columnar import durations
 from ds2.data.dataset import SpeechDataset
 from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.prefetch import AHEAD, PrefetchingSampler
 from ds2.data.remote import StorageError, fetched, mirrored, url_of
 from ds2.data.sampler import Share, SortaGradSampler, Sources
-from ds2.data.selection import durations
 from ds2.data.shards import ShardConfig, shards_of, write_shards
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint

@@ -21,26 +21,27 @@ def corpus(speakers: int = 20, each: int = 10) -> list[Utterance]:
 
 
 def test_too_few_groups_name_the_parameter() -> None:
-    with pytest.raises(ParameterError, match=r"by: 1 speakers cannot be cut into 2 parts; try utterance") as caught:
+    with pytest.raises(ParameterError, match=r"by: 1 speakers cannot be cut into 2 subsets; try utterance") as caught:
         split([replace(utterance, speaker="x") for utterance in corpus()], {"dev": 0.1})
     assert caught.value.parameter == "by"
 
 
 @pytest.mark.parametrize("by", ["speaker", "text", "utterance"])
 def test_nothing_is_on_two_sides_and_nothing_is_lost(by: By) -> None:
-    parts = split(corpus(), {"dev": 0.1, "test": 0.2}, by)
-    assert sorted(u.audio_path for part in parts.values() for u in part) == sorted(u.audio_path for u in corpus())
+    subsets = split(corpus(), {"dev": 0.1, "test": 0.2}, by)
+    assert sorted(u.audio_path for subset in subsets.values() for u in subset) == sorted(u.audio_path for u in corpus())
     keys = [
-        {getattr(utterance, "audio_path" if by == "utterance" else by) for utterance in part} for part in parts.values()
+        {getattr(utterance, "audio_path" if by == "utterance" else by) for utterance in subset}
+        for subset in subsets.values()
     ]
     assert sum(map(len, keys)) == len(set().union(*keys))
 
 
 def test_shares_are_of_the_hours() -> None:
-    parts = split(corpus(), {"dev": 0.1, "test": 0.2})
+    subsets = split(corpus(), {"dev": 0.1, "test": 0.2})
     total = sum(utterance.duration for utterance in corpus())
     for name, share in (("dev", 0.1), ("test", 0.2)):
-        assert sum(u.duration for u in parts[name]) / total == pytest.approx(share, abs=0.026)  # half a speaker
+        assert sum(u.duration for u in subsets[name]) / total == pytest.approx(share, abs=0.026)  # half a speaker
 
 
 @given(st.integers(1, 30), st.floats(0.01, 0.9))
@@ -49,11 +50,11 @@ def test_every_part_gets_something(each: int, share: float) -> None:
 
 
 def test_large_shares_leave_a_group_for_every_part() -> None:
-    assert [len(part) for part in split(corpus(3), {"dev": 0.6, "test": 0.1}).values()] == [10, 10, 10]
+    assert [len(subset) for subset in split(corpus(3), {"dev": 0.6, "test": 0.1}).values()] == [10, 10, 10]
 
 
 def test_impossible_splits_are_refused() -> None:
-    with pytest.raises(InputError, match="1 speakers cannot be cut into 2 parts"):
+    with pytest.raises(InputError, match="1 speakers cannot be cut into 2 subsets"):
         split(corpus(1), {"dev": 0.1})
     with pytest.raises(InputError, match="names no speaker"):
         split([Utterance(Path("a"), 1.0, "a", place="m:1")], {"dev": 0.1})

@@ -17,7 +17,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from serve.test_page import BROWSER, browse, written
 
-from ds2.data.sound import read_sound
+from ds2.data.audio_files import read_audio_array
 from ds2.export.options import Weights
 from ds2.export.package import export
 from ds2.export.web import runtime_files
@@ -61,7 +61,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def sound(tmp_path: Path, rate: int = 8000) -> Path:
     """Two recordings with a pause between them."""
-    parts = [read_sound(recording, rate)[0] for recording in RECORDINGS]
+    parts = [read_audio_array(recording, rate)[0] for recording in RECORDINGS]
     samples = np.concatenate([parts[0], np.zeros(rate, np.float32), parts[1]])
     return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16), rate)
 
@@ -93,7 +93,7 @@ async def shown_for_file(url: str, recording: Path, profile: Path) -> dict[str, 
 def test_a_file_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> None:
     (recognizer, url), recording = page, sound(tmp_path)
     shown = asyncio.run(shown_for_file(url, recording, tmp_path / "profile"))
-    assert shown["final"] == expected(recognizer, read_sound(recording)[0]) != ""
+    assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
 
 
 @with_browser

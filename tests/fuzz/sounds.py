@@ -14,7 +14,7 @@ from fuzz.kind import Files, Kind
 from fuzz.mutations import NUMBERS, mutated
 
 from ds2.data.audio import read_audio
-from ds2.data.sound import iter_sound_bytes, probe
+from ds2.data.audio_files import iter_audio_bytes, probe
 from ds2.recognition.recognizer import Recognizer
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
@@ -142,7 +142,7 @@ def enter(path: Path) -> None:
     probe(path)
     read_audio(path, RATE)
     read_audio(path, offset=0.1, duration=0.2)
-    for _ in iter_sound_bytes(path.read_bytes(), RATE, longest=600.0):
+    for _ in iter_audio_bytes(path.read_bytes(), RATE, longest=600.0):
         pass
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ds2
 from ds2.data.audio import read_audio, resample
-from ds2.data.sound import read_sound
+from ds2.data.audio_files import read_audio_array
 from ds2.recognition.live import LiveStream
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
@@ -38,7 +38,7 @@ def streams() -> dict[str, Streamed]:
     found = {}
     for model, paths in RECORDINGS.items():
         recognizer = Recognizer.load(model, "cpu")
-        parts = [read_sound(RECIPES / path, 8000)[0][: 8000 * 4] for path in paths]
+        parts = [read_audio_array(RECIPES / path, 8000)[0][: 8000 * 4] for path in paths]
         samples = np.concatenate([each for part in parts for each in (part, PAUSE)])
         stream = recognizer.stream()
         stream.accept(samples, 8000)

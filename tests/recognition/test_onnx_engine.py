@@ -15,7 +15,7 @@ from helpers.live import live_log_probs
 from helpers.without_torch import WITHOUT_TORCH
 
 from ds2.bundle import Bundle
-from ds2.data.sound import read_sound
+from ds2.data.audio_files import read_audio_array
 from ds2.export.package import export
 from ds2.model.steps import Steps
 from ds2.recognition.options import DecoderOptions
@@ -44,7 +44,9 @@ def test_an_exported_model_transcribes_as_its_bundle(tmp_path: Path) -> None:
     exported, bundle = Recognizer.load(model), Recognizer.load("digits-streaming")
     for path in RECORDINGS:
         assert exported.transcribe(path).text == bundle.transcribe(path).text
-    assert heard(exported, read_sound(RECORDINGS[0], 8000)[0], 700) == heard(bundle, read_sound(RECORDINGS[0], 8000)[0])
+    assert heard(exported, read_audio_array(RECORDINGS[0], 8000)[0], 700) == heard(
+        bundle, read_audio_array(RECORDINGS[0], 8000)[0]
+    )
 
 
 def heard(recognizer: Recognizer, samples: np.ndarray, piece: int = 1600) -> str:
@@ -129,7 +131,8 @@ def test_torch_is_not_needed() -> None:
         f"{WITHOUT_TORCH}\nfrom ds2.cli import main; "
         f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', 'onnx']); "
         "from ds2.recognition.recognizer import Recognizer; stream = Recognizer.load('digits-streaming').stream(); "
-        f"from ds2.data.sound import read_sound; stream.accept(read_sound({str(RECORDINGS[1])!r})[0], 16000); "
+        "from ds2.data.audio_files import read_audio_array; "
+        f"stream.accept(read_audio_array({str(RECORDINGS[1])!r})[0], 16000); "
         "print(stream.finish()[0].text); import ds2.serve.worker"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.live import live_log_probs
 
-from ds2.data.sound import read_sound
+from ds2.data.audio_files import read_audio_array
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import ParameterError
 
@@ -26,7 +26,7 @@ def test_streams_and_slots_have_nearly_the_same_log_probabilities() -> None:
     plain, rounded = (
         Recognizer.load("digits-streaming", "cpu", precision=precision).model for precision in ("float32", "int8")
     )
-    samples = read_sound(RECORDINGS[0], 8000)[0][:16000]
+    samples = read_audio_array(RECORDINGS[0], 8000)[0][:16000]
     rows = [live_log_probs(engine, [samples]) for engine in (plain, rounded)]
     assert 0 < np.abs(np.exp(rows[0]) - np.exp(rows[1])).max() < 0.1
     batch = np.array([1]), np.array([0]), np.array([1 << 40])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
-from ds2.data.sound import InMemory
+from ds2.data.audio_files import InMemory
 from ds2.data.utterance import Segment
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows

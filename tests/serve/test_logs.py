@@ -53,9 +53,9 @@ logging.warning("next")
 def test_model_processes_log_as_the_server_does() -> None:
     program = """
 import logging
-from ds2.serve import process, worker
+from ds2.serve import model_process, worker
 worker.main = lambda *arguments: logging.getLogger("ds2.serve").info("hello")
-process.run_worker(None, None)
+model_process.run_worker(None, None)
 """
     _, errors = python(program).communicate(timeout=60)
     assert json.loads(errors)["event"] == "hello"

@@ -65,7 +65,7 @@ class Tab:
         path.write_bytes(base64.b64decode(answer["data"]))
 
 
-# Keeps each block of samples that the microphone's worklet passes to the page.
+# Keeps each buffer of samples that the microphone's worklet passes to the page.
 HEARD = """
 window.heard = [];
 const Worklet = window.AudioWorkletNode;

@@ -9,8 +9,8 @@ from serve.test_process import config, silent, until
 
 from ds2.serve import pool, process
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
+from ds2.serve.model_process import Timeouts
 from ds2.serve.pool import Pool
-from ds2.serve.process import Timeouts
 from ds2.serve.prometheus import Metrics
 
 

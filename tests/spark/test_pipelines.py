@@ -12,7 +12,7 @@ from helpers.train_toml import small_toml
 
 from ds2.data.audio import read_audio_bytes
 from ds2.data.utterance import Segment
-from ds2.recognition.layers import LayerOutputs
+from ds2.recognition.layer_outputs import LayerOutputs
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 

@@ -1,4 +1,4 @@
-"""Common Voice: a table of tab-separated values for each part, and the recordings in clips/ beside it."""
+"""Common Voice: a table of tab-separated values for each split, and the recordings in clips/ beside it."""
 
 import csv
 import io
@@ -15,14 +15,14 @@ COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """A part of the corpus, cv-corpus-N/LANGUAGE/train.tsv.
+    """A split of the corpus, cv-corpus-N/LANGUAGE/train.tsv.
 
     Raises:
         InputError: a folder, a table without the columns path and sentence, or a field of 131,072 characters or more.
     """
     if source.is_dir():
-        parts = ", ".join(sorted(path.name for path in source.glob("*.tsv"))) or "none is here"
-        raise InputError(f"{source}: name one of its tables ({parts})")
+        tables = ", ".join(sorted(path.name for path in source.glob("*.tsv"))) or "none is here"
+        raise InputError(f"{source}: name one of its tables ({tables})")
     # Sentences hold quotation marks that close nowhere: the tables are not quoted.
     table = csv.DictReader(io.StringIO(read_text(source)), delimiter="\t", quoting=csv.QUOTE_NONE)
     if missing := {"path", "sentence"} - set(_columns(table, source)):
@@ -45,7 +45,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """The table `target`, and links to the recordings in clips/ beside it.
 
     Raises:
-        InputError: an utterance that is a part of a recording: there is no column for that.
+        InputError: an utterance that is a span of a recording: there is no column for that.
     """
     clips = target.parent / "clips"
     make_folder(clips)
@@ -53,7 +53,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         file.write("\t".join(COLUMNS) + "\n")
         for number, utterance in enumerate(utterances):
             if utterance.offset is not None:
-                raise InputError(f"{utterance.place}: a part of a recording; Common Voice knows whole files only")
+                raise InputError(f"{utterance.place}: a span of a recording; Common Voice knows whole files only")
             name = f"{number:06}_{utterance.audio_path.name}"
             link = clips / name
             link.unlink(missing_ok=True)

@@ -38,13 +38,13 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
-    """wav.scp, text, utt2spk, spk2utt, utt2dur, and segments where utterances are parts of recordings; sorted."""
+    """wav.scp, text, utt2spk, spk2utt, utt2dur, and segments where utterances are spans of recordings; sorted."""
     make_folder(target)
     keys = [_key(utterance, number) for number, utterance in enumerate(utterances)]
     if len(set(keys)) < len(keys):
         raise InputError(f"{target}: two utterances have the same id; remove the field id from the manifest")
     pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
-    parts = any(utterance.offset is not None for _, utterance in pairs)
+    spans = any(utterance.offset is not None for _, utterance in pairs)
     names = {utterance.audio_path: f"rec-{at:07}" for at, (_, utterance) in enumerate(pairs)}
     speakers: dict[str, list[str]] = {}
     for key, utterance in pairs:
@@ -54,9 +54,9 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         "utt2spk": {key: utterance.speaker or key for key, utterance in pairs},
         "spk2utt": {speaker: " ".join(own) for speaker, own in speakers.items()},
         "utt2dur": {key: f"{utterance.duration:.4f}" for key, utterance in pairs},
-        "wav.scp": {names[u.audio_path] if parts else key: str(u.audio_path) for key, u in pairs},
+        "wav.scp": {names[u.audio_path] if spans else key: str(u.audio_path) for key, u in pairs},
     }
-    if parts:
+    if spans:
         tables["segments"] = {
             key: f"{names[u.audio_path]} {u.offset or 0.0:.4f} {(u.offset or 0.0) + u.duration:.4f}" for key, u in pairs
         }

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ds2.data.audio_files import probe
 from ds2.data.prepare import Row
-from ds2.data.sound import probe
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, text_lines

@@ -39,19 +39,19 @@ async function listen() {
   const context = new AudioContext({ sampleRate: model.facts.sample_rate });
   try {
     await context.audioWorklet.addModule("worklet.js");
-    const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
+    const buffers = new AudioWorkletNode(context, "buffers", { numberOfOutputs: 0 });
     const stream = model.begin();
     let work = Promise.resolve();
     const stopped = new Promise((stop) => (stopNow = stop));
-    blocks.port.onmessage = ({ data }) => {
+    buffers.port.onmessage = ({ data }) => {
       work = work.then(() => advance(stream, data, false));
       work.catch(stopNow); // an error of the model ends the recording
     };
-    context.createMediaStreamSource(media).connect(blocks);
+    context.createMediaStreamSource(media).connect(buffers);
     $("stop").disabled = false;
     state("listening");
     await stopped;
-    blocks.port.onmessage = null;
+    buffers.port.onmessage = null;
     state("finishing");
     await work;
     await advance(stream, new Float32Array(0), true);

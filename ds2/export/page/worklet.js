@@ -1,8 +1,8 @@
-// Collects samples into blocks and passes them to the page, the channels averaged.
-const BLOCK = 1024; // samples: 128 ms at 8 kHz
+// Collects samples into buffers and passes them to the page, the channels averaged.
+const BUFFER = 1024; // samples: 128 ms at 8 kHz
 
-registerProcessor("blocks", class extends AudioWorkletProcessor {
-  block = new Float32Array(BLOCK);
+registerProcessor("buffers", class extends AudioWorkletProcessor {
+  buffer = new Float32Array(BUFFER);
   filled = 0;
 
   process([input]) {
@@ -10,9 +10,9 @@ registerProcessor("blocks", class extends AudioWorkletProcessor {
     for (let i = 0; i < input[0].length; i++) {
       let sample = 0;
       for (const channel of input) sample += channel[i] / input.length;
-      this.block[this.filled++] = sample;
-      if (this.filled === BLOCK) {
-        this.port.postMessage(this.block);
+      this.buffer[this.filled++] = sample;
+      if (this.filled === BUFFER) {
+        this.port.postMessage(this.buffer);
         this.filled = 0;
       }
     }

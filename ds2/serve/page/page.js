@@ -68,15 +68,15 @@ async function listen(open) {
     await context.audioWorklet.addModule("worklet.js");
     source = await open(context, stop);
     if (stopNow !== stop) return source.end(); // stopped during the question for the microphone
-    const blocks = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
-    blocks.port.onmessage = ({ data }) => {
+    const buffers = new AudioWorkletNode(context, "buffers", { numberOfOutputs: 0 });
+    buffers.port.onmessage = ({ data }) => {
       draw(data);
       if (stopNow === stop && socket.readyState === WebSocket.OPEN) {
         socket.begunAt ??= performance.now();
         socket.send(data);
       }
     };
-    source.node.connect(blocks);
+    source.node.connect(buffers);
     state("listening");
   } catch (error) {
     stop();
@@ -143,8 +143,8 @@ function shaded({ word, conf, start, end }) {
 
 const levels = new Array(400).fill(0);
 
-function draw(block) {
-  levels.push(Math.sqrt(Math.max(...block) / 32768)); // the root makes quiet speech visible
+function draw(buffer) {
+  levels.push(Math.sqrt(Math.max(...buffer) / 32768)); // the root makes quiet speech visible
   levels.shift();
   const canvas = $("wave");
   const pen = canvas.getContext("2d");

@@ -7,7 +7,7 @@ import torch
 from helpers.commands import write_noise
 
 from ds2.data.utterance import Segment
-from ds2.recognition.layers import LayerOutputs, layer_names
+from ds2.recognition.layer_outputs import LayerOutputs, layer_names
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.windows import Window
 from ds2.utils.errors import InputError, ParameterError

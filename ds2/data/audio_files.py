@@ -1,6 +1,6 @@
 """Audio files -> samples as arrays, without torch (audio.py gives tensors). Every error names the file.
 
-    file -> libsndfile or FFmpeg -> blocks of samples, channels averaged -> soxr -> blocks at the wanted rate
+    file -> libsndfile or FFmpeg -> buffers of samples, channels averaged -> soxr -> buffers at the wanted rate
 
 Nothing is allocated because a header claims it: memory grows with the samples that have been decoded.
 """
@@ -21,8 +21,8 @@ import soxr
 
 from ds2.data.containers import REMEDY, refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
-from ds2.data.ffmpeg import FFmpegSound
-from ds2.data.libsndfile import BLOCK, DecodingError, LibsndfileSound
+from ds2.data.ffmpeg import FFmpegReader
+from ds2.data.libsndfile import BUFFER, DecodingError, LibsndfileReader
 from ds2.data.remote import fetched, mirrored
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
@@ -36,7 +36,7 @@ SUFFIXES = (
     *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
     *FFMPEG_SUFFIXES,
 )
-Sound = LibsndfileSound | FFmpegSound
+AudioReader = LibsndfileReader | FFmpegReader
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ def probe(path: str | Path | InMemory) -> AudioInfo:
     Raises:
         InputError: missing, empty, not audio, an impossible sample rate, or a WAV or Ogg that is cut off.
     """
-    with contextlib.closing(_open(_checked(path), str(path))) as sound:
-        return AudioInfo(sound.frames / sound.sample_rate, sound.sample_rate, sound.channels)
+    with contextlib.closing(_open(_checked(path), str(path))) as reader:
+        return AudioInfo(reader.frames / reader.sample_rate, reader.sample_rate, reader.channels)
 
 
-def read_sound(
+def read_audio_array(
     path: str | Path | InMemory,
     sample_rate: int | None = None,
     offset: float = 0.0,
@@ -91,40 +91,40 @@ def read_sound(
         TooLong: more than MOST_SAMPLES are wanted.
     """
     name = str(path)
-    with contextlib.closing(_open(_checked(path), name)) as sound:
-        sound.channel = channel
-        start, size = _part(sound, name, offset, duration)
-        rate = sound.sample_rate if sample_rate is None else sample_rate
-        return _gathered(_resampled(_decoded(sound, name, start, size), sound.sample_rate, rate), name), rate
+    with contextlib.closing(_open(_checked(path), name)) as reader:
+        reader.channel = channel
+        start, size = _span(reader, name, offset, duration)
+        rate = reader.sample_rate if sample_rate is None else sample_rate
+        return _gathered(_resampled(_decoded(reader, name, start, size), reader.sample_rate, rate), name), rate
 
 
-def read_sound_bytes(
+def read_audio_bytes_array(
     data: bytes, sample_rate: int | None = None, name: str = "stdin", longest: float | None = None
 ) -> tuple[np.ndarray, int]:
-    """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_sound`.
+    """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_audio_array`.
 
     Raises:
         TooLong: also where it has more than `longest` seconds.
     """
-    with contextlib.closing(_open_bytes(data, name, longest)) as sound:
-        rate = sound.sample_rate if sample_rate is None else sample_rate
-        blocks = _decoded(sound, name, 0, _part(sound, name, 0.0, None)[1])
-        return _gathered(_resampled(blocks, sound.sample_rate, rate), name), rate
+    with contextlib.closing(_open_bytes(data, name, longest)) as reader:
+        rate = reader.sample_rate if sample_rate is None else sample_rate
+        buffers = _decoded(reader, name, 0, _span(reader, name, 0.0, None)[1])
+        return _gathered(_resampled(buffers, reader.sample_rate, rate), name), rate
 
 
-def iter_sound_bytes(
+def iter_audio_bytes(
     data: bytes | IO[bytes], sample_rate: int, name: str = "stdin", longest: float | None = None
 ) -> Iterator[np.ndarray]:
-    """The samples of `read_sound_bytes` in blocks (n,), decoded as they are asked for: memory is bounded.
+    """The samples of `read_audio_bytes_array` in buffers (n,), decoded as they are asked for: memory is bounded.
 
     `data` may be an open file, too.
     """
-    with contextlib.closing(_open_bytes(data, name, longest)) as sound:
-        blocks = _decoded(sound, name, 0, _part(sound, name, 0.0, None)[1])
-        yield from _resampled(blocks, sound.sample_rate, sample_rate)
+    with contextlib.closing(_open_bytes(data, name, longest)) as reader:
+        buffers = _decoded(reader, name, 0, _span(reader, name, 0.0, None)[1])
+        yield from _resampled(buffers, reader.sample_rate, sample_rate)
 
 
-def resample_sound(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
+def resample_array(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     """(N,) float32 samples -> (about N * to_rate / from_rate,), band-limited.
 
     By soxr at high quality: what lies above the new band is over 100 dB down, any ratio of rates is exact.
@@ -152,13 +152,13 @@ def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
         )
 
 
-def _part(sound: Sound, name: str | Path, offset: float, duration: float | None) -> tuple[int, int]:
-    """First sample and number of samples of a part of a recording, both in seconds."""
+def _span(reader: AudioReader, name: str | Path, offset: float, duration: float | None) -> tuple[int, int]:
+    """First sample and number of samples of a span of a recording, which is given in seconds."""
     if not (math.isfinite(offset) and offset >= 0):
         raise InputError(f"{name}: offset must be 0 or more seconds, got {offset}")
     if duration is not None and not (math.isfinite(duration) and duration > 0):
         raise InputError(f"{name}: duration must be positive seconds, got {duration}")
-    rate, total = sound.sample_rate, sound.frames
+    rate, total = reader.sample_rate, reader.frames
     if total <= 0:
         raise InputError(f"{name}: holds no samples; remove it or record it again")
     start = round(min(offset * rate, total))
@@ -167,54 +167,54 @@ def _part(sound: Sound, name: str | Path, offset: float, duration: float | None)
     return start, total - start if duration is None else max(1, round(min(duration * rate, total - start)))
 
 
-def _decoded(sound: Sound, name: str | Path, start: int, size: int) -> Iterator[np.ndarray]:
-    """(n,) float32 blocks, `size` samples together."""
-    done, rate, why = 0, sound.sample_rate, ""
+def _decoded(reader: AudioReader, name: str | Path, start: int, size: int) -> Iterator[np.ndarray]:
+    """(n,) float32 buffers, `size` samples together."""
+    done, rate, why = 0, reader.sample_rate, ""
     try:
-        for block in sound.blocks(start, size):
-            refuse_impossible(block, name)
-            done += len(block)
-            yield block
+        for buffer in reader.buffers(start, size):
+            refuse_impossible(buffer, name)
+            done += len(buffer)
+            yield buffer
     except DecodingError as error:
         done, why = max(done, error.place - start), f" ({error})"
-    if done == 0 or done < size - sound.slack:
-        there, total = (start + done) / rate, sound.frames / rate
+    if done == 0 or done < size - reader.slack:
+        there, total = (start + done) / rate, reader.frames / rate
         raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; {REMEDY}")
 
 
-def _resampled(blocks: Iterator[np.ndarray], from_rate: int, to_rate: int) -> Iterator[np.ndarray]:
-    """The blocks at another rate, to the bit as if they had been resampled in one piece."""
+def _resampled(buffers: Iterator[np.ndarray], from_rate: int, to_rate: int) -> Iterator[np.ndarray]:
+    """The buffers at another rate, to the bit as if all samples had been resampled at once."""
     if from_rate == to_rate:
-        yield from blocks
+        yield from buffers
         return
     if to_rate <= 0:
         raise InputError(f"sample rates must be positive (Hz), got {from_rate} and {to_rate}")
     resampler = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality="HQ")
     last = np.empty(0, np.float32)
-    for block in itertools.chain(_bounded(blocks, from_rate / to_rate), [None]):
-        resampled = resampler.resample_chunk(last if block is None else block, last=block is None)
+    for buffer in itertools.chain(_bounded(buffers, from_rate / to_rate), [None]):
+        resampled = resampler.resample_chunk(last if buffer is None else buffer, last=buffer is None)
         if len(resampled):
             yield resampled
 
 
-def _bounded(blocks: Iterator[np.ndarray], ratio: float) -> Iterator[np.ndarray]:
-    """The same samples in blocks that are not larger than BLOCK after a change of the rate, `ratio` old to new."""
-    most = max(1, int(BLOCK * ratio))
-    for block in blocks:
-        for start in range(0, len(block), most):
-            yield block[start : start + most]
+def _bounded(buffers: Iterator[np.ndarray], ratio: float) -> Iterator[np.ndarray]:
+    """The same samples in buffers that are not larger than BUFFER after a change of the rate, `ratio` old to new."""
+    most = max(1, int(BUFFER * ratio))
+    for buffer in buffers:
+        for start in range(0, len(buffer), most):
+            yield buffer[start : start + most]
 
 
-def _gathered(blocks: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
-    """(N,) all samples of the blocks."""
+def _gathered(buffers: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
+    """(N,) all samples of the buffers."""
     samples, done = np.empty(0, np.float32), 0
-    for block in blocks:
-        end = done + len(block)
+    for buffer in buffers:
+        end = done + len(buffer)
         if end > MOST_SAMPLES:
-            raise TooLong(f"{name}: more than {MOST_SAMPLES} samples in one piece; cut it, or read it in parts")
+            raise TooLong(f"{name}: more than {MOST_SAMPLES} samples at once; cut it, or read spans of it")
         if end > len(samples):
             samples.resize(max(end, len(samples) + len(samples) // 4), refcheck=False)
-        samples[done:end] = block
+        samples[done:end] = buffer
         done = end
     samples.resize(done, refcheck=False)
     return samples
@@ -262,33 +262,33 @@ class _Memory(io.BytesIO):
             return self.tell()
 
 
-def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Sound:
+def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> AudioReader:
     if not isinstance(data, bytes):
         refuse_cut_off(data, name)
         data.seek(0)
-    sound = _open(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
-    if longest is not None and sound.frames > longest * min(sound.sample_rate, MOST_CHANNEL_RATE / sound.channels):
-        sound.close()
+    reader = _open(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
+    if longest is not None and reader.frames > longest * min(reader.sample_rate, MOST_CHANNEL_RATE / reader.channels):
+        reader.close()
         raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")
-    return sound
+    return reader
 
 
-def _open(source: bytes | IO[bytes], name: str | Path) -> Sound:
+def _open(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
     """Opens a path in bytes or a file in memory.
 
     Raises:
         InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible.
     """
     try:
-        sound: Sound = LibsndfileSound(source, name)
+        reader: AudioReader = LibsndfileReader(source, name)
     except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate
-        sound = FFmpegSound(source, name)
+        reader = FFmpegReader(source, name)
     problem = ""
-    if not LOWEST_RATE <= sound.sample_rate <= HIGHEST_RATE:
-        problem = f"{sound.sample_rate} Hz; sound has {LOWEST_RATE} to {HIGHEST_RATE} Hz"
-    elif sound.frames >= UNKNOWN_LENGTH:  # libsndfile can neither count nor seek here
+    if not LOWEST_RATE <= reader.sample_rate <= HIGHEST_RATE:
+        problem = f"{reader.sample_rate} Hz; sound has {LOWEST_RATE} to {HIGHEST_RATE} Hz"
+    elif reader.frames >= UNKNOWN_LENGTH:  # libsndfile can neither count nor seek here
         problem = "the header does not say how long it is (written to a pipe?); convert it into a file"
     if problem:
-        sound.close()
+        reader.close()
         raise InputError(f"{name}: {problem}")
-    return sound
+    return reader

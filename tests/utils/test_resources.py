@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 from pathlib import Path
 import torch
-from ds2.utils.processor import give_back_memory, keep_freed_memory
+from ds2.utils.resources import give_back_memory, keep_freed_memory
 
 def megabytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20

@@ -15,10 +15,10 @@ import pytest
 
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions
-from ds2.serve import process
+from ds2.serve import model_process
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import Ready, Report, Result, Sound, StreamConfig, WorkerConfig
-from ds2.serve.process import ModelProcess, Timeouts
+from ds2.serve.model_process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError
 
@@ -62,14 +62,14 @@ def test_a_process_that_cannot_load_for_a_while_is_started_until_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second start fails with an error, the third without one; then the next pause is the first again."""
-    monkeypatch.setattr(process, "run_worker", ill_at_first)
-    monkeypatch.setattr(process, "RESTART_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(model_process, "run_worker", ill_at_first)
+    monkeypatch.setattr(model_process, "RESTART_SECONDS", (0.01, 0.02))
 
     async def test(model: ModelProcess) -> None:
         assert await model.loaded == 8000
         handle = model.open(StreamConfig())
         await until(lambda: not model.is_ready)
-        assert handle.failed == process.STOPPED
+        assert handle.failed == model_process.STOPPED
         await until(lambda: model.is_ready)
         assert (tmp_path / "starts").read_text() == "xxxx"
         assert model.delay == 0.01
@@ -84,7 +84,7 @@ def dies(config: WorkerConfig, connection: Any) -> None:
 def test_a_process_that_ends_before_it_was_ever_ready_is_not_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "run_worker", dies)
+    monkeypatch.setattr(model_process, "run_worker", dies)
 
     async def test(model: ModelProcess) -> None:
         with pytest.raises(InputError, match="ended while it loaded"):
@@ -114,13 +114,13 @@ def answers_once(config: WorkerConfig, connection: Any) -> None:
 def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[WorkerConfig, Any], None]
 ) -> None:
-    monkeypatch.setattr(process, "run_worker", body)
+    monkeypatch.setattr(model_process, "run_worker", body)
 
     async def test(model: ModelProcess) -> None:
         await model.loaded
         handle, first = model.open(StreamConfig()), model.process
         await handle.changed.wait()
-        assert handle.failed == process.STOPPED
+        assert handle.failed == model_process.STOPPED
         await until(lambda: model.process is not first and model.is_ready)
 
     with_process(tmp_path, test, timeout=0.4)
@@ -129,7 +129,7 @@ def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
 def test_a_process_is_not_to_blame_where_the_server_stood_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "run_worker", silent)
+    monkeypatch.setattr(model_process, "run_worker", silent)
 
     async def test(model: ModelProcess) -> None:
         await model.loaded
@@ -138,7 +138,7 @@ def test_a_process_is_not_to_blame_where_the_server_stood_still(
         await asyncio.sleep(0.2)
         assert handle.failed is None
         await handle.changed.wait()
-        assert handle.failed == process.STOPPED
+        assert handle.failed == model_process.STOPPED
 
     with_process(tmp_path, test, timeout=1.0)
 
@@ -157,7 +157,7 @@ def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would let the client run ahead by as much."""
-    monkeypatch.setattr(process, "run_worker", pads)
+    monkeypatch.setattr(model_process, "run_worker", pads)
 
     async def test(model: ModelProcess) -> None:
         await model.loaded
@@ -183,7 +183,7 @@ def never_ready(config: WorkerConfig, connection: Any) -> None:
 
 
 def test_a_process_that_hangs_while_it_loads_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "run_worker", never_ready)
+    monkeypatch.setattr(model_process, "run_worker", never_ready)
     (tmp_path / "started").touch()
 
     async def test(model: ModelProcess) -> None:
@@ -197,7 +197,7 @@ def test_a_process_that_hangs_while_it_loads_is_killed(tmp_path: Path, monkeypat
 def test_a_process_that_hangs_in_a_later_start_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "run_worker", never_ready)
+    monkeypatch.setattr(model_process, "run_worker", never_ready)
 
     async def test(model: ModelProcess) -> None:
         await model.loaded
@@ -214,7 +214,7 @@ def test_a_process_that_hangs_in_a_later_start_is_started_again(
 
 ORPHAN = """
 import multiprocessing, os, time
-from ds2.serve.process import die_with_parent
+from ds2.serve.model_process import die_with_parent
 
 def body():
     die_with_parent()
