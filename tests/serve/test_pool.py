@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serve.test_process import config, silent, until
+from serve.test_model_process import config, silent, until
 
 from ds2.serve import pool, process
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
