@@ -87,7 +87,7 @@ def convolution_layer(
     return clipped_relu(graph, graph.op("Conv", x, graph.weight(weight), bias, strides=strides, pads=padding), CLIP)
 
 
-def time_delay(graph: Graph, layer: Layer, shape: ConvolutionConfig, x: str, pads: tuple[int, int]) -> str:
+def time_delay(graph: Graph, layer: LayerWeights, shape: ConvolutionConfig, x: str, pads: tuple[int, int]) -> str:
     """(B, C, 1, T) -> (B, C', 1, T'): the two factors, BN, clipped ReLU, and the input's share of the output."""
     first = (shape.kernel[1] + 1) // 2
     narrow, wide = layer["narrow"], layer["wide"]

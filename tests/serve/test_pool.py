@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from serve.test_model_process import config, silent, until
 
-from ds2.serve import pool, process
+from ds2.serve import model_process, pool
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
 from ds2.serve.model_process import Timeouts
 from ds2.serve.pool import Pool
@@ -15,7 +15,7 @@ from ds2.serve.prometheus import Metrics
 
 
 def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "run_worker", silent)
+    monkeypatch.setattr(model_process, "run_worker", silent)
 
     async def test() -> None:
         both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0))
@@ -44,7 +44,7 @@ def lags(config: WorkerConfig, connection: Any) -> None:
 
 
 def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "run_worker", lags)
+    monkeypatch.setattr(model_process, "run_worker", lags)
 
     async def test() -> None:
         both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=60.0, timeouts=Timeouts(60.0, 60.0))
