@@ -30,7 +30,6 @@ class Frontend(nn.Module):
     training set (`set_statistics`); `config.mean` says whether an utterance is first moved by its own mean.
     """
 
-    bands: Tensor
     mean: Tensor
     std: Tensor
     prior_power: Tensor
@@ -38,9 +37,6 @@ class Frontend(nn.Module):
     def __init__(self, config: FrontendConfig):
         super().__init__()
         self.config = config
-        if config.mel_bins:
-            bands = mel_bands(config.mel_bins, config.linear_bins, config.sample_rate)
-            self.register_buffer("bands", torch.from_numpy(bands), persistent=False)
         self.register_buffer("mean", torch.zeros(config.bins))
         self.register_buffer("std", torch.ones(config.bins))
         if config.power == "adaptive":
@@ -88,7 +84,8 @@ class Frontend(nn.Module):
         spectrum = torch.fft.rfft(frames * (window / window.norm()), self.config.fft_samples)
         energy = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         if self.config.mel_bins:
-            energy = energy @ self.bands
+            bands = mel_bands(self.config.mel_bins, self.config.linear_bins, self.config.sample_rate)
+            energy = energy @ torch.from_numpy(bands).to(energy)
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
         return torch.addcmul(energy.new_tensor(POWER_FLOOR), energy, scale).log().transpose(1, 2)
 

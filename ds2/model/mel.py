@@ -1,8 +1,11 @@
 """The mel scale, on which bands are as wide as the ear's: narrow at low frequencies (Stevens et al. 1937)."""
 
+import functools
+
 import numpy as np
 
 
+@functools.cache
 def mel_bands(bands: int, bins: int, sample_rate: int) -> np.ndarray:
     """(bins, bands) float32 weights of triangles that are equally wide on the mel scale, each of sum 1.
 
