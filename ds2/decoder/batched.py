@@ -1,15 +1,14 @@
 """Prefix beam search of a whole batch at once, in torch operations on the device that holds the log-probabilities.
 
-It searches what beam.py searches, by the same formula. Every step is an operation over (B utterances, W prefixes, K
-symbols):
+It searches what beam.py searches, by the formulas of README.md, "Scoring". Every step is an operation over
+(B utterances, W prefixes, K symbols):
 
     W prefixes --+-- stay as they are ---- (B, W) ----+-- the W best --> W prefixes
                  +-- with one more label - (B, W, K) -+
 
 A hash of its labels identifies a prefix, so two ways to the same prefix are added. For each frame the decoder keeps
 where the best alignment of every prefix came from; the way back gives labels and times. No shape depends on a computed
-value, so no frame waits for the host. An utterance that ends before others continues with certain blanks, which change
-nothing.
+value, so no frame waits for the host. An utterance that has ended goes on with certain blanks, which change nothing.
 """
 
 import dataclasses
@@ -135,11 +134,12 @@ class BatchedDecoder(BeamDecoder):
 
     def _step(self, beam: Beam, frame: Symbols) -> Beam:
         """Searches one frame: computes all candidates and keeps the best."""
+        # The prefixes that stay: by a blank, by their last label again, or reached anew from the one without it.
         same = beam.last[..., None] == frame.labels[:, None]  # (B, W, K)
         on = torch.where(same, frame.scores[:, None], -math.inf).amax(2)  # (B, W) score of the last label
         elder, has_elder = _elders(beam)
         stay = _stay(beam, frame.blank, on, elder, has_elder)
-        # A prefix that is already in the beam does not count as a new one.
+        # Each prefix with one more label; one that is already in the beam does not count as a new one.
         there = torch.zeros_like(same, dtype=torch.int32)
         there.scatter_add_(1, elder[..., None].expand_as(same), (same & has_elder[..., None]).int())
         more = self._more(beam, frame, same, there > 0)

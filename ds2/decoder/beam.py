@@ -189,15 +189,12 @@ class BeamDecoder:
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may continue."""
-        gains = np.zeros(stream.count)
-        return next(iter(self._hypotheses(stream, gains, 1)), Hypothesis(score=-math.inf))
+        return next(iter(self._hypotheses(stream, np.zeros(stream.count), 1)), Hypothesis(score=-math.inf))
 
     def stable(self, stream: BeamStream) -> int:
         """The number of first tokens that all prefixes of the beam share: no later frame can change them."""
         strings = [self._tokens(stream, place) for place in range(stream.count)]
-        if not strings:
-            return 0
-        low, high = min(strings), max(strings)
+        low, high = min(strings, default=()), max(strings, default=())
         return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
     def lookups(self, stream: BeamStream) -> int:
@@ -243,11 +240,13 @@ class BeamDecoder:
         stream.beam = decode(stream.beam, frames, self.tables)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
+        # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]
         with np.errstate(divide="ignore"):
             totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
         scores = totals + gains
-        if not np.isfinite(scores).any():  # if no word may end here, a broken word is better than nothing
+        # If no word may end here, a broken word is better than nothing.
+        if not np.isfinite(scores).any():
             scores, gains = totals, np.zeros(stream.count)
         order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
         return [
@@ -274,13 +273,13 @@ NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.i
 def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_words: "np.ndarray | None") -> Tables:
     kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
     numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-    bonus, unknown, unknown_letter = 0.0, 0.0, 0.0
-    if lm is not None:
-        bonus, unknown, unknown_letter = config.word_bonus, config.unknown_score, config.unknown_letter_score
+    words = config.word_bonus, config.unknown_score, config.unknown_letter_score
+    bonus, unknown, unknown_letter = (0.0, 0.0, 0.0) if lm is None else words
+    # Until its context is known a word of the lexicon has its boost and its frequency; a node hopes for the best word.
     trie, ahead, boosts, most = NO_LEXICON, np.zeros(1), np.zeros(0), max(0.0, bonus)
     if lexicon is not None:
         trie, boosts = lexicon.trie, lexicon.boosts
-        gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.arrays[2][numbers]
+        gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.automaton.log_probs[numbers]
         ahead = look_ahead(trie, gains)
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)

@@ -1,7 +1,7 @@
 """The score that the language model, the lexicon and bonuses give to a prefix with one more label.
 
 A word of the lexicon counts before it is complete: each node of the lexicon gives in advance the gain of the best
-single word at or below it; the true score replaces this at the end of the word.
+single word at or below it; the true score replaces this at the end of the word. README.md, "Scoring", has the formulas.
 """
 
 import math
@@ -47,15 +47,15 @@ class Tables(NamedTuple):
     lexicon: Trie
     ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
     boosts: np.ndarray  # (words,) of the lexicon
-    numbers: (
-        np.ndarray
-    )  # the language model's number of each word of the lexicon or, without one, of each token; -1: none
+    # The language model's number of each word of the lexicon or, without one, of each token; -1: none.
+    numbers: np.ndarray
 
 
 @inlined
 def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
     """(allowed, gain, state of the language model, node of the lexicon) of an entry with one more label."""
     settings = tables.settings[0]
+    # A language model over tokens counts every token as it comes.
     if settings.lm_kind == TOKENS:
         if tables.numbers[symbol] == NONE:
             return True, 0.0, entry.lm, entry.lexicon
@@ -64,12 +64,15 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
         return True, settings.lm_weight * log_prob + settings.bonus, state, entry.lexicon
     if not settings.spells:
         return True, 0.0, entry.lm, entry.lexicon
+    # A space ends the word, whose true score is known now.
     if symbol == settings.space:
         gain = end_word(entry, counters, tables)
         return gain > -math.inf, gain, entry.lm_after, 0
+    # Within the lexicon the hope for the best word changes with every letter.
     node = _step(tables.lexicon, entry.lexicon, symbol)
     if node != OUTSIDE:
         return True, tables.ahead[node] - tables.ahead[entry.lexicon], entry.lm, node
+    # Outside, each letter costs, and the first one also ends the hope for a word that is known.
     gain = settings.unknown_letter
     if entry.lexicon != OUTSIDE:
         gain += settings.unknown - tables.ahead[entry.lexicon]
@@ -86,17 +89,21 @@ def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
     gain, state = 0.0, entry.lm
     if word == NONE and settings.closed:
         gain = -math.inf
-    elif node != 0 or settings.closed:  # two spaces in a row end no word
+    # Two spaces in a row end no word.
+    elif node != 0 or settings.closed:
+        # The language model knows the context now; a word that it lacks is <unk>.
         if settings.lm_kind == WORDS:
             log_prob, state = advance(tables.lm, state, tables.numbers[word] if word != NONE else UNKNOWN)
             counters.lookups += 1
             gain = settings.lm_weight * log_prob
         gain += settings.bonus
+        # A word that left the lexicon has paid for being unknown already.
         if word != NONE:
             gain += tables.boosts[word]
-        elif node != OUTSIDE:  # a word that left the lexicon has paid already
+        elif node != OUTSIDE:
             gain += settings.unknown
-        if node != OUTSIDE:  # the true score takes the place of what was given in advance
+        # The true score takes the place of what was given in advance.
+        if node != OUTSIDE:
             gain -= tables.ahead[node]
     entry.gain_after, entry.lm_after = gain, state
     return gain
@@ -126,6 +133,7 @@ def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
     gains = np.zeros(counters.entries)
     for i in range(counters.entries):
         entry = beam.entries[i]
+        # The last word ends as it would before a space, then the sentence does.
         after = entry.lm
         if entry.lexicon != 0 and settings.space >= 0 and settings.lm_kind != TOKENS:
             gains[i] = end_word(entry, counters, tables)

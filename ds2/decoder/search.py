@@ -5,7 +5,7 @@
 
 Probabilities are linear, those of the language model included, and scaled to 1 for the best entry after every frame, so
 the search needs sums and products but no logarithms. An entry with one more label may equal another entry; then the two
-are added. The best entries are selected, not sorted.
+are added. The best entries are selected, not sorted. README.md, "Scoring", has the formulas.
 
 Code that runs in every frame allocates no arrays, and is compiled without numba's reference counting, which would take
 two thirds of the time. `decode` allocates them in Python, because numba takes a tenth of a second to compile each
@@ -101,6 +101,8 @@ def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-d
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
     while done < len(log_probs) and fits:
+        # Each entry may take each label that is tried, and a space. Where the arrays could be too small for that, the
+        # caller enlarges them, and this frame begins again.
         labels = beam_pruning.choose(log_probs[done], settings, scratch)
         most = counters.entries * (labels + 1)
         fits = _has_room(most, beam, scratch, settings)
@@ -109,7 +111,8 @@ def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-d
             beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.counters)
             done += 1
         beam_pruning.forget(labels, settings, scratch)
-    if (done - began) % 2:  # the entries are in the array of the caller's next frame
+    # After an odd number of frames the entries are in the array that the caller holds for the next frame.
+    if (done - began) % 2:
         for i in range(counters.entries):
             beam.later[i] = beam.entries[i]
     return done, most
@@ -150,6 +153,7 @@ def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
     """Probabilities, by either ending, of the entries that stay in this frame; which are children of which. Returns
     the best."""
     nodes, best, t = beam.nodes, 0.0, beam.counters[0].frame
+    # Each entry stays by a blank or by its last label again, and its node says which entry it is in this frame.
     for i in range(beam.counters[0].entries):
         entry, stay = beam.entries[i], scratch.stays[i]
         stay.parent = stay.closed_run = stay.eldest = stay.younger = NONE
@@ -158,6 +162,7 @@ def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
         stay.by_label = entry.by_label * scratch.chances[node.symbol] if node.symbol != ROOT else 0.0
         best = max(best, stay.by_blank + stay.by_label)
         node.entry, node.frame = i, t
+    # An entry whose parent is in the beam as well is chained to it: the parent can become it.
     for j in range(beam.counters[0].entries):
         parent = nodes[beam.entries[j].node].parent
         if parent != NONE and nodes[parent].frame == t:
@@ -176,6 +181,7 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
     for i in range(beam.counters[0].entries):
         entry = beam.entries[i]
         last, both = beam.nodes[entry.node].symbol, entry.by_blank + entry.by_label
+        # Children in the beam get their part, with the gain that they had when they were new.
         j = stays[i].eldest
         while j != NONE:
             symbol = beam.nodes[beam.entries[j].node].symbol
@@ -186,17 +192,22 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
                 stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
                 stays[j].parent = i
             j = stays[j].younger
+        # All other labels make candidates. They come by falling probability, so the first that not even the largest
+        # gain could save ends the loop.
         for k in range(labels):
             symbol = scratch.chosen[k]
             if both * chances[symbol] * free < least:
-                break  # all others are less probable
+                break
             if active[symbol] == NONE:
                 chance = (entry.by_blank if symbol == last else both) * chances[symbol]
                 new += _add(new, i, symbol, chance, least, beam, scratch, tables)
+        # The space is tried in any case, because words would not end without it; where no score of the language model
+        # could keep it, the model is not asked.
         if space >= 0 and active[space] == NONE:
             chance = (entry.by_blank if space == last else both) * chances[space]
             if not scoring.cannot_end(entry, chance, least, tables):
                 new += _add(new, i, space, chance, least, beam, scratch, tables)
+        # Only this entry's children were active.
         j = stays[i].eldest
         while j != NONE:
             active[beam.nodes[beam.entries[j].node].symbol] = NONE

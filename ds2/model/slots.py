@@ -153,6 +153,7 @@ class SlotModel:
         x = self._features(batch, samples).unsqueeze(1)
         for layer in self.convolutions:
             x = self._convolve(layer, x, batch)
+        # Frames before the stream must not move the recurrent state, nor those after its end.
         x = x.flatten(1, 2).transpose(1, 2).contiguous()
         last = self.convolutions[-1]
         valid = batch.valid(x.shape[1], last.total_stride, last.delay).unsqueeze(2).to(x.dtype)
@@ -190,6 +191,7 @@ class SlotModel:
         return features * batch.valid(frames.shape[1], 1, 0).unsqueeze(1)
 
     def _convolve(self, layer: SlotConvolution, x: Tensor, batch: "_Batch") -> Tensor:
+        # The kernel's past stands before the chunk; the chunk's last frames are the past of the next.
         x = torch.cat([batch.kept(layer.kept), x], dim=3)
         batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
         if layer.time_delay is not None:
@@ -204,6 +206,7 @@ class SlotModel:
         rows, state = _run(layer, x, valid, tuple(map(batch.kept, layer.state)))
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
+        # The backward direction begins anew at the end of every chunk, and keeps nothing.
         if layer.backwards is None:
             return rows
         start = tuple(part.expand(len(x), -1) for part in layer.backwards.state)
@@ -237,6 +240,7 @@ class SlotModel:
         return folded
 
     def _fold_direction(self, layer: Direction | BNLSTMDirection | Int8Direction, slots: int) -> SlotRecurrent:
+        # Statistics of time steps cannot be folded: the step itself has them, and counts frames in its state.
         if isinstance(layer, BNLSTMDirection):
             h, c, frames = layer.start(slots)
             own, recurrent = self._stored(layer.input_weight), self._stored(layer.recurrent_weight)
@@ -248,8 +252,9 @@ class SlotModel:
             return SlotRecurrent(layer.cell, step, own, layer.bias, recurrent, layer.recurrent_bias, state)
         weight, bias = layer.norm(layer.input_weight, None)
         own = self._stored(weight)
+        # The frames of a chunk share the reading of the input weight: in bfloat16 the matrix unit makes that cheap.
         if isinstance(own, Int8Weight) and self.config.chunk and has_matrix_unit():
-            own = weight.detach().bfloat16()  # a chunk's frames share its reading
+            own = weight.detach().bfloat16()
         weights = own, bias, self._stored(layer.recurrent_weight), layer.recurrent_bias
         return SlotRecurrent(layer.cell, step, *weights, state)
 
@@ -272,6 +277,7 @@ def _run(
     layer: SlotRecurrent, x: Tensor, valid: Tensor, state: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""
+    # The input terms of all frames are one product; the recurrent ones wait for each other.
     terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
     if isinstance(layer.recurrent_weight, Int8Weight) and CELLS[layer.cell].int8 is not None:
         inside = valid.squeeze(2).T > 0

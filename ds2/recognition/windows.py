@@ -101,7 +101,8 @@ class Cutter:
         for first in range(0, total, core):
             begin = max(0, first - context)
             last = first + core
-            if total - last < context:  # the rest would be context only: the last window takes it
+            # Where the rest would be context only, the last window takes it.
+            if total - last < context:
                 yield begin * frame, seconds - begin * frame, first - begin, None
                 return
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
@@ -125,6 +126,7 @@ class Batches(Generic[Source]):
         jobs: list[Job[Source]] = []
         held = 0  # samples in the group
         for source in sources:
+            # Windows are collected until there are enough to sort by length.
             job = Job(source)
             jobs.append(job)
             for number, window in enumerate(self.cutter.windows(job)):
@@ -134,6 +136,7 @@ class Batches(Generic[Source]):
                 if held >= GROUP_SECONDS * self.cutter.sample_rate:
                     self._run()
                     held = 0
+            # Jobs end in the order of their sources, however their windows were batched.
             job.read = True
             while jobs and jobs[0].done:
                 yield jobs.pop(0).result
@@ -143,6 +146,7 @@ class Batches(Generic[Source]):
 
     def _run(self) -> None:
         """Runs windows of like length together and hands the log-probabilities to their jobs."""
+        # The longest window sets how many fit: all others are padded to it.
         ordered = sorted(self.group, key=lambda item: len(item[2].samples), reverse=True)
         self.group.clear()
         while ordered:

@@ -1,9 +1,10 @@
-"""The search of the page, in Node, finds what the compiled decoder finds."""
+"""The search of the page, in Node, finds what the compiled decoder and the slow, plain search find."""
 
 import dataclasses
 from pathlib import Path
 
 import numpy as np
+from helpers.beam_reference import ReferenceSearch
 from helpers.node import in_node, with_node
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
@@ -41,6 +42,7 @@ ngram 3=1
 \\end\\
 """
 TOKENS = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
+PLAIN = 8  # cases of each decoder that the plain search, which takes long, searches too
 PHONES = {"ab": [(2, 3)], "ba": [(3, 2)], "cab": [(2, 3), (4, 2)], "a": [(2,)]}
 RUN = """
 import { BeamSearch } from "PAGE/search.js";
@@ -86,18 +88,24 @@ def _unigrams(count: int) -> list:
 def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
     """Of random frames, half-way as well: without a language model, with one over words, tokens and phones."""
     (tmp_path / "lm.arpa").write_text(ARPA)
-    generator, cases, expected = np.random.default_rng(0), [], []
+    generator, cases, expected, plain = np.random.default_rng(0), [], [], {}
     for number, (decoder, phones) in enumerate(decoders(NGram.load(tmp_path / "lm.arpa"))):
         file = tmp_path / f"{number}.safetensors"
         file.write_bytes(search_file(decoder, TOKENS))
-        for _ in range(25):
+        reference = ReferenceSearch(decoder) if isinstance(decoder, BeamDecoder) else None
+        for case in range(25):
             rows = [_frames(generator, size) for size in (len(TOKENS), phones) if size]
             cut = int(generator.integers(1, len(rows[0])))
             rows = [row[: len(rows[0])] for row in rows]
             cases.append({"file": str(file), "rows": rows[0].tolist(), "cut": cut})
             cases[-1]["phones"] = rows[1].tolist() if phones else None
             expected.append(_texts(decoder, np.concatenate(rows, axis=1), cut))
-    assert in_node(RUN, cases, tmp_path) == expected
+            if reference is not None and case < PLAIN:
+                found = reference.best(rows[0][:cut], ended=False), reference.best(rows[0])
+                plain[len(cases) - 1] = [_words(TOKENS.decode(best.tokens)) for best, *_ in found]
+    texts = in_node(RUN, cases, tmp_path)
+    assert texts == expected
+    assert {number: texts[number] for number in plain} == plain
     assert len({text for _, text in expected}) > 60
 
 

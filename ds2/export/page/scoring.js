@@ -1,4 +1,5 @@
-// What the language model, the lexicon and bonuses give to a prefix with one more label: ds2/decoder/scoring.py.
+// What the language model, the lexicon and bonuses give to a prefix with one more label: ds2/decoder/README.md,
+// "Scoring", as ds2/decoder/scoring.py has it.
 const UNKNOWN = 0; // number of <unk> in every language model
 const ROOT = 0; // state of the language model without context, and the lexicon's first node
 const OUTSIDE = -1; // node of a word that is not in the lexicon

@@ -1,4 +1,5 @@
-// Prefix beam search over log-probabilities, as ds2/decoder/search.py defines it, without the times of labels.
+// Prefix beam search over log-probabilities, by the formulas of ds2/decoder/README.md ("Scoring"), as
+// ds2/decoder/search.py has them, but without the times of labels.
 import { Scorer } from "./scoring.js";
 import { Tree } from "./tree.js";
 
