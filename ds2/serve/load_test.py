@@ -59,13 +59,21 @@ class LoadResult:
         return 1000 * values[min(len(values) - 1, int(part * len(values)))] if values else float("inf")
 
     @property
+    def batch_probabilities(self) -> dict[int, float]:
+        """Probability (0 to 1) that a chunk runs in a batch of this size, as in the paper's figure.
+
+        A batch of 20 serves 20 chunks, and so counts as often. Sizes above 20 are upper bounds of the server's buckets.
+        """
+        chunks = {int(size): size * count for size, count in self.batches.items() if count}
+        return {size: count / sum(chunks.values()) for size, count in chunks.items()}
+
+    @property
     def batched(self) -> float:
         """Part (0 to 1) of the chunks that ran in batches of 2 or more."""
-        work = {size: size * count for size, count in self.batches.items()}
-        return 1 - work.get(1.0, 0.0) / max(1.0, sum(work.values()))
+        return sum(part for size, part in self.batch_probabilities.items() if size > 1)
 
-    def summary(self) -> dict[str, float]:
-        """The figures of a table: times in milliseconds, parts from 0 to 1."""
+    def summary(self) -> dict[str, float | dict[int, float]]:
+        """The figures of a table: times in milliseconds, parts and probabilities from 0 to 1."""
         return {
             "streams": self.streams,
             "utterances": len(self.latencies),
@@ -75,6 +83,7 @@ class LoadResult:
             "word shown after": 1000 * statistics.median(self.shown) if self.shown else float("nan"),
             "WER": wer(self.references, self.hypotheses) if self.references else float("nan"),
             "in batches of 2 or more": self.batched,
+            "batch sizes": self.batch_probabilities,
             "failures": len(self.failures),
         }
 

@@ -10,13 +10,11 @@ SIZE = (6.0, 3.5)  # inches
 
 
 def draw_batches(path: Path, outcomes: Sequence[LoadResult]) -> None:
-    """Draws the probability of each batch size, one line for each number of streams."""
+    """Draws the probability that a chunk runs in a batch of each size, one line for each number of streams."""
     figure, axes = subplots(size=SIZE)
     for outcome in outcomes:
-        sizes = sorted(size for size in outcome.batches if size <= 20)
-        total = max(1.0, sum(outcome.batches.values()))
-        probabilities = [outcome.batches[size] / total for size in sizes]
-        axes.plot(sizes, probabilities, "o-", ms=3, label=f"{outcome.streams} streams")
+        shown = {size: part for size, part in outcome.batch_probabilities.items() if size <= 20}
+        axes.plot(list(shown), list(shown.values()), "o-", ms=3, label=f"{outcome.streams} streams")
     axes.set(xlabel="streams in a batch", ylabel="probability", ylim=(0, None))
     axes.legend(frameon=False)
     save_png(figure, path)
