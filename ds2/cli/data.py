@@ -210,9 +210,12 @@ def convert_command(
     Example: ds2 data convert LibriSpeech/dev-clean -o dev.jsonl --language en
 
     Args:
-        source: Kaldi directory, LibriSpeech folder, Common Voice table, lhotse cuts, NeMo manifest, or parquet.
+        source: A table (CSV, TSV) with a header such as path,text; a folder of NAME.wav with NAME.txt or NAME.lab; a
+            folder of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice; lhotse cuts, NeMo manifest, or parquet.
+            Durations are read from the audio.
         output: The manifest, directory, table or cuts to write.
-        from_: nemo, kaldi, librispeech, common_voice, lhotse, parquet or webdataset; by default it is detected.
+        from_: table, text_files, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or webdataset; by
+            default it is detected.
         to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.
         language: Normalise the texts of this language: en, zh, de, ...; by default they stay unchanged.
     """

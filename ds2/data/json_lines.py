@@ -181,6 +181,7 @@ def _check(values: Any, place: str) -> None:
 
 def _refuse(values: dict[str, Any], key: str, place: str) -> NoReturn:
     if key not in values:
-        raise InputError(f"{place}: lacks {key}")
+        hint = "; ds2 data convert reads it from the audio" if key == "duration" else ""
+        raise InputError(f"{place}: lacks {key}{hint}")
     kind = "number" if float in KINDS[key] else "string"
     raise InputError(f"{place}: {key} must be a {kind}, got {values[key]!r:.60}")

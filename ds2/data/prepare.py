@@ -82,16 +82,20 @@ def manifest_rows(folder: Path) -> list[Row]:
     return [Row(each.audio_path, each.text, each.speaker, each.lang, place=each.place) for each in utterances]
 
 
-def csv_rows(folder: Path, speaker: str) -> Iterator[Row]:
-    """The rows of metadata.csv, `name|text` lines, the layout that LJ Speech gave to voices."""
+def csv_rows(folder: Path, speaker: str | None, column: int = 0) -> Iterator[Row]:
+    """The rows of metadata.csv, `name|text` lines, the layout that LJ Speech gave to voices.
+
+    `column` picks one of several texts, where a line has that many.
+    """
     path = folder / "metadata.csv"
     files = {file.stem: file for file in sorted(folder.glob("*/*")) if file.suffix in SUFFIXES}
     for number, line in numbered_lines(path):
         name, bar, text = line.partition("|")
         if not bar:
             raise InputError(f"{path}:{number}: expected name|text, got {line!r:.60}")
+        texts = text.split("|")
         stem = name.rpartition("/")[2].removesuffix(Path(name).suffix if Path(name).suffix in SUFFIXES else "")
-        yield Row(files.get(stem, folder / name), text.split("|")[0], speaker, place=f"{path}:{number}")
+        yield Row(files.get(stem, folder / name), texts[min(column, len(texts) - 1)], speaker, place=f"{path}:{number}")
 
 
 def read_table(path: Path) -> dict[str, str]:

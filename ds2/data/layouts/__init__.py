@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data import shards
-from ds2.data.layouts import common_voice, kaldi, lhotse, librispeech, nemo, parquet
+from ds2.data.audio_files import SUFFIXES
+from ds2.data.layouts import (
+    columns,
+    common_voice,
+    kaldi,
+    lhotse,
+    librispeech,
+    ljspeech,
+    nemo,
+    parquet,
+    text_files,
+)
 from ds2.data.manifest import write_manifest
 from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
@@ -32,6 +43,9 @@ LAYOUTS = {
     "common_voice": Layout(common_voice.read, common_voice.write),
     "lhotse": Layout(lhotse.read, lhotse.write),
     "parquet": Layout(parquet.read, parquet.write),
+    "table": Layout(columns.read),
+    "ljspeech": Layout(ljspeech.read),
+    "text_files": Layout(text_files.read),
     "webdataset": Layout(shards.read, shards.write),
 }
 
@@ -45,9 +59,15 @@ def guess_layout(source: Path) -> str:
     name = source.name
     if name.endswith((".jsonl.gz", "cuts.jsonl")):
         return "lhotse"
-    by_suffix = {".jsonl": "nemo", ".json": "nemo", ".tsv": "common_voice", ".parquet": "parquet", ".tar": "webdataset"}
+    by_suffix = {".jsonl": "nemo", ".json": "nemo", ".parquet": "parquet", ".tar": "webdataset"}
     if source.suffix in by_suffix:
         return by_suffix[source.suffix]
+    if source.suffix in (".csv", ".tsv"):
+        return _guess_table(source)
+    if (source / ljspeech.TABLE).exists():
+        return "ljspeech"
+    if (source / "clips").is_dir():
+        return "common_voice"
     if (source / "wav.scp").exists():
         return "kaldi"
     for kind in (".parquet", ".tar"):
@@ -55,4 +75,12 @@ def guess_layout(source: Path) -> str:
             return by_suffix[kind]
     if next(source.rglob("*.trans.txt"), None):
         return "librispeech"
+    if any(text_files.text_of(path) for path in source.rglob("*") if path.suffix.lower() in SUFFIXES):
+        return "text_files"
     raise ParameterError("from", f"{source} looks like none of {', '.join(LAYOUTS)}; name its layout")
+
+
+def _guess_table(source: Path) -> str:
+    if source.suffix == ".tsv" and (source.parent / "clips").is_dir():
+        return "common_voice"
+    return "ljspeech" if source.name == ljspeech.TABLE and (source.parent / "wavs").is_dir() else "table"

@@ -20,7 +20,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         InputError: naming the line that lacks an audio_filepath, or has an impossible offset or duration.
     """
     for number, line in numbered_lines(source):
-        yield _row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
+        yield make_row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
 
 
 def _values(line: str, place: str) -> dict[str, Any]:
@@ -33,7 +33,12 @@ def _values(line: str, place: str) -> dict[str, Any]:
     return values
 
 
-def _row(values: dict[str, Any], folder: Path, place: str) -> Row:
+def make_row(values: dict[str, Any], folder: Path, place: str) -> Row:
+    """The row of a manifest's values; the audio lies relative to the folder.
+
+    Raises:
+        InputError: an impossible offset or duration.
+    """
     offset = _seconds(values, "offset", place)
     return Row(
         folder / values["audio_filepath"],

@@ -136,9 +136,11 @@ def test_lhotse_cut_with_several_supervisions_gives_several_utterances(tmp_path:
             "cuts.jsonl:1: not a cut",
         ),
         ("m.jsonl", "{}\n", "m.jsonl:1: expected an object"),
-        ("t.tsv", "path\tduration\n", "lacks the column sentence"),
-        ("t.tsv", "x" * 500_000 + "\n", "t.tsv:1: not a table of Common Voice"),
-        ("t.tsv", f"path\tsentence\na.mp3\tb\n{'x' * 500_000}\ty\n", "t.tsv:3: not a table of Common Voice"),
+        ("t.tsv", "path\tduration\n", "t.tsv:1: lacks a column of the name text, sentence"),
+        ("t.csv", "path,wav,text\n", "t.csv:1: has 2 columns of the name audio_filepath"),
+        ("t.csv", "path,text\na.wav,b,c\n", "t.csv:2: expected 2 fields as in the header, got 3"),
+        ("t.tsv", "x" * 500_000 + "\n", "t.tsv:1: not a table"),
+        ("t.tsv", f"path\tsentence\na.mp3\tb\n{'x' * 500_000}\ty\n", "t.tsv:3: not a table"),
         ("t.parquet", "PAR1", "not a readable parquet table"),
         ("x.txt", "", "looks like none of"),
     ],
@@ -357,3 +359,69 @@ def test_a_name_that_is_not_utf8_stands_in_no_layout_of_others(
     assert odd in {u.audio_path for u in converted(tmp_path / "in.jsonl", tmp_path / "m.jsonl")}
     count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "out", "", to, None)
     assert (count, line) == (2, f"{odd}: its name is not UTF-8, which {to} cannot hold; rename it")
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("t.csv", ["path,text,gender", 'a.flac,"one, two",f', "", "sub/b.flac,three,", "gone.flac,four,"]),
+        ("t.csv", ["transcript;wav_filename;gender", "one, two;a.flac;f", "three;sub/b.flac;"]),
+        ("t.tsv", ["file\tsentence\tgender", "a.flac\tone, two\tf", "sub/b.flac\tthree\t"]),
+    ],
+)
+def test_a_table_with_a_path_and_a_text_column(
+    tmp_path: Path, digits: list[Utterance], name: str, lines: list[str]
+) -> None:
+    """Durations come from the audio, other columns survive, and a missing file is left out."""
+    copy_audio(digits[0], tmp_path / "a.flac")
+    copy_audio(digits[1], tmp_path / "sub" / "b.flac")
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    first, second = converted(tmp_path / name, tmp_path / "m.jsonl")
+    assert (first.text, first.extra, first.audio_path) == ("one, two", {"gender": "f"}, tmp_path / "a.flac")
+    assert (second.text, second.extra) == ("three", {})
+    assert [first.duration, second.duration] == [pytest.approx(u.duration, abs=1e-3) for u in digits[:2]]
+
+
+def test_offsets_in_a_table_name_parts(tmp_path: Path, digits: list[Utterance]) -> None:
+    copy_audio(digits[0], tmp_path / "a.flac")
+    (tmp_path / "t.csv").write_text("path,text,offset,duration\na.flac,one,0.1,0.2\n")
+    [part] = converted(tmp_path / "t.csv", tmp_path / "m.jsonl")
+    assert (part.offset, part.duration) == (0.1, 0.2)
+
+
+@pytest.mark.parametrize("place", ["", "metadata.csv"])
+def test_ljspeech_as_published(tmp_path: Path, digits: list[Utterance], place: str) -> None:
+    """The third field has numbers as words; quotation marks are characters."""
+    copy_audio(digits[0], tmp_path / "voice" / "wavs" / "LJ001-0001.wav")
+    (tmp_path / "voice" / "metadata.csv").write_text('LJ001-0001|in "1450|in "fourteen fifty\n')
+    [utterance] = converted(tmp_path / "voice" / place, tmp_path / "m.jsonl")
+    assert utterance.text == 'in "fourteen fifty'
+    assert utterance.duration == pytest.approx(digits[0].duration, abs=1e-3)
+
+
+def test_recordings_with_their_texts_beside_them(tmp_path: Path, digits: list[Utterance]) -> None:
+    for number, name in enumerate(("a.wav", "x/b.flac", "x/c.wav")):
+        copy_audio(digits[number], tmp_path / "in" / name)
+    (tmp_path / "in" / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "in" / "x" / "b.lab").write_text("three")
+    count, [skipped] = convert(tmp_path / "in", tmp_path / "m.jsonl", "", "nemo", None)
+    assert (count, skipped) == (2, f"{tmp_path / 'in' / 'x' / 'c.wav'}: no text")
+    assert [utterance.text for utterance in read_manifest(tmp_path / "m.jsonl")] == ["one two", "three"]
+
+
+def test_a_folder_of_common_voice_names_its_tables(tmp_path: Path) -> None:
+    (tmp_path / "de" / "clips").mkdir(parents=True)
+    (tmp_path / "de" / "dev.tsv").touch()
+    with pytest.raises(InputError, match=r"name one of its tables \(dev\.tsv\)"):
+        convert(tmp_path / "de", tmp_path / "x.jsonl", "", "nemo", None)
+
+
+def test_a_manifest_without_durations_names_the_command_that_fills_them_in(
+    tmp_path: Path, digits: list[Utterance]
+) -> None:
+    copy_audio(digits[0], tmp_path / "a.flac")
+    (tmp_path / "in.jsonl").write_text('{"audio_filepath": "a.flac", "text": "one"}\n')
+    with pytest.raises(InputError, match="lacks duration; ds2 data convert reads it from the audio"):
+        read_manifest(tmp_path / "in.jsonl")
+    [utterance] = converted(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    assert utterance.duration == pytest.approx(digits[0].duration, abs=1e-3)

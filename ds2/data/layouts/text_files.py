@@ -1,0 +1,30 @@
+"""A folder of recordings, each with its text beside it: NAME.wav and NAME.txt or NAME.lab."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ds2.data.audio_files import SUFFIXES
+from ds2.data.prepare import Row
+from ds2.utils.errors import InputError
+from ds2.utils.files import read_text
+
+TEXTS = (".txt", ".lab")
+
+
+def read(source: Path, _: Path) -> Iterator[Row]:
+    """Every recording below `source`; one without a file of text has no text, and is left out by name.
+
+    Raises:
+        InputError: a text cannot be read, or there is no recording with a text.
+    """
+    recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not any(map(text_of, recordings)):
+        raise InputError(f"{source}: holds no recording with its text beside it, NAME.wav and NAME.txt or NAME.lab")
+    for audio in recordings:
+        text = text_of(audio)
+        yield Row(audio, " ".join(read_text(text).split()) if text else "", place=str(text or audio))
+
+
+def text_of(audio: Path) -> Path | None:
+    """The file with the text of a recording, if there is one."""
+    return next((text for text in map(audio.with_suffix, TEXTS) if text.is_file()), None)
