@@ -112,8 +112,9 @@ def report(title: str, decode: Decode, spoken: list[Tensor], references: list[st
     print(f"{title} | {1000 * statistics.mean(times):.2f} | {wer(references, texts):.1%} |", flush=True)
 
 
-def decoder(path: Path, words: list[str], beam: int, **settings: Any) -> BeamDecoder:
+def decoder(path: Path, words: list[str], beam: int, quantized: bool = False, **settings: Any) -> BeamDecoder:
     lm = NGram.load(path)
+    lm = lm.quantized() if quantized else lm
     known = [word for word in words if not word.startswith("<")]
     lexicon = Lexicon([[ALPHABET.index(letter) for letter in word] for word in known], ALPHABET.index(" "))
     config = BeamConfig(beam, lm_weight=LM_WEIGHT, word_bonus=WORD_BONUS, **settings)
@@ -180,6 +181,7 @@ def flashlight(path: Path, words: list[str], beam: int) -> Decode:
 
 MAKERS: dict[str, Callable[[Path, list[str], int], Decode]] = {
     "ds2": ours,
+    "ds2, quantised language model": functools.partial(ours, quantized=True),
     "ds2, score_threshold 10": functools.partial(ours, score_threshold=10.0),
     "ds2, no other words": functools.partial(ours, closed=True),
     "ds2, no other words, score_threshold 12": functools.partial(ours, closed=True, score_threshold=12.0),

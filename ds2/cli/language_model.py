@@ -160,7 +160,7 @@ def compile_command(model: Positional[Path], output: Output, quantize: bool = Fa
     Args:
         model: ARPA, plain or .gz, or the compiled form.
         output: The file to write.
-        quantize: Use two thirds of the space: log-probabilities are rounded to 1/1024 and none is below -32.
+        quantize: Use a third of the space: log-probabilities are rounded to 256 values, and none is below -32 nats.
     """
     from ds2.lm.model_files import ARPA_NAMES, describe
     from ds2.lm.ngram import NGram

@@ -23,8 +23,9 @@ from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import Tables
 from ds2.decoder.search import decode
 from ds2.decoder.texts import Alphabet, TextHypothesis
+from ds2.lm.automaton import EMPTY
 from ds2.lm.levels import END, UNKNOWN
-from ds2.lm.ngram import Automaton, NGram
+from ds2.lm.ngram import NGram
 from ds2.utils.config import formerly, require
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
@@ -263,10 +264,6 @@ class BeamDecoder:
         return Hypothesis(self._tokens(stream, place), *times, tuple(np.exp(peaks).tolist()), score, gains)
 
 
-NO_LM = Automaton(
-    np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
-    np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
-)  # fmt: skip
 NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
 
 
@@ -279,7 +276,7 @@ def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_wo
     trie, ahead, boosts, most = NO_LEXICON, np.zeros(1), np.zeros(0), max(0.0, bonus)
     if lexicon is not None:
         trie, boosts = lexicon.trie, lexicon.boosts
-        gains = boosts if lm is None else boosts + config.lm_weight * lm.unit * lm.automaton.log_probs[numbers]
+        gains = boosts if lm is None else boosts + config.lm_weight * lm.single_log_probs[numbers]
         ahead = look_ahead(trie, gains)
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
@@ -290,7 +287,7 @@ def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_wo
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
     settings["space"] = -1 if lexicon is None else lexicon.space
     settings["most"], settings["most_at_end"] = most, max(0.0, bonus) + max(0.0, boosts.max(initial=0.0))
-    return Tables(settings, NO_LM if lm is None else lm.automaton, trie, ahead, boosts, numbers)
+    return Tables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, numbers)
 
 
 def _check_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ds2.decoder.scoring import OUTSIDE, Tables
+from ds2.lm.automaton import Automaton, unpacked
 from ds2.lm.levels import WORD_BITS
-from ds2.lm.ngram import Automaton
+from ds2.lm.packed import Packed
 
 
 class NGramTable(NamedTuple):
@@ -61,7 +62,8 @@ class LexiconTable(NamedTuple):
         return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
 
 
-def ngram_table(lm: Automaton, order: int, device: torch.device) -> NGramTable:
+def ngram_table(model: Automaton | Packed, order: int, device: torch.device) -> NGramTable:
+    lm = unpacked(model)
     return NGramTable(
         order,
         _keys(lm.first, lm.words).to(device),

@@ -51,7 +51,7 @@ class PronouncingDecoder:
         """
         boosts, phones = boosts or {}, 1 + int(pronunciations.phones.max(initial=1))
         numbers = np.array([lm.index.get(word, 0) for word in pronunciations.words], np.int32)
-        frequency = lm.arrays[2][numbers]  # the log-probability of every single word
+        frequency = lm.single_log_probs[numbers]
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
         self.words = [pronunciations.words[place] for place in places.tolist()]
         self.spelt: dict[Phones, str] = {}  # the words that were found, by their phones

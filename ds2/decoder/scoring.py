@@ -11,7 +11,8 @@ import numpy as np
 
 from ds2.decoder.lexicon import Trie
 from ds2.decoder.prefixes import NONE
-from ds2.lm.ngram import Automaton, advance, find_arc
+from ds2.lm.automaton import Automaton, advance, find_arc
+from ds2.lm.packed import Packed
 from ds2.utils.jit import compiled, inlined
 
 UNKNOWN = 0  # number of <unk> in every language model
@@ -43,7 +44,7 @@ class Tables(NamedTuple):
     """The data that a decoder searches with."""
 
     settings: np.ndarray  # (1,) of SETTINGS
-    lm: Automaton
+    lm: Automaton | Packed
     lexicon: Trie
     ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
     boosts: np.ndarray  # (words,) of the lexicon

@@ -22,10 +22,12 @@ def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
 
     beam = decoder.beam if isinstance(decoder, PronouncingDecoder) else decoder
     tables, lm_start, sentence_end = beam.tables, beam.lm_start, beam.sentence_end
-    arrays = {f"lm_{name}": array for name, array in tables.lm._asdict().items() if name != "unit"}
+    lm = {f"lm_{name}": value for name, value in tables.lm._asdict().items()}
+    arrays = {name: value for name, value in lm.items() if isinstance(value, np.ndarray)}
+    facts = {name: value for name, value in lm.items() if name not in arrays}
     arrays |= {**tables.lexicon._asdict(), "ahead": tables.ahead, "boosts": tables.boosts, "numbers": tables.numbers}
-    facts = {name: _plain(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
-    facts |= {"kind": KINDS[facts.pop("lm_kind")], "unit": tables.lm.unit, "sentence_end": sentence_end}
+    facts |= {name: _plain(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
+    facts |= {"kind": KINDS[facts.pop("lm_kind")], "sentence_end": sentence_end}
     facts |= {"lm_start": lm_start, "columns": list(range(len(tokenizer))), "letters": list(tokenizer.tokens)}
     if isinstance(decoder, PronouncingDecoder):
         facts |= {"columns": decoder.columns.tolist(), "spellings": decoder.words}

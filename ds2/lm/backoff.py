@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ds2.lm.automaton import advance, unpacked
 from ds2.lm.levels import Level
-from ds2.lm.ngram import NGram, advance
+from ds2.lm.ngram import NGram
 from ds2.utils.jit import compiled
 
 LITTLE = 1e-12  # remaining probability that is only a rounding error, where there is no word to give it to
@@ -30,7 +31,7 @@ def shorter_log_probs(words: Sequence[str], levels: Sequence[Level]) -> np.ndarr
     *lower, highest = levels
     model = NGram.from_levels(words, lower, np.float64)
     # The state after an n-gram of the order below is that n-gram without its first word.
-    contexts = model.arrays[3][-len(lower[-1].word) :]
+    contexts = unpacked(model.automaton).next[-len(lower[-1].word) :]
     return advance_all(model, contexts[highest.prefix], highest.word)[0]
 
 

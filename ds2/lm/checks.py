@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ds2.lm import packed
 from ds2.lm.levels import UNKNOWN
 
 KINDS = {  # types that each array of an Automaton may have
@@ -14,6 +15,9 @@ KINDS = {  # types that each array of an Automaton may have
     "backoffs": (np.int16, np.float32),
     "shorter": (np.int32,),
 }
+PACKED_KINDS = dict(
+    zip(packed.ARRAYS, (np.int16, np.uint32, np.uint8, *[np.uint32] * 3, np.uint8, np.float32, np.float32), strict=True)
+)
 MOST_ORDER = 64  # the longest order of n-grams
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability that ARPA files give to impossible words
 ABOVE_ZERO = 0.01  # nats by which rounding may lift a log-probability above 0
@@ -46,6 +50,40 @@ def check_arrays(arrays: Sequence[np.ndarray], words: int, order: int, unit: flo
         raise ValueError("next leads to a state that is not there")
     _check_shorter(shorter, order)
     _check_weights(log_probs, backoffs, unit)
+
+
+def check_packed(lm: packed.Packed, words: int, order: int) -> None:
+    """The same for a packed automaton."""
+    states, others = len(lm.backoffs), len(lm.log_probs)
+    lengths = {
+        "singles": words,
+        "words": packed.words_for(others, lm.word_bits),
+        "marks": 2 * -(-(words + others) // packed.BLOCK),
+        "first": packed.words_for(states + 1, lm.place_bits),
+        "shorter": packed.words_for(states, lm.state_bits),
+        "levels": packed.LEVELS,
+        "backoff_levels": packed.LEVELS,
+    }
+    for name, kind in PACKED_KINDS.items():
+        array = getattr(lm, name)
+        if array.ndim != 1 or array.dtype != kind or len(array) != lengths.get(name, len(array)):
+            raise ValueError(f"{name} must be one row of {kind.__name__}, as long as the others need")
+    if not states:
+        raise ValueError("it has no state")
+    first = packed.read_all(lm.first, lm.place_bits, states + 1)
+    if first[0] != 0 or first[1] != words or first[-1] != words + others or (first[1:] < first[:-1]).any():
+        raise ValueError("first must ascend from 0 to the number of n-grams")
+    counts, bits = lm.marks[::2].astype(np.int64), np.bitwise_count(lm.marks[1::2]).astype(np.int64)
+    if (counts != np.cumsum(bits) - bits).any() or bits.sum() != states - 1:
+        raise ValueError("marks must lead to each state once")
+    if not packed.words_ascend(lm):
+        raise ValueError("the words of each state must ascend")
+    _check_shorter(packed.read_all(lm.shorter, lm.state_bits, states), order)
+    if packed.STEP * lm.singles.max() > ABOVE_ZERO:
+        raise ValueError("singles must be at most 0")
+    if not np.isfinite(lm.levels).all():
+        raise ValueError("levels must be numbers")
+    _check_weights(lm.levels, lm.backoff_levels, 1.0)
 
 
 def _check_arcs(first: np.ndarray, labels: np.ndarray, words: int) -> None:

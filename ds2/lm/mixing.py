@@ -14,7 +14,8 @@ import numpy as np
 
 from ds2.lm.backoff import advance_all, normalized
 from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
-from ds2.lm.ngram import ROOT, NGram
+from ds2.lm.ngram import NGram
+from ds2.lm.packed import ROOT
 from ds2.utils.errors import InputError
 
 ROUNDS = 1000  # largest number of EM iterations

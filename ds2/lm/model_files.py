@@ -57,7 +57,7 @@ def read_levels(path: Path) -> tuple[list[str], list[Level]]:
     if is_arpa(path):
         return read_arpa(path)
     model = NGram.load(path)
-    if model.unit != 1.0:
+    if model.rounded:
         raise InputError(f"{path}: quantised; mix and prune models before that")
     return list(model.words), model.levels()
 
@@ -139,12 +139,11 @@ def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[floa
 
 def describe(model: NGram, path: Path) -> str:
     """One line with the model's order, words, n-grams and size."""
-    states = len(model.arrays[4])
     return "\n".join(
         [
-            f"{path}: {model.order}-gram model, {len(model.words):,} words, {len(model.arrays[1]):,} n-grams, "
+            f"{path}: {model.order}-gram model, {len(model.words):,} words, {model.ngrams:,} n-grams, "
             f"{path.stat().st_size / 1e6:.1f} MB",
-            f"contexts: {states:,}",
+            f"contexts: {model.states:,}",
             f"words: {' '.join(model.words[:20])}{' ...' if len(model.words) > 20 else ''}",
         ]
     )

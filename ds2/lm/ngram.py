@@ -1,49 +1,27 @@
-"""Back-off n-gram language models, as automata in flat arrays that the decoder's kernels walk.
+"""Back-off n-gram language models, from ARPA files and in a compiled form.
 
-A state is a context, a node of a trie of words. Its arcs are the words that follow the context in the model, sorted:
-
-    root --the--> [the] --cat--> [the cat] --sat--> next: [cat sat], the longest context that is known
-                    |                |
-                 shorter          shorter            a word without an arc here: add the state's back-off weight and
-                    v                v               look again from the shorter context; the root knows every word
-                  root             [cat]
-
-Log-probabilities are natural logarithms or, if quantised, multiples of `STEP`. The file is one safetensors file, which
-is mapped into memory, not read.
+The decoder's kernels walk its automaton; the compiled form is a safetensors file of this automaton's arrays, which is
+mapped into memory, not read.
 """
 
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from ds2.lm import packed
 from ds2.lm.arpa import is_arpa, read_arpa
-from ds2.lm.checks import IMPOSSIBLE, check_arrays, check_words
+from ds2.lm.automaton import Automaton, advance, unpacked
+from ds2.lm.checks import IMPOSSIBLE, check_arrays, check_packed, check_words
 from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.packed import ROOT, STEP, Packed
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
-from ds2.utils.jit import inlined, without_references
 
-ROOT = 0
-FORMAT = "ds2-ngram-1"
-STEP = 1 / 1024  # nats: the unit of quantised log-probabilities; 16 bits reach down to -32
-ARRAYS = ("first", "words", "log_probs", "next", "backoffs", "shorter")  # names in a file, in NGram's order
-
-
-class Automaton(NamedTuple):
-    """The arrays that `advance` walks: S states, A arcs sorted by (state, word); the root has an arc for each word."""
-
-    first: np.ndarray  # (S + 1,) place where the arcs of each state begin
-    words: np.ndarray  # (A,)
-    log_probs: np.ndarray  # (A,)
-    next: np.ndarray  # (A,) states
-    backoffs: np.ndarray  # (S,)
-    shorter: np.ndarray  # (S,) states
-    unit: float  # nats in one unit of log_probs and backoffs
+FORMATS = ("ds2-ngram-1", "ds2-ngram-2")  # of an Automaton and of a Packed
 
 
 class NGram:
@@ -51,32 +29,36 @@ class NGram:
 
     Attributes:
         words: the words in the order of their numbers, <unk> first.
-        arrays: first (S + 1,), words (A,), log_probs (A,), next (A,), backoffs (S,), shorter (S,) for S states, A arcs.
-        unit: nats in one unit of log_probs and backoffs.
+        automaton: its n-grams.
         order: the length of the longest n-gram.
     """
 
-    def __init__(self, words: Sequence[str], arrays: tuple[np.ndarray, ...], order: int):
+    def __init__(self, words: Sequence[str], automaton: Automaton | Packed, order: int):
         self.words = tuple(words)
         self.index = {word: number for number, word in enumerate(self.words)}
-        self.arrays = arrays
-        self.unit = STEP if arrays[2].dtype == np.int16 else 1.0
+        self.automaton = automaton
         self.order = order
 
     @classmethod
-    def from_arrays(cls, words: Sequence[str], arrays: Sequence[np.ndarray], order: int) -> "NGram":
-        """A model from arrays that are not trusted, from a file for example.
+    def from_arrays(cls, words: Sequence[str], arrays: Mapping[str, np.ndarray], order: int) -> "NGram":
+        """A model from arrays that are not trusted, from a file for example, by their names in `arrays`.
 
         Raises:
             ValueError: the arrays are not an automaton.
+            KeyError: an array is missing.
         """
         check_words(words, order)
-        unit = STEP if arrays[2].dtype == np.int16 else 1.0
-        check_arrays(arrays, len(words), order, unit)
-        first, labels, log_probs, *rest = arrays
-        if log_probs.min() == -math.inf:  # -inf times a weight of 0 would be NaN
-            log_probs = np.maximum(log_probs, np.float32(IMPOSSIBLE))
-        return cls(words, (first, labels, log_probs, *rest), order)
+        if "marks" in arrays:
+            found = packed.from_arrays(*(arrays[name] for name in packed.ARRAYS))
+            check_packed(found, len(words), order)
+            return cls(words, found, order)
+        flat = [arrays[name] for name in Automaton._fields[:-1]]
+        unit = STEP if flat[2].dtype == np.int16 else 1.0
+        check_arrays(flat, len(words), order, unit)
+        automaton = Automaton._make((*flat, unit))
+        if automaton.log_probs.min() == -math.inf:  # -inf times a weight of 0 would be NaN
+            automaton = automaton._replace(log_probs=np.maximum(automaton.log_probs, np.float32(IMPOSSIBLE)))
+        return cls(words, automaton, order)
 
     @classmethod
     def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
@@ -86,7 +68,7 @@ class NGram:
             dtype: type of log-probabilities and back-off weights.
         """
         order = len(levels)
-        own = _own_states(levels)
+        own = _own_states(levels, words.index(END) if END in words else -1)
         states = 1 + sum(int((state > ROOT).sum()) for state in own)
         owners = [np.zeros(len(levels[0].word), np.int64)]
         owners += [state[level.prefix] for state, level in zip(own, levels[1:], strict=False)]
@@ -110,12 +92,14 @@ class NGram:
         if END in words:
             follow[word == words.index(END)] = ROOT
         log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
-        arrays = (first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32))
-        return cls(words, arrays, order)
+        automaton = Automaton(
+            first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32), 1.0
+        )
+        return cls(words, automaton, order)
 
     def levels(self) -> list[Level]:
         """The n-grams of each order, as `from_levels` takes them."""
-        first, words, log_probs, follow, backoffs, _ = self.arrays
+        first, words, log_probs, follow, backoffs, _, unit = unpacked(self.automaton)
         result: list[Level] = []
         begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states whose contexts have the same length
         while len(result) < self.order:
@@ -123,8 +107,8 @@ class NGram:
             owners = np.repeat(np.arange(end - begin), np.diff(first[begin : end + 1]))
             own = follow[arcs] >= end  # the arc leads to a longer context, not to a suffix
             after = np.where(own, follow[arcs], ROOT)
-            given_up = np.where(own, self.unit * backoffs[after].astype(np.float64), 0.0)
-            log_prob = self.unit * log_probs[arcs].astype(np.float64)
+            given_up = np.where(own, unit * backoffs[after].astype(np.float64), 0.0)
+            log_prob = unit * log_probs[arcs].astype(np.float64)
             result.append(Level(prefixes[owners], words[arcs].astype(np.int64), log_prob, given_up))
             begin, end = end, max(end, int(after.max(initial=ROOT)) + 1)
             prefixes = np.zeros(end - begin, np.int64)
@@ -132,30 +116,48 @@ class NGram:
         return result
 
     @property
-    def start(self) -> int:
-        """The state at the beginning of a sentence."""
-        begin = self.index.get(BEGIN)
-        return ROOT if begin is None or self.order == 1 else int(self.arrays[3][begin])
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of the automaton, as `from_arrays` takes them."""
+        return {name: array for name, array in self.automaton._asdict().items() if isinstance(array, np.ndarray)}
 
     @property
-    def automaton(self) -> Automaton:
-        first, words, log_probs, following, backoffs, shorter = self.arrays
-        return Automaton(first, words, log_probs, following, backoffs, shorter, self.unit)
+    def start(self) -> int:
+        """The state at the beginning of a sentence."""
+        return ROOT if BEGIN not in self.index or self.order == 1 else self.advance(ROOT, BEGIN)[1]
+
+    @property
+    def single_log_probs(self) -> np.ndarray:
+        """(V,) log-probability of each word without context."""
+        if isinstance(self.automaton, Packed):
+            return STEP * self.automaton.singles
+        return self.automaton.unit * self.automaton.log_probs[: len(self.words)]
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the log-probabilities are rounded."""
+        return isinstance(self.automaton, Packed) or self.automaton.unit != 1.0
+
+    @property
+    def states(self) -> int:
+        return len(self.automaton.backoffs)
+
+    @property
+    def ngrams(self) -> int:
+        """The number of n-grams of all orders."""
+        singles = len(self.words) if isinstance(self.automaton, Packed) else 0
+        return singles + len(self.automaton.log_probs)
 
     def quantized(self) -> "NGram":
-        """The same model in two thirds of the space: log-probabilities are rounded to `STEP`, at least -32 nats."""
-        if self.unit == STEP:
+        """The same model in a third of the space, see `packed`.
+
+        Raises:
+            InputError: an n-gram continues after the end of a sentence.
+        """
+        if isinstance(self.automaton, Packed):
             return self
-        first, words, log_probs, follow, backoffs, shorter = self.arrays
-        arrays = (
-            first.astype(np.int32 if len(words) < 2**31 else np.int64),
-            words.astype(np.uint16 if len(self.words) <= 2**16 else np.int32),
-            _steps(log_probs),
-            follow,
-            _steps(backoffs),
-            shorter,
-        )
-        return NGram(self.words, arrays, self.order)
+        first, words, log_probs, follow, backoffs, shorter, unit = self.automaton
+        arrays = packed.pack(first, words, unit * log_probs, follow, unit * backoffs, shorter)
+        return NGram(self.words, packed.from_arrays(*arrays), self.order)
 
     def advance(self, state: int, word: str) -> tuple[float, int]:
         """Natural log-probability of a word in a state, that of <unk> if the word is unknown, and the next state."""
@@ -181,8 +183,9 @@ class NGram:
         """Writes the compiled form atomically."""
         from safetensors.numpy import save
 
-        metadata = {"format": FORMAT, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
-        data = save(dict(zip(ARRAYS, map(np.ascontiguousarray, self.arrays), strict=True)), metadata)
+        name = FORMATS[isinstance(self.automaton, Packed)]
+        metadata = {"format": name, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
+        data = save({name: np.ascontiguousarray(array) for name, array in self.arrays.items()}, metadata)
         with atomic_write(path) as partial:
             partial.write_bytes(data)
 
@@ -204,9 +207,8 @@ class NGram:
             length = int.from_bytes(data[:8].tobytes(), "little")
             header = json.loads(data[8 : 8 + length].tobytes())
             metadata = header["__metadata__"]
-            if metadata["format"] != FORMAT:
-                raise KeyError("format")
-            arrays = tuple(_mapped(data, 8 + length, header[name]) for name in ARRAYS)
+            names = (Automaton._fields[:-1], packed.ARRAYS)[FORMATS.index(metadata["format"])]
+            arrays = {name: _mapped(data, 8 + length, header[name]) for name in names}
             words, order = json.loads(metadata["words"]), int(metadata["order"])
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
@@ -219,11 +221,7 @@ class NGram:
 
 
 TYPES = {"I64": np.int64, "I32": np.int32, "I16": np.int16, "U16": np.uint16, "F32": np.float32}
-
-
-def _steps(values: np.ndarray) -> np.ndarray:
-    """Nats as multiples of `STEP`; values that 16 bits cannot hold become the nearest that they can."""
-    return np.clip(np.round(values / STEP), -(2**15), 2**15 - 1).astype(np.int16)
+TYPES |= {"U8": np.uint8, "U32": np.uint32}
 
 
 def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
@@ -235,14 +233,14 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
     return np.require(part.view(TYPES[entry["dtype"]]), requirements="A").reshape(entry["shape"])
 
 
-def _own_states(levels: Sequence[Level]) -> list[np.ndarray]:
+def _own_states(levels: Sequence[Level], end: int) -> list[np.ndarray]:
     """For each order the state of each n-gram; ROOT for one that no word follows and whose back-off weight is 1.
 
     After such an n-gram the model predicts the same as after its longest suffix, whose state takes its place.
     """
     states, last = [], ROOT
     for level, longer in itertools.pairwise(levels):
-        needed = level.backoff != 0
+        needed = (level.backoff != 0) & (level.word != end)
         needed[longer.prefix] = True
         states.append(np.where(needed, last + np.cumsum(needed), ROOT))
         last += int(needed.sum())
@@ -263,29 +261,3 @@ def _suffix_states(
         result[missing[state[missing] == ROOT]] = ROOT
         state[missing] = shorter[state[missing]]
     return result
-
-
-@inlined
-def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
-    """The place of `label` in the sorted labels[low:end]; -1 if it is not there."""
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if labels[middle] < label:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and labels[low] == label else -1
-
-
-@without_references
-def advance(automaton, state, word):  # type: ignore[no-untyped-def]
-    """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    weight = 0.0
-    while state != ROOT:
-        arc = find_arc(automaton.words, automaton.first[state], automaton.first[state + 1], word)
-        if arc >= 0:
-            return automaton.unit * (weight + automaton.log_probs[arc]), automaton.next[arc]
-        weight += automaton.backoffs[state]
-        state = automaton.shorter[state]
-    return automaton.unit * (weight + automaton.log_probs[word]), automaton.next[word]

@@ -15,7 +15,8 @@ import numpy as np
 
 from ds2.lm.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
 from ds2.lm.levels import BEGIN, END, UNKNOWN, Level
-from ds2.lm.ngram import ROOT, NGram
+from ds2.lm.ngram import NGram
+from ds2.lm.packed import ROOT
 
 
 def prune(

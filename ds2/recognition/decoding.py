@@ -15,7 +15,7 @@ from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.levels import BEGIN, END, UNKNOWN
-from ds2.lm.ngram import ARRAYS, NGram
+from ds2.lm.ngram import NGram
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.record import LanguageModelPart, Record
 from ds2.text import Tokenizer
@@ -204,7 +204,8 @@ def bundled_model(bundle: Record) -> NGram | None:
     if (part := bundle.language_model) is None:
         return None
     try:
-        return NGram.from_arrays(part.words, [np.asarray(part.arrays[name]) for name in ARRAYS], part.order)
+        found = {name: np.asarray(array) for name, array in part.arrays.items() if name not in NAMES}
+        return NGram.from_arrays(part.words, found, part.order)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
 
@@ -241,7 +242,7 @@ def with_language_model(bundle: Bundle, lm: NGram, pronunciations: Pronunciation
     """The bundle with another language model, and the pronunciations of its words."""
     import torch
 
-    arrays = dict(zip(ARRAYS, lm.arrays, strict=True))
+    arrays = lm.arrays
     if pronunciations is not None:
         own = pronunciations.among(lm.words)
         arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))

@@ -94,7 +94,8 @@ def lm_scores(words: Sequence[str], lm: NGram | None) -> list[list[float]]:
     for word in [*words, END]:
         score, state = lm.advance(state, word)
         scores.append(max(score, WORST_LM))
-    alone = [lm.unit * float(lm.arrays[2][lm.index.get(word, 0)]) for word in words]
+    single = lm.single_log_probs
+    alone = [float(single[lm.index.get(word, 0)]) for word in words]
     return [scores[:-1], scores[1:], alone]
 
 

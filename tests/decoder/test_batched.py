@@ -113,7 +113,7 @@ def test_single_precision_is_enough() -> None:
 
 def test_the_table_of_a_language_model_answers_as_the_model_does() -> None:
     table = ngram_table(LM.automaton, LM.order, torch.device("cpu"))
-    states = torch.arange(len(LM.arrays[4]))[:, None].expand(-1, len(LM.words))
+    states = torch.arange(LM.states)[:, None].expand(-1, len(LM.words))
     words = torch.arange(len(LM.words)).expand_as(states)
     log_probs, after = table.advance(states, words)
     for state in range(len(states)):

@@ -5,7 +5,7 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +15,17 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig
+from ds2.lm.automaton import Automaton
 from ds2.lm.estimate import EstimateConfig, estimate
-from ds2.lm.ngram import ARRAYS, NGram
+from ds2.lm.ngram import NGram
+from ds2.lm.packed import STEP
 from ds2.recognition.decoding import bundled_model, with_decoder
 from ds2.record import LanguageModelPart
 from ds2.utils.errors import InputError
 
 MODEL = NGram.from_levels(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))
+ARRAYS = tuple(MODEL.arrays)
+PACKED = MODEL.quantized()
 HUGE = 2**31 - 1
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -47,7 +51,13 @@ CHANGES: dict[str, Change] = {
     "wrong type": lambda array: array.astype(np.float64 if array.dtype.kind != "f" else np.int32),
     "reversed": lambda array: array[::-1],
 }
-CASES = {f"{name} {kind}": (name, change) for name in ARRAYS for kind, change in CHANGES.items()}
+
+
+def cases(model: NGram) -> dict[str, tuple[str, Change]]:
+    return {f"{name} {kind}": (name, change) for name in model.arrays for kind, change in CHANGES.items()}
+
+
+CASES = cases(MODEL)
 CASES |= {
     "log_probs of NaN": ("log_probs", put(np.nan)),
     "log_probs of +inf": ("log_probs", put(np.inf)),
@@ -66,15 +76,46 @@ BEYOND_16_BITS |= {"words negative", "words negative first", "backoffs huge"}
 QUANTIZED = {name: case for name, case in CASES.items() if name not in BEYOND_16_BITS}
 
 
-def tampered(model: NGram, name: str, change: Change) -> list[np.ndarray]:
-    return [change(array) if key == name else array for key, array in zip(ARRAYS, model.arrays, strict=True)]
+PACKED_CASES = cases(PACKED) | {
+    "levels of NaN": ("levels", put(np.nan)),
+    "levels of -inf": ("levels", put(-np.inf)),
+    "levels of +inf": ("levels", put(np.inf)),
+    "backoff_levels of NaN": ("backoff_levels", put(np.nan)),
+    "shorter leads to itself": ("shorter", lambda array: np.full_like(array, 2**32 - 1)),
+    "marks of none": ("marks", lambda array: np.zeros_like(array)),
+    "marks of all": ("marks", lambda array: np.where(np.arange(len(array)) % 2, 2**32 - 1, array).astype(np.uint32)),
+    "words of all": ("words", lambda array: np.full_like(array, 2**32 - 1)),
+    "first of all": ("first", lambda array: np.full_like(array, 2**32 - 1)),
+    "first of none": ("first", lambda array: np.zeros_like(array)),
+}
+# Every byte names a level; the first mark was 0 before; the last 32 bits of numbers in bits are past all of them.
+PACKED_HARMLESS = {f"{name} {kind}" for name in ("singles", "log_probs", "backoffs", "levels", "backoff_levels")
+                   for kind in ("negative", "negative first", "reversed")}  # fmt: skip
+PACKED_HARMLESS |= {"log_probs huge", "backoffs huge", "marks negative first"}
+PACKED_HARMLESS |= {f"{name} {kind}" for name in ("words", "first", "shorter") for kind in ("huge", "negative")}
+PACKED_HARMLESS |= {"shorter negative first", "shorter reversed"}  # contexts forget more, and none goes astray
 
 
-def save(path: Path, arrays: list[np.ndarray], **metadata: str) -> Path:
+def in_16_bits(model: NGram) -> NGram:
+    """The quantised form of former versions, which they wrote and this one reads."""
+    flat = model.automaton
+    assert isinstance(flat, Automaton)
+    first, log_probs, backoffs = flat.first.astype(np.int32), flat.log_probs / STEP, flat.backoffs / STEP
+    words, log_probs, backoffs = flat.words.astype(np.uint16), np.round(log_probs), np.round(backoffs)
+    rounded = [np.maximum(values, -(2**15)).astype(np.int16) for values in (log_probs, backoffs)]
+    return NGram(model.words, Automaton(first, words, rounded[0], flat.next, rounded[1], flat.shorter, STEP), 3)
+
+
+def tampered(model: NGram, name: str, change: Change) -> dict[str, np.ndarray]:
+    return model.arrays | {name: change(model.arrays[name])}
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray], **metadata: str) -> Path:
     from safetensors.numpy import save_file
 
-    about = {"format": "ds2-ngram-1", "order": "3", "words": json.dumps(MODEL.words)} | metadata
-    save_file(dict(zip(ARRAYS, map(np.ascontiguousarray, arrays), strict=True)), path, about)
+    kind = "ds2-ngram-2" if "marks" in arrays else "ds2-ngram-1"
+    about = {"format": kind, "order": "3", "words": json.dumps(MODEL.words)} | metadata
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, about)
     return path
 
 
@@ -98,10 +139,15 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("model", [MODEL, MODEL.quantized()], ids=["natural", "quantised"])
-def test_tampered_models_are_refused_or_harmless(model: NGram, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "cases", "harmless"),
+    [(MODEL, CASES, HARMLESS), (in_16_bits(MODEL), QUANTIZED, HARMLESS), (PACKED, PACKED_CASES, PACKED_HARMLESS)],
+    ids=["natural", "16 bits", "packed"],
+)
+def test_tampered_models_are_refused_or_harmless(
+    model: NGram, cases: dict[str, tuple[str, Change]], harmless: set[str], tmp_path: Path
+) -> None:
     """The searches run in a separate process, because a search over an accepted model may crash it."""
-    cases = CASES if model is MODEL else QUANTIZED
     with np.errstate(all="ignore"):
         paths = [save(tmp_path / f"{number}", tampered(model, *case)) for number, case in enumerate(cases.values())]
     result = subprocess.run(
@@ -112,14 +158,14 @@ def test_tampered_models_are_refused_or_harmless(model: NGram, tmp_path: Path) -
     assert len(lines) == len(cases)
     for name, path, line in zip(cases, paths, lines, strict=True):
         if line == "searched":
-            assert name in HARMLESS
+            assert name in harmless
         else:
             assert line.startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("order", ["Infinity", "NaN", "[]", '"x"'])
 def test_an_order_that_is_no_integer_is_refused(tmp_path: Path, order: str) -> None:
-    data = save(tmp_path / "model", list(MODEL.arrays)).read_bytes()
+    data = save(tmp_path / "model", MODEL.arrays).read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = data[8 : 8 + size].replace(b'"order":"3"', b'"order":' + order.encode())
     (tmp_path / "model").write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size :])
@@ -128,13 +174,17 @@ def test_an_order_that_is_no_integer_is_refused(tmp_path: Path, order: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["next huge", "shorter leads in a circle", "backoffs of NaN", "words 2-D", "first cut"]
+    ("model", "case"),
+    [(MODEL, CASES[name]) for name in ("next huge", "shorter leads in a circle", "backoffs of NaN", "words 2-D")]
+    + [(PACKED, PACKED_CASES[name]) for name in ("marks huge", "first cut", "levels of NaN")],
 )
-def test_tampered_models_in_a_bundle_are_refused(tiny_bundle: Path, tmp_path: Path, name: str) -> None:
-    bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), MODEL)
-    arrays = tampered(MODEL, *CASES[name])
-    tensors = {key: torch.from_numpy(array.copy()) for key, array in zip(ARRAYS, arrays, strict=True)}
-    replace(bundle, language_model=LanguageModelPart(MODEL.order, MODEL.words, tensors)).save(tmp_path / "bundle")
+def test_tampered_models_in_a_bundle_are_refused(
+    tiny_bundle: Path, tmp_path: Path, model: NGram, case: tuple[str, Change]
+) -> None:
+    bundle = with_decoder(Bundle.load(tiny_bundle), BeamConfig(), model)
+    arrays = tampered(model, *case)
+    tensors = {key: torch.from_numpy(array.copy()) for key, array in arrays.items()}
+    replace(bundle, language_model=LanguageModelPart(model.order, model.words, tensors)).save(tmp_path / "bundle")
     with pytest.raises(InputError, match="the bundle's language model is damaged"):
         bundled_model(Bundle.load(tmp_path / "bundle"))
 
@@ -171,7 +221,7 @@ def test_a_bundle_that_lacks_arrays_or_holds_others_is_refused(tiny_bundle: Path
 )
 def test_metadata_that_is_none_is_refused(tmp_path: Path, metadata: dict[str, str]) -> None:
     with pytest.raises(InputError, match="lm: "):
-        NGram.load(save(tmp_path / "lm", list(MODEL.arrays), **metadata))
+        NGram.load(save(tmp_path / "lm", MODEL.arrays, **metadata))
 
 
 def test_headers_that_are_none_are_refused(tmp_path: Path) -> None:

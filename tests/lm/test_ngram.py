@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ds2.lm.arpa import read_arpa, write_arpa
 from ds2.lm.estimate import EstimateConfig, estimate
-from ds2.lm.ngram import STEP, NGram
+from ds2.lm.ngram import NGram
 from ds2.utils.errors import InputError
 
 SMALL = """\\data\\
@@ -101,7 +101,7 @@ def test_probabilities_sum_to_one_in_every_context(order: int) -> None:
 def test_pruned_models_are_smaller_and_still_sum_to_one(prune: tuple[int, ...]) -> None:
     whole = NGram.from_levels(*estimate(corpus(), EstimateConfig(3)))
     model = NGram.from_levels(*estimate(corpus(), EstimateConfig(3, prune)))
-    assert len(model.arrays[1]) < len(whole.arrays[1])
+    assert model.ngrams < whole.ngrams
     words = [word for word in model.words if word != "<s>"]
     for first, second in itertools.product(words[:6], repeat=2):
         _, state = model.advance(model.start, first)
@@ -170,7 +170,7 @@ def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
     again = NGram.load(tmp_path / "lm.safetensors")
     assert again.words == model.words
     assert again.order == 3
-    assert isinstance(again.arrays[2].base, np.memmap | np.ndarray)
+    assert isinstance(again.automaton.log_probs.base, np.memmap | np.ndarray)
     for sentence in corpus(20, seed=3):
         assert again.score(sentence) == model.score(sentence)
 
@@ -248,24 +248,6 @@ def test_impossible_settings_are_refused(change: dict) -> None:
         EstimateConfig(**change)
 
 
-@pytest.mark.parametrize("order", [1, 3])
-def test_a_quantized_model_is_within_half_a_step_of_each_of_its_numbers(order: int, tmp_path: Path) -> None:
-    model = NGram.from_levels(*estimate(corpus(), EstimateConfig(order)))
-    model.quantized().save(tmp_path / "lm")
-    loaded = NGram.load(tmp_path / "lm")
-    assert sum(array.nbytes for array in loaded.arrays) < 0.7 * sum(array.nbytes for array in model.arrays)
-    for sentence in [*corpus(20, seed=1), ["w1", "unseen", "w2"], []]:
-        numbers = order * (len(sentence) + 1)  # one log-probability for each word, and the back-offs before it
-        assert loaded.score(sentence) == pytest.approx(model.score(sentence), abs=numbers * STEP / 2)
-    assert loaded.quantized() is loaded
-
-
-def test_quantized_log_probabilities_end_at_what_16_bits_hold() -> None:
-    words, [level] = estimate([["a"]], EstimateConfig(1))
-    level.log_prob[words.index("a")] = -1e9
-    assert NGram.from_levels(words, [level]).quantized().advance(0, "a")[0] == -(2**15) * STEP
-
-
 def test_listed_words_are_the_vocabulary_seen_or_not() -> None:
     config = EstimateConfig(2, words=("c", "b", "dog"))
     model = NGram.from_levels(*estimate([["a", "a", "b"], ["a", "c"]] * 5, config))
@@ -302,6 +284,6 @@ def test_an_n_gram_that_nothing_follows_needs_no_state() -> None:
     """After `the cat` the model predicts the same as after `cat`."""
     text = [["the", "cat"], ["a", "cat"], ["cat", "sat"]]
     model = NGram.from_levels(*estimate(text, EstimateConfig(3, (0, 0, 1))))
-    assert len(model.arrays[4]) <= len(model.words)  # the root, and single words without </s> and <unk>
+    assert model.states <= len(model.words)  # the root, and single words without </s> and <unk>
     [_, cat], [_, the_cat] = model.advance(0, "cat"), model.advance(model.advance(0, "the")[1], "cat")
     assert cat == the_cat != 0

@@ -87,7 +87,9 @@ def test_a_quantized_model_is_bundled_and_searched_with(tiny_bundle: Path, tmp_p
     with_decoder(Bundle.load(tiny_bundle), BeamConfig(), lm).save(tmp_path / "bundle")
     found = bundled_model(Bundle.load(tmp_path / "bundle"))
     assert found is not None
-    assert [array.dtype for array in found.arrays] == [array.dtype for array in lm.arrays]
+    assert {name: array.dtype for name, array in found.arrays.items()} == {
+        name: array.dtype for name, array in lm.arrays.items()
+    }
     beam = search(TOKENIZER, BeamConfig(lm_weight=1.0, word_bonus=0.5), found)
     assert best(beam) == best(BatchedDecoder(*beam.problem)) == "b"
 

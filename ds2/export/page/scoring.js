@@ -4,7 +4,16 @@ const UNKNOWN = 0; // number of <unk> in every language model
 const ROOT = 0; // state of the language model without context, and the lexicon's first node
 const OUTSIDE = -1; // node of a word that is not in the lexicon
 const NONE = -1;
-const TYPES = { I32: Int32Array, I16: Int16Array, U16: Uint16Array, F32: Float32Array, F64: Float64Array };
+const STEP = 1 / 1024; // nats: the unit of a packed model's log-probabilities of single words
+const TYPES = {
+  I32: Int32Array,
+  U32: Uint32Array,
+  I16: Int16Array,
+  U16: Uint16Array,
+  U8: Uint8Array,
+  F32: Float32Array,
+  F64: Float64Array,
+};
 
 // A safetensors file: the length of a JSON header, the header, the arrays.
 export function readTables(buffer) {
@@ -27,6 +36,15 @@ function findArc(labels, low, end, label) {
   return low < end && labels[low] === label ? low : NONE;
 }
 
+// Number `place` of those of so many bits each: ds2/decoder/packed.py.
+function read(packed, bits, place) {
+  const at = place * bits;
+  const word = Math.floor(at / 32);
+  const shift = at % 32;
+  const both = (packed[word] >>> shift) | (shift ? packed[word + 1] << (32 - shift) : 0);
+  return (both << (32 - bits)) >>> (32 - bits);
+}
+
 // Methods leave further results in `state` (of the language model) and `node` (of the lexicon).
 export class Scorer {
   constructor(tables) {
@@ -36,6 +54,7 @@ export class Scorer {
 
   // Log-probability of a word; every word has an arc from the root, at its number.
   advance(state, word) {
+    if (this.lm_marks) return this.advancePacked(state, word);
     let weight = 0;
     while (state !== ROOT) {
       const arc = findArc(this.lm_words, this.lm_first[state], this.lm_first[state + 1], word);
@@ -48,7 +67,46 @@ export class Scorer {
 
   reached(weight, arc) {
     this.state = this.lm_next[arc];
-    return this.unit * (weight + this.lm_log_probs[arc]);
+    return this.lm_unit * (weight + this.lm_log_probs[arc]);
+  }
+
+  // The same for a packed model: the first arc gives the log-probability, the first mark the next state.
+  advancePacked(state, word) {
+    let weight = 0;
+    let found = false;
+    for (; state !== ROOT; state = read(this.lm_shorter, this.lm_state_bits, state)) {
+      const arc = this.findPacked(state, word);
+      if (arc !== NONE) {
+        if (!found) weight += this.lm_levels[this.lm_log_probs[arc]];
+        found = true;
+        this.state = this.longer(arc + this.lm_singles.length);
+        if (this.state !== ROOT) return weight;
+      } else if (!found) weight += this.lm_backoff_levels[this.lm_backoffs[state]];
+    }
+    this.state = this.longer(word);
+    return found ? weight : weight + STEP * this.lm_singles[word];
+  }
+
+  // The place of a state's arc for a word among those that are not the root's; NONE if there is none.
+  findPacked(state, word) {
+    const end = read(this.lm_first, this.lm_place_bits, state + 1) - this.lm_singles.length;
+    let low = read(this.lm_first, this.lm_place_bits, state) - this.lm_singles.length;
+    for (let high = end; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (read(this.lm_words, this.lm_word_bits, middle) < word) low = middle + 1;
+      else high = middle;
+    }
+    return low < end && read(this.lm_words, this.lm_word_bits, low) === word ? low : NONE;
+  }
+
+  // The state of the longer context that an arc leads to: the number of marks up to it; ROOT without one.
+  longer(arc) {
+    const block = 2 * Math.floor(arc / 32);
+    let bits = this.lm_marks[block + 1] << (31 - (arc % 32));
+    if (bits >= 0) return ROOT;
+    let state = this.lm_marks[block];
+    for (; bits; bits &= bits - 1) state++;
+    return state;
   }
 
   // Gain of entry i with one more label; -Infinity where it is not allowed.
