@@ -31,7 +31,8 @@ from ds2.data.utterance import Utterance
 from ds2.recognition.calibration import area_under_roc, calibration_error
 from ds2.recognition.evaluate import right_words
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 
 RATE = 16_000  # Hz
 PIECE_BYTES = 2 * RATE // 5  # 0.2 s

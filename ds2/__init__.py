@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ds2.utils.errors import InputError
+from ds2.utils.version import VERSION
 
 if TYPE_CHECKING:
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.transcript import Transcript, Word
+    from ds2.recognition.transcript import Transcript
+    from ds2.recognition.words import Word
 
-__version__ = "0.2.0"
+__version__ = VERSION
 __all__ = ["InputError", "Recognizer", "Transcript", "Word", "__version__", "load", "transcribe"]
 LAZY = {  # classes whose modules are imported at first use, so that `import ds2` costs nothing
     "Recognizer": "ds2.recognition.recognizer",
     "Transcript": "ds2.recognition.transcript",
-    "Word": "ds2.recognition.transcript",
+    "Word": "ds2.recognition.words",
 }
 
 

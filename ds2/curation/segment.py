@@ -23,7 +23,8 @@ from ds2.data.utterance import Utterance
 from ds2.decoder.greedy import collapse
 from ds2.recognition.align import align, on_sound
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, Word, make_transcript
+from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.words import Word
 from ds2.text import BETWEEN_IDEOGRAPHS
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.version import VERSION
 
 LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data
 SHERPA_RATE = 16000  # Hz: sherpa-onnx resamples what a model of raw samples hears to this rate
@@ -124,7 +124,7 @@ def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
         "tokens": json.dumps(bundle.tokens, ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),
         "frame_seconds": str(config.frame_seconds),
-        "ds2_version": import_module("ds2").__version__,  # by name: ds2 itself leads to recognition and back here
+        "ds2_version": VERSION,
         "ds2": json.dumps(facts, ensure_ascii=False),
     }
 

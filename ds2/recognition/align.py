@@ -16,7 +16,8 @@ from ds2.data.loudness import energies, levels
 from ds2.decoder import Hypothesis
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, Word, make_transcript, word_spans
+from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer, normalize
 from ds2.utils.errors import InputError
 

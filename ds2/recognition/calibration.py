@@ -14,7 +14,8 @@ from ds2.decoder.hypothesis import Hypothesis
 from ds2.lm.ngram import NGram
 from ds2.recognition.evidence import FEATURES, Found, word_evidence
 from ds2.recognition.segments import TranscriptSegment, group_words
-from ds2.recognition.transcript import Transcript, with_confidences, word_spans
+from ds2.recognition.transcript import Transcript, with_confidences
+from ds2.recognition.words import word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -87,7 +88,7 @@ class Judge:
 
 def only_speech(transcript: Transcript, least: float) -> Transcript:
     """The transcript without the stretches between pauses in which the words' mean confidence is below `least`."""
-    stretches = list(group_words(transcript, _ends_stretch))
+    stretches = list(group_words(transcript.text, transcript.words, _ends_stretch))
     kept = [stretch for stretch in stretches if np.mean([word.confidence for word in stretch.words]) >= least]
     if len(kept) == len(stretches):
         return transcript

@@ -4,12 +4,10 @@ import bisect
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # transcript.py imports this module
-    from ds2.recognition.transcript import Word
+from ds2.recognition.words import Word
 
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
 MOST_MARGIN = 6.0  # nats
@@ -21,7 +19,7 @@ def geometric_mean(probabilities: Sequence[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def presence(rows: "Sequence[Sequence[Word]]") -> np.ndarray:
+def presence(rows: Sequence[Sequence[Word]]) -> np.ndarray:
     """(K, W): whether each of the n-best has each word of the first one at its place.
 
     Args:
@@ -52,7 +50,7 @@ def margins(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
     return behind
 
 
-def _overlaps(spans: list[tuple[float, float]], word: "Word") -> bool:
+def _overlaps(spans: list[tuple[float, float]], word: Word) -> bool:
     """Whether one of the spans, in order of time, overlaps the word: the last that begins before the word's end."""
     before = bisect.bisect_left(spans, (word.end,))
     return before > 0 and word.start < spans[before - 1][1]

@@ -5,13 +5,11 @@ import itertools
 import json
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ds2.recognition.segments import TranscriptSegment, group_words
+from ds2.recognition.words import Word
 from ds2.utils.errors import ParameterError, printable
-
-if TYPE_CHECKING:  # transcript.py imports this module
-    from ds2.recognition.transcript import Transcript, Word
 
 CUE_COLUMNS = 42  # the width of a subtitle line that people read at a glance; a cue has two at most
 CUE_PAUSE = 0.5  # seconds of silence that end a cue
@@ -20,12 +18,33 @@ CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
 SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 
 
-def to_txt(transcript: "Transcript", name: str) -> str:
+class Written(Protocol):
+    """What a format reads of a transcript, see `ds2.recognition.transcript`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def words(self) -> Sequence[Word]: ...
+    @property
+    def duration(self) -> float: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def channels(self) -> "Sequence[Written]": ...
+    @property
+    def characters(self) -> Sequence[Word]: ...
+    @property
+    def turns(self) -> Sequence[tuple[int, TranscriptSegment]]: ...
+    @property
+    def display(self) -> str: ...
+
+
+def to_txt(transcript: Written, name: str) -> str:
     """The text alone, a line for each segment, "1: ..." where channels are separate; empty where nothing was said."""
     return "\n".join(_labelled(channel, segment.text) for channel, segment in transcript.turns) + "\n"
 
 
-def to_json(transcript: "Transcript", name: str) -> str:
+def to_json(transcript: Written, name: str) -> str:
     """One object on one line.
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
@@ -34,9 +53,11 @@ def to_json(transcript: "Transcript", name: str) -> str:
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
-    values = {"file": printable(name), **dataclasses.asdict(transcript), "segments": segments}
-    values["display"] = transcript.display
-    del values["channels"]
+    values: dict[str, Any] = {"file": printable(name), "text": transcript.text}
+    values["words"] = [dataclasses.asdict(word) for word in transcript.words]
+    values |= {"duration": transcript.duration, "model": transcript.model}
+    values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
+    values |= {"segments": segments, "display": transcript.display}
     if not any(word.display for word in transcript.words):
         for each in (values, *segments, *values["words"], *values["characters"]):
             del each["display"]
@@ -51,7 +72,7 @@ def to_json(transcript: "Transcript", name: str) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def to_srt(transcript: "Transcript", name: str) -> str:
+def to_srt(transcript: Written, name: str) -> str:
     """SubRip subtitles."""
     cues = []
     for number, (channel, cue) in enumerate(_cues(transcript), 1):
@@ -59,7 +80,7 @@ def to_srt(transcript: "Transcript", name: str) -> str:
     return "".join(cues)
 
 
-def to_vtt(transcript: "Transcript", name: str) -> str:
+def to_vtt(transcript: Written, name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
@@ -68,7 +89,7 @@ def to_vtt(transcript: "Transcript", name: str) -> str:
     return "WEBVTT\n\n" + "".join(cues)
 
 
-def to_tsv(transcript: "Transcript", name: str) -> str:
+def to_tsv(transcript: Written, name: str) -> str:
     """A table as Whisper writes it: start and end in milliseconds and the text of each segment, with its channel before
     it where channels are separate."""
     rows = [
@@ -78,7 +99,7 @@ def to_tsv(transcript: "Transcript", name: str) -> str:
     return "".join(["start\tend\ttext\n", *rows])
 
 
-def to_ctm(transcript: "Transcript", name: str) -> str:
+def to_ctm(transcript: Written, name: str) -> str:
     """NIST CTM: file, channel, start, duration, word, confidence; spaces in the file's name become underscores."""
     file = "_".join(printable(name).split())
     return "".join(
@@ -88,7 +109,7 @@ def to_ctm(transcript: "Transcript", name: str) -> str:
     )
 
 
-def to_textgrid(transcript: "Transcript", name: str) -> str:
+def to_textgrid(transcript: Written, name: str) -> str:
     """Praat's TextGrid: a tier of words for each channel, and of an alignment one of characters; the silence between
     them as empty intervals."""
     tiers = {f"channel {number}": part.words for number, part in enumerate(transcript.channels, 1)}
@@ -104,7 +125,7 @@ def to_textgrid(transcript: "Transcript", name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _intervals(words: "Sequence[Word]", end: float) -> list[str]:
+def _intervals(words: Sequence[Word], end: float) -> list[str]:
     """The lines of a tier's intervals, which fill it from 0 to `end`."""
     intervals, at = [], 0.0
     for word in words:
@@ -123,7 +144,7 @@ def _intervals(words: "Sequence[Word]", end: float) -> list[str]:
     return lines
 
 
-FORMATS: dict[str, Callable[["Transcript", str], str]] = {
+FORMATS: dict[str, Callable[[Written, str], str]] = {
     "txt": to_txt,
     "json": to_json,
     "srt": to_srt,
@@ -154,16 +175,16 @@ def _labelled(channel: int, text: str) -> str:
     return f"{channel}: {text}" if channel else text
 
 
-def _cues(transcript: "Transcript") -> list[tuple[int, TranscriptSegment]]:
+def _cues(transcript: Written) -> list[tuple[int, TranscriptSegment]]:
     """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
     parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
     cues = [(channel, cue) for channel, part in parts for cue in _readable_cues(part)]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 
 
-def _readable_cues(transcript: "Transcript") -> Iterator[TranscriptSegment]:
+def _readable_cues(transcript: Written) -> Iterator[TranscriptSegment]:
     """Subtitle cues that stay long enough to be read: a word alone would flash by."""
-    cues = list(group_words(transcript, _ends_cue))
+    cues = list(group_words(transcript.text, transcript.words, _ends_cue))
     for cue, following in itertools.zip_longest(cues, cues[1:]):
         limit = transcript.duration if following is None else following.start
         yield dataclasses.replace(cue, end=max(cue.end, min(cue.start + CUE_LEAST, limit)))

@@ -1,11 +1,9 @@
 """Groups of neighbouring words: the segments of a transcript, the cues of subtitles."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # transcript.py imports this module
-    from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.words import Word
 
 SEGMENT_PAUSE = 1.0  # seconds without a word that end a segment
 LONG_SEGMENT = 10.0  # seconds after which a shorter pause ends it
@@ -20,23 +18,24 @@ class TranscriptSegment:
     start: float
     end: float
     text: str
-    words: "tuple[Word, ...]"
+    words: tuple[Word, ...]
     display: str
 
 
 def group_words(
-    transcript: "Transcript", ends: Callable[[TranscriptSegment, TranscriptSegment], bool]
+    text: str, words: Sequence[Word], ends: Callable[[TranscriptSegment, TranscriptSegment], bool]
 ) -> Iterator[TranscriptSegment]:
     """Groups neighbouring words.
 
     Args:
+        text: of the words, which tells where spaces stand between them.
         ends: given a segment and that segment with the next word, tells whether the segment ends before this word.
     """
     segment: TranscriptSegment | None = None
-    for word, space in _with_spaces(transcript):
+    for word, space in _with_spaces(text, words):
         if segment is not None:
-            text, display = segment.text + space + word.text, segment.display + space + word.shown
-            longer = TranscriptSegment(segment.start, word.end, text, (*segment.words, word), display)
+            longer_text, display = segment.text + space + word.text, segment.display + space + word.shown
+            longer = TranscriptSegment(segment.start, word.end, longer_text, (*segment.words, word), display)
             if not ends(segment, longer):
                 segment = longer
                 continue
@@ -56,10 +55,10 @@ def ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:
     )
 
 
-def _with_spaces(transcript: "Transcript") -> Iterator[tuple["Word", str]]:
+def _with_spaces(text: str, words: Sequence[Word]) -> Iterator[tuple[Word, str]]:
     """Each word with what stands before it in the text: a space, or nothing between ideographs."""
     at = 0
-    for word in transcript.words:
-        space = "" if transcript.text.startswith(word.text, at) else " "
+    for word in words:
+        space = "" if text.startswith(word.text, at) else " "
         at += len(space) + len(word.text)
         yield word, space

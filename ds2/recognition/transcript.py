@@ -1,38 +1,18 @@
-"""Transcripts: text, and words with times and confidence."""
+"""Transcripts: text, and words with times and confidence; from a decoder's hypothesis."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words
+from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
     from ds2.decoder import Hypothesis
-
-
-@dataclass(frozen=True)
-class Word:
-    """One word: seconds from the start of the recording; confidence 0 to 1.
-
-    With a calibration the confidence is the probability that the word is right. Without one, a search with competitors
-    gives the share of the n-best's probability that has this word at this place; a search without them the geometric
-    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; empty if the bundle has
-    no punctuation.
-    """
-
-    text: str
-    start: float
-    end: float
-    confidence: float
-    display: str = ""
-
-    @property
-    def shown(self) -> str:
-        return self.display or self.text
 
 
 @dataclass(frozen=True)
@@ -55,7 +35,7 @@ class Transcript:
         """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
         if self.channels:
             return tuple(segment for _, segment in self.turns)
-        return tuple(group_words(self, ends_segment))
+        return tuple(group_words(self.text, self.words, ends_segment))
 
     @property
     def turns(self) -> tuple[tuple[int, TranscriptSegment], ...]:
@@ -149,20 +129,3 @@ def with_confidences(transcript: Transcript, confidences: Iterable[float]) -> Tr
         for word, confidence in zip(transcript.words, confidences, strict=True)
     )
     return dataclasses.replace(transcript, words=words)
-
-
-def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
-    """(first, past the last) token of each word."""
-    first = 0
-    for position, text in enumerate([*texts, " "]):
-        alone = text == " " or _is_ideograph(text)
-        if alone and position > first:
-            yield first, position
-        if _is_ideograph(text):
-            yield position, position + 1
-        if alone:
-            first = position + 1
-
-
-def _is_ideograph(text: str) -> bool:
-    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

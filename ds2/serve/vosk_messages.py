@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 from ds2.serve.messages import SAMPLE_BYTES, Final, StreamConfig
 
 QUOTED = 40  # characters of a client's value that an error repeats

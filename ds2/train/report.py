@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-import ds2
 from ds2.bundle import Bundle
 from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.manifest import read_manifest, summary
@@ -25,6 +24,7 @@ from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
+from ds2.utils.version import VERSION
 
 WORST = 15  # utterances in the list of errors
 AT_A_TIME = 16  # utterances decoded in a batch
@@ -219,7 +219,7 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _environment(saved: dict[str, Any]) -> dict[str, Any]:
     return {
-        "report by": f"ds2 {ds2.__version__}",
+        "report by": f"ds2 {VERSION}",
         "Python": sys.version.split()[0],
         "torch": torch.__version__,
         "machine": f"{platform.system()} {platform.machine()}",

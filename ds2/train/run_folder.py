@@ -14,7 +14,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import ds2
 from ds2.bundle import Bundle
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel
@@ -27,6 +26,7 @@ from ds2.train.tensorboard import write_scalars
 from ds2.utils.config import to_dict
 from ds2.utils.files import make_folder, remove_partials, write_lines
 from ds2.utils.folder_lock import FolderLock
+from ds2.utils.version import VERSION
 
 BATCHES_KEPT = 20  # minibatches of skipped updates kept in a run: enough to examine, too few to fill a disk
 
@@ -86,7 +86,7 @@ def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]
 def model_bundle(model: AcousticModel, config: TrainConfig, data: TrainingData, record: Epoch) -> Bundle:
     """The model at the end of an epoch."""
     training: dict[str, Any] = {
-        "version": ds2.__version__,
+        "version": VERSION,
         "corpus": [path.name for path in config.data.train],
         "hours": round(data.hours, 3),
         "seed": config.seed,

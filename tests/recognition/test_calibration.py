@@ -14,7 +14,8 @@ from ds2.recognition.calibration import (
     only_speech,
     reliability,
 )
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 from ds2.utils.errors import InputError
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ds2.recognition.confidence import MOST_MARGIN, geometric_mean, margins, posteriors, presence
-from ds2.recognition.transcript import Word
+from ds2.recognition.words import Word
 
 
 def test_geometric_mean() -> None:

@@ -7,7 +7,8 @@ import pytest
 import srt
 
 from ds2.recognition.formats import FORMATS, _clock, choose_formats
-from ds2.recognition.transcript import Transcript, Word, merge_channels
+from ds2.recognition.transcript import Transcript, merge_channels
+from ds2.recognition.words import Word
 from ds2.utils.errors import ParameterError
 
 WORDS = (Word("one", 0.5, 0.9, 0.99), Word("two", 1.0, 1.25, 0.5), Word("three", 3661.5, 3662.0, 0.25))

@@ -12,7 +12,8 @@ import webvtt
 from praatio import textgrid as praat
 
 from ds2.recognition.formats import FORMATS
-from ds2.recognition.transcript import Transcript, Word, merge_channels
+from ds2.recognition.transcript import Transcript, merge_channels
+from ds2.recognition.words import Word
 
 SECONDS = 3600.0
 SPELT = ("deep", "<b>", "a&b", 'say "so"', "it's", "Größe", "语音", "-->")

@@ -9,7 +9,8 @@ import torch
 
 from ds2.recognition.align import AlignedRecording
 from ds2.recognition.plots import MOST_PAGES, PAGE_SECONDS, Page, choose_pages, draw_alignment
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 
 FRAME = 0.02  # seconds
 

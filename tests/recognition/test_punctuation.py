@@ -12,7 +12,8 @@ from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import BLOCK, DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 from ds2.record import PunctuationPart
 from ds2.utils.errors import InputError, ParameterError
 

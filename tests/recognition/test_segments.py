@@ -1,6 +1,7 @@
 """Where a transcript is divided."""
 
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 
 
 def texts(*spans: tuple[float, float]) -> list[str]:

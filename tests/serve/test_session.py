@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketState
 
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 from ds2.serve.config import Limits
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig

@@ -1,0 +1,42 @@
+"""Words with their times, and which tokens make a word."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word: seconds from the start of the recording; confidence 0 to 1.
+
+    With a calibration the confidence is the probability that the word is right. Without one, a search with competitors
+    gives the share of the n-best's probability that has this word at this place; a search without them the geometric
+    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; empty if the bundle has
+    no punctuation.
+    """
+
+    text: str
+    start: float
+    end: float
+    confidence: float
+    display: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.display or self.text
+
+
+def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
+    """(first, past the last) token of each word."""
+    first = 0
+    for position, text in enumerate([*texts, " "]):
+        alone = text == " " or _is_ideograph(text)
+        if alone and position > first:
+            yield first, position
+        if _is_ideograph(text):
+            yield position, position + 1
+        if alone:
+            first = position + 1
+
+
+def _is_ideograph(text: str) -> bool:
+    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

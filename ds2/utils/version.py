@@ -1,0 +1,3 @@
+"""The version of the package, for the rooms below its face."""
+
+VERSION = "0.2.0"
