@@ -21,7 +21,7 @@ def train_command(
 ) -> int:
     """Train a model from a recipe, or fine-tune one on a manifest.
 
-    Run the same command again to resume.
+    Run the same command again to resume, with more epochs to train on.
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
 
@@ -47,6 +47,9 @@ def train_command(
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
         if fine_tune is not None:
             settings = fine_tuning(fine_tune, config, output, set_)
+            if ranks.first:
+                use = f"the model to use will be {output / 'fine-tuned.safetensors'}, with the whole search"
+                print(f"ds2: the error rates of the epochs are without a language model; {use}", file=sys.stderr)
         else:
             settings = load_config(TrainConfig, config, set_)
         try:

@@ -9,6 +9,7 @@ from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError
 
 FREE = ("parallel", "checkpoint_minutes", "accumulate", "profile", "observe")  # keys that may change
+GROWING = ("epochs", "patience")  # keys that may grow, to train on
 COUNTS = ("utterances", "hours")  # of the training set, beside the keys of the configuration
 
 
@@ -19,11 +20,13 @@ def fingerprint(config: TrainConfig, data: TrainingData) -> dict[str, Any]:
 def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Compares the fingerprint in the checkpoint `path` with that of this run; one of version 0.1 fits as well.
 
+    More epochs or patience train on in the same folder.
+
     Raises:
         InputError: they differ; the message names the keys.
     """
     then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
-    changed = [key for key in now if now[key] != then[key]]
+    changed = [key for key in now if now[key] != then[key] and not (key in GROWING and now[key] > then[key])]
     if changed:
         reason = f"the checkpoint was made with other settings of {', '.join(changed)}"
         raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")

@@ -121,6 +121,9 @@ class Trainer:
             self.signals.handled(),
             profiling(self.folder, self.config, self.data, self.ranks) as self.end_of_minibatch,
         ):
+            if self._finished() and self.ranks.first:
+                done = f"{self.folder}: training has ended after {self.state.epoch} epochs"
+                logger.info("%s; to train on in this folder, raise epochs, and patience where it is set", done)
             while not self._finished():
                 self._train_epoch(loader)
                 self._finish_epoch()

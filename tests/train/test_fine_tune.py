@@ -22,7 +22,10 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     manifest, output = spoken_digits(10), tmp_path / "run"
     command = ["train", "--fine-tune", "digits-streaming", str(manifest), "--output", str(output), *QUICK]
     assert main(command) == 0
-    assert re.search(r"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after\n", capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert "the error rates of the epochs are without a language model" in said
+    assert f"the model to use will be {output / 'fine-tuned.safetensors'}" in said
+    assert re.search(r"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after\n", said)
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary

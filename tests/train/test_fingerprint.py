@@ -8,6 +8,7 @@ from helpers.training import Manifests, augmented_config
 
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import OptimizerConfig, ParallelConfig
+from ds2.train.metrics import read_metrics
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -17,6 +18,24 @@ def test_checkpoint_of_another_configuration_is_refused(spoken_digits: Manifests
     Trainer(config, tmp_path / "run").run()
     with pytest.raises(InputError, match="other settings of seed;"):
         Trainer(dataclasses.replace(config, seed=9), tmp_path / "run")
+
+
+def test_more_epochs_train_on_in_the_same_folder(
+    spoken_digits: Manifests, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A training that has ended says so; the epochs that are done stay, and fewer of them are refused."""
+    config = augmented_config(spoken_digits(4), epochs=2)
+    Trainer(config, tmp_path / "run").run()
+    first = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    with caplog.at_level("INFO"):
+        Trainer(config, tmp_path / "run").run()
+    assert "training has ended after 2 epochs; to train on in this folder, raise epochs" in caplog.text
+    Trainer(dataclasses.replace(config, epochs=3), tmp_path / "run").run()
+    longer = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert longer[:2] == first
+    assert [epoch["epoch"] for epoch in longer] == [1, 2, 3]
+    with pytest.raises(InputError, match="other settings of epochs;"):
+        Trainer(config, tmp_path / "run")
 
 
 def test_keys_that_change_no_result_may_change(spoken_digits: Manifests, tmp_path: Path) -> None:
