@@ -168,7 +168,9 @@ def _check_sizes(config: dict[str, Any], weights: dict[str, Any], path: Path) ->
         InputError: naming the key.
     """
     most = max([len(weights), *(size for tensor in weights.values() for size in tensor.shape)], default=0)
-    for key, value in _numbers(config, ""):
+    # Without recurrent layers nothing has the hidden size.
+    sizes = {key: value for key, value in config.items() if key != "hidden" or config.get("recurrent_layers") != 0}
+    for key, value in _numbers(sizes, ""):
         limit = HIGHEST_RATE if key.endswith("sample_rate") else most if isinstance(value, int) else LONGEST_SECONDS
         if not abs(value) <= limit:
             raise InputError(f"{path}: damaged model bundle ({key} does not fit its weights); copy or train it again")
