@@ -19,6 +19,7 @@ from ds2.data.pronunciation import TOKENS
 from ds2.data.split import split
 from ds2.data.utterance import Utterance
 from ds2.decoder.pronunciations import NAMES, Pronunciations
+from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer, normalize
 from ds2.train.config import TrainConfig
 from ds2.utils.config import from_dict, override
@@ -38,8 +39,8 @@ logger = logging.getLogger(__name__)
 def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str] = ()) -> TrainConfig:
     """The configuration of a fine-tuning; writes its manifests, and its lexicon where the model knows phones.
 
-    The convolutions stay as they are: they hear sounds, which little data cannot teach better. Characters that the
-    model lacks make a new alphabet, whose output layer learns alone at first.
+    The convolutions below time-delay layers stay as they are: they hear sounds, which little data cannot teach better.
+    Characters that the model lacks make a new alphabet, whose output layer learns alone at first.
 
     Args:
         settings: "section.key=value" that override what is chosen here.
@@ -93,10 +94,16 @@ def chosen(bundle: Bundle, utterances: int, new_alphabet: bool) -> dict[str, Any
         "optimizer": {"name": "adamw", "learning_rate": NEW_ALPHABET_RATE if new_alphabet else RATE},
         "start": {
             "new_alphabet": new_alphabet,
-            "freeze": ["convolutions", "recurrent"] if new_alphabet else ["convolutions"],
+            "freeze": ["convolutions", "recurrent"] if new_alphabet else hearing(ModelConfig.of(bundle)),
             "freeze_epochs": NEW_ALPHABET_FROZEN_EPOCHS if new_alphabet else 0,
         },
     }
+
+
+def hearing(config: ModelConfig) -> list[str]:
+    """The parts of a model that hear sounds: its convolutions up to the first time-delay layer."""
+    delays = [number for number, layer in enumerate(config.convolutions) if layer.bottleneck]
+    return [f"convolutions.{number}" for number in range(delays[0])] if delays else ["convolutions"]
 
 
 def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -> None:

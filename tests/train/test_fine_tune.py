@@ -10,7 +10,10 @@ import torch
 
 from ds2.bundle import Bundle, locate
 from ds2.cli import main
+from ds2.model.acoustic import AcousticModel
+from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning
+from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
 QUICK = ("--set", "epochs=1", "--set", "data.workers=0", "--set", "observe=0", "--device", "cpu")
@@ -33,6 +36,25 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     assert any(name.startswith("recurrent.") for name in changed)
     assert not any(name.startswith("convolutions.") for name in changed)
     assert [len((output / name).read_text().splitlines()) for name in ("train.jsonl", "dev.jsonl")] == [9, 1]
+
+
+def test_time_delay_layers_are_trained(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """Of a model without recurrent layers only the convolutions below its first time-delay layer are frozen."""
+    convolutions = (
+        ConvolutionConfig(4, (41, 11), (2, 2)),
+        ConvolutionConfig(8, (0, 3), (1, 1)),
+        ConvolutionConfig(8, (1, 3), (1, 1), bottleneck=4),
+    )
+    config, tokens = ModelConfig(convolutions=convolutions, recurrent_layers=0), Bundle.load("digits").tokens
+    weights = AcousticModel(config, len(tokens)).state_dict()
+    start = tmp_path / "delays.safetensors"
+    Bundle(weights=weights, config=to_dict(config), tokens=tokens).save(start)
+    output = tmp_path / "run"
+    command = ["train", "--fine-tune", str(start), str(spoken_digits(10)), "--output", str(output), *QUICK]
+    assert main(command) == 0
+    after = Bundle.load(output / "fine-tuned.safetensors").weights
+    changed = {name for name, old in weights.items() if not torch.equal(old.float(), after[name].float())}
+    assert {".".join(name.split(".")[:2]) for name in changed if name.startswith("convolutions.")} == {"convolutions.2"}
 
 
 def test_other_letters_make_a_new_alphabet(
