@@ -26,7 +26,7 @@ from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.load_test import Recording, load_recordings
 from ds2.serve.messages import End, Final, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.stream import Setup
-from ds2.serve.worker import Worker, load
+from ds2.serve.worker import Worker, load_setup
 
 SIZES = (1, 8, 32)
 REPEATS = 40
@@ -54,7 +54,7 @@ def main() -> None:
 
 def made(precision: str) -> Setup:
     model, live, dispatch = locate("digits-streaming"), LiveConfig(), DispatchConfig()
-    return load(WorkerConfig(model, "cpu", DEFAULT_OPTIONS, precision, 64, live, dispatch))  # type: ignore[arg-type]
+    return load_setup(WorkerConfig(model, "cpu", DEFAULT_OPTIONS, precision, 64, live, dispatch))  # type: ignore[arg-type]
 
 
 def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:

@@ -16,11 +16,11 @@ from ds2.utils.extras import hint, need
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
-    from ds2.recognition.align_batch import Pair
+    from ds2.recognition.align_batch import AlignmentJob
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.recognizer import Recognizer
 
-    Results = Iterable[tuple[Pair, AlignedRecording | InputError]]
+    Results = Iterable[tuple[AlignmentJob, AlignedRecording | InputError]]
     Draw = Callable[[AlignedRecording], list[Path]]
 
 PICTURE = "png"
@@ -52,7 +52,7 @@ def align_command(
         language: Read the numbers in the text as English or Mandarin words.
     """
     from ds2.data.utterance import Segment
-    from ds2.recognition.align_batch import align_all, find_pairs
+    from ds2.recognition.align_batch import align_all, find_alignment_jobs
     from ds2.recognition.batch import OutputFolder, total_seconds
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
@@ -61,7 +61,7 @@ def align_command(
     formats = choose_formats(format, (*FORMATS, PICTURE))
     if PICTURE in formats and not _can_draw(required=format != DEFAULT_FORMATS):
         formats.remove(PICTURE)
-    pairs = find_pairs(audio, text)
+    pairs = find_alignment_jobs(audio, text)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     recordings = [Segment(pair.audio) for pair in pairs]

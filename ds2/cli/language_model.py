@@ -34,7 +34,7 @@ def build_command(
         characters: Build a model over characters, for Mandarin for example.
     """
     from ds2.lm.estimate import EstimateConfig
-    from ds2.lm.model_files import build, describe
+    from ds2.lm.model_files import build, describe_lm
     from ds2.lm.texts import read_words
     from ds2.utils.files import check_writable
 
@@ -46,7 +46,7 @@ def build_command(
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    print(describe(build(list(corpus), output, config, characters), output))
+    print(describe_lm(build(list(corpus), output, config, characters), output))
     return 0
 
 
@@ -99,7 +99,7 @@ def mix_command(
         weights: One weight for each model, instead of --dev.
         characters: The models are over characters.
     """
-    from ds2.lm.model_files import describe, mix_models, read_levels, weigh
+    from ds2.lm.model_files import describe_lm, mix_models, read_levels, weigh
     from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
@@ -118,7 +118,7 @@ def mix_command(
         print(f" but the {found.unknown:,} unknown")
         for path, weight, value in zip(models, weights, found.perplexities, strict=True):
             print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows")
-    print(describe(mix_models(parts, weights, output), output))
+    print(describe_lm(mix_models(parts, weights, output), output))
     return 0
 
 
@@ -142,13 +142,13 @@ def prune_command(
         ngrams: Number of n-grams that may stay, including all single words; 0 sets no limit.
         histories: Model of the same text, by ds2 lm build --no-continuation, that gives the probabilities of contexts.
     """
-    from ds2.lm.model_files import describe, prune_model
+    from ds2.lm.model_files import describe_lm, prune_model
     from ds2.utils.files import check_writable
 
     if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
         raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
     check_writable(output)
-    print(describe(prune_model(model, output, threshold, ngrams, histories), output))
+    print(describe_lm(prune_model(model, output, threshold, ngrams, histories), output))
     return 0
 
 
@@ -162,7 +162,7 @@ def compile_command(model: Positional[Path], output: Output, quantize: bool = Fa
         output: The file to write.
         quantize: Use a third of the space: log-probabilities are rounded to 256 values, and none is below -32 nats.
     """
-    from ds2.lm.model_files import ARPA_NAMES, describe
+    from ds2.lm.model_files import ARPA_NAMES, describe_lm
     from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
@@ -172,7 +172,7 @@ def compile_command(model: Positional[Path], output: Output, quantize: bool = Fa
     compiled = NGram.load(model)
     compiled = compiled.quantized() if quantize else compiled
     compiled.save(output)
-    print(describe(compiled, output))
+    print(describe_lm(compiled, output))
     return 0
 
 
@@ -204,8 +204,8 @@ def info_command(model: Positional[Path]) -> int:
     Args:
         model: ARPA, plain or .gz, or the compiled form.
     """
-    from ds2.lm.model_files import describe
+    from ds2.lm.model_files import describe_lm
     from ds2.lm.ngram import NGram
 
-    print(describe(NGram.load(model), model))
+    print(describe_lm(NGram.load(model), model))
     return 0

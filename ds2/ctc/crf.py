@@ -77,7 +77,7 @@ class _LogPartition(torch.autograd.Function):
 def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> tuple[Tensor, Tensor]:
     """(B, T, V), (B,) -> (B,) logarithms of the weight of all paths, (B, T, V) probability of each output."""
     paths = _Paths(log_probs.exp(), lengths, trigram)
-    tables = crf_kernels.Tables(
+    tables = crf_kernels.TrigramTables(
         paths.other.transpose(0, 1).contiguous().numpy(),
         paths.other.permute(1, 2, 0).contiguous().numpy(),
         paths.after_blank.contiguous().numpy(),

@@ -22,7 +22,7 @@ TINY = np.float32(
 )  # of the sum of all states: smaller ones are 0, since processors are slow near the smallest float
 
 
-class Tables(NamedTuple):
+class TrigramTables(NamedTuple):
     """Probabilities of the trigram, (V, V, V) and (V, V)."""
 
     other: np.ndarray  # [b, a, c]: p(c | a, b) of another label than b

@@ -11,7 +11,7 @@ from ds2.utils.cuda_library import call, kernels_or_none, launch
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 
-class Arguments(ctypes.Structure):
+class CtcArguments(ctypes.Structure):
     """`ctc::Arguments` of csrc/ctc.cu, field by field."""
 
     _fields_ = (
@@ -79,7 +79,7 @@ def run_ctc_kernels(
         for tensor in (targets, input_lengths, target_lengths)
     )
     weights = weights.to(device, kind).contiguous()
-    arguments = Arguments(
+    arguments = CtcArguments(
         scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
         batch, frames, outputs, blank, scores.stride(0), scores.stride(1),

@@ -13,7 +13,7 @@ from ds2.utils.cuda_library import kernels_or_none, launch
 BLOCK = 1024  # frames, as many as the kernels take: an hour keeps 90 columns of the trellis
 
 
-class Arguments(ctypes.Structure):
+class ViterbiArguments(ctypes.Structure):
     """`viterbi::Arguments` of csrc/viterbi.cu, field by field."""
 
     _fields_ = (
@@ -48,7 +48,7 @@ def run_viterbi_kernels(
     targets = torch.from_numpy(labels.astype(np.int64)).to(device)
     path = torch.empty(frames, dtype=torch.int64, device=device)
     score = torch.empty(1, dtype=torch.float64, device=device)
-    arguments = Arguments(
+    arguments = ViterbiArguments(
         log_probs.data_ptr(), targets.data_ptr(), path.data_ptr(), score.data_ptr(), None,
         frames, outputs, len(labels), blank, block,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ds2.curation.filter import FilterReport
-from ds2.curation.recording import Record
+from ds2.curation.recording import RecordingResult
 from ds2.data.utterance import Utterance
 
 
@@ -18,7 +18,7 @@ class CuratedCorpus:
         unfiltered: why there is no report.
     """
 
-    records: list[Record]
+    records: list[RecordingResult]
     segments: list[Utterance]
     report: FilterReport | None
     unfiltered: str = ""

@@ -27,7 +27,15 @@ from ds2.bundle import DEFAULT_MODEL, locate
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
 from ds2.curation.plots import draw_filter
-from ds2.curation.recording import Pair, Record, find_pairs, load_record, make_record, record_fingerprint, utterances_of
+from ds2.curation.recording import (
+    Pair,
+    RecordingResult,
+    find_pairs,
+    load_record,
+    make_record,
+    record_fingerprint,
+    utterances_of,
+)
 from ds2.curation.report import write_curation_report
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig
@@ -76,7 +84,7 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
     return corpus
 
 
-def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> list[Record]:
+def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> list[RecordingResult]:
     """The record of each recording, in order, made now or in an earlier run."""
     model = locate(config.model)
     keys = [record_fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
@@ -96,7 +104,7 @@ def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> lis
 Task = tuple[int, Pair, Path, dict[str, Any]]
 
 
-def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, Record]]:
+def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, RecordingResult]]:
     """Runs tasks in worker processes, in the order in which they end; with one worker, in this process."""
     if config.workers <= 1 or len(tasks) == 1:
         worker = RecordMaker(config)
@@ -125,7 +133,7 @@ class RecordMaker:
         self.config = config
         self.recognizer = Recognizer.load(config.model, config.device)
 
-    def __call__(self, task: Task) -> tuple[int, Record]:
+    def __call__(self, task: Task) -> tuple[int, RecordingResult]:
         index, pair, output, key = task
         return index, make_record(self.recognizer, pair, output, key, self.config.segment, self.config.skip)
 
@@ -148,12 +156,12 @@ def _follow_parent() -> None:
         os._exit(1)
 
 
-def _work(task: Task) -> tuple[int, Record]:
+def _work(task: Task) -> tuple[int, RecordingResult]:
     return _worker(task)
 
 
 def _filtered(
-    records: list[Record], segments: list[Utterance], checked: dict[str, str] | None, config: FilterConfig
+    records: list[RecordingResult], segments: list[Utterance], checked: dict[str, str] | None, config: FilterConfig
 ) -> CuratedCorpus:
     """Filters the segments; if there is too little to learn from, keeps everything and says why in the corpus."""
     try:

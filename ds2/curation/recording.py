@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordingResult:
     """The result of processing a recording.
 
     Attributes:
@@ -96,7 +96,7 @@ def record_fingerprint(pair: Pair, model: Path, config: SegmentConfig, skip: boo
     return {**stamps, "segment": asdict(config), "skip": skip}
 
 
-def load_record(output: Path, name: str, key: dict[str, Any]) -> Record | None:
+def load_record(output: Path, name: str, key: dict[str, Any]) -> RecordingResult | None:
     """The record of an earlier run; None where there is none with this key."""
     try:
         values = json.loads(record_path(output, name).read_text(encoding="utf-8"))
@@ -107,12 +107,12 @@ def load_record(output: Path, name: str, key: dict[str, Any]) -> Record | None:
     for row in values["segments"]:
         if "heard" in row:  # its name in version 0.1
             row["hypothesis"] = row.pop("heard")
-    return Record(**values)
+    return RecordingResult(**values)
 
 
 def make_record(
     recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
-) -> Record:
+) -> RecordingResult:
     """Aligns, cuts and scores one recording and writes its record, errors included.
 
     A record of an unexpected error (a full disk, a fault in a library) is not written: the next run tries again.
@@ -122,9 +122,9 @@ def make_record(
     try:
         record = _process(recognizer, pair, output, key, config, skip)
     except InputError as error:
-        record = Record(pair.name, key, str(pair.audio), str(error))
+        record = RecordingResult(pair.name, key, str(pair.audio), str(error))
     except Exception as error:  # one recording must not end hours of work on others
-        return Record(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
+        return RecordingResult(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
     path = record_path(output, pair.name)
     make_folder(path.parent)
     with atomic_write(path) as partial:
@@ -134,7 +134,7 @@ def make_record(
 
 def _process(
     recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
-) -> Record:
+) -> RecordingResult:
     if not in_utf8(pair.audio):
         raise InputError(f"{pair.audio}: its name is not UTF-8; rename it")
     if not pair.text.exists():
@@ -152,7 +152,7 @@ def _process(
     bins = len(found.level) // max(1, round(OVERVIEW_SECONDS / HOP)) or 1
     level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
     segments = [_row(result, output) for result in scored if isinstance(result, Utterance)]
-    return Record(
+    return RecordingResult(
         pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, found.too_short, found.too_long,
         segments,
     )  # fmt: skip
@@ -175,7 +175,7 @@ def _row(utterance: Utterance, output: Path) -> dict[str, Any]:
     return {"audio": path, "duration": utterance.duration, "text": utterance.text, **utterance.extra}
 
 
-def utterances_of(record: Record, output: Path) -> list[Utterance]:
+def utterances_of(record: RecordingResult, output: Path) -> list[Utterance]:
     """The scored segments of a record as lines of a manifest."""
     return [
         Utterance(

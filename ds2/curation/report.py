@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.plots import draw_segments, draw_spectrogram
-from ds2.curation.recording import OVERVIEW_SECONDS, Record
+from ds2.curation.recording import OVERVIEW_SECONDS, RecordingResult
 from ds2.curation.score import FEATURES, features, words
 from ds2.data.utterance import Utterance
 from ds2.metrics import MARKS, align_texts
@@ -88,7 +88,7 @@ class Pages:
             kept_seconds=sum(utterance.duration for utterance in corpus.kept),
         )
 
-    def recording(self, record: Record, segments: list[Utterance], number: int) -> None:
+    def recording(self, record: RecordingResult, segments: list[Utterance], number: int) -> None:
         ranked = sorted(segments, key=lambda utterance: utterance.extra["odds"])
         step = max(1.0, len(ranked) / CARDS)
         chosen = {id(ranked[int(index * step)]) for index in range(min(CARDS, len(ranked)))}
@@ -148,7 +148,7 @@ class Pages:
             partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def row(record: Record, segments: list[Utterance], number: int | None) -> dict[str, Any]:
+def row(record: RecordingResult, segments: list[Utterance], number: int | None) -> dict[str, Any]:
     """A line of the table of recordings."""
     return {
         "record": record,
@@ -159,7 +159,7 @@ def row(record: Record, segments: list[Utterance], number: int | None) -> dict[s
     }
 
 
-def overview_rows(record: Record, segments: list[Utterance], chosen: set[int]) -> list[dict[str, Any]]:
+def overview_rows(record: RecordingResult, segments: list[Utterance], chosen: set[int]) -> list[dict[str, Any]]:
     """Rows of ROW_SECONDS: the outline of the audio as an SVG path, and the segments as boxes, in 1000 x 40 units."""
     rows = []
     bins = round(ROW_SECONDS / OVERVIEW_SECONDS)

@@ -33,7 +33,7 @@ MULTIPLIER = 6364136223846793005  # multiplier of the hash of prefixes (Knuth's,
 BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
 
 
-class Beam(NamedTuple):
+class BatchedBeam(NamedTuple):
     """Prefixes, (B, W) each; a slot whose probabilities are 0 is empty. Scores are natural logarithms in float64."""
 
     blank: Tensor  # sum over all alignments that end in the blank, gains included
@@ -50,7 +50,7 @@ class Beam(NamedTuple):
     node: Tensor  # node of the lexicon
 
 
-class Symbols(NamedTuple):
+class CandidateSymbols(NamedTuple):
     """The symbols that may follow in a frame, for each utterance."""
 
     blank: Tensor  # (B, 1) log-probability
@@ -94,7 +94,7 @@ class BatchedDecoder(BeamDecoder):
         labels, scores = self._choose(log_probs)
         beam, steps = self._begin(len(counts)), []
         for t in range(max(counts)):
-            beam = self._step(beam, Symbols(log_probs[:, t, BLANK, None].double(), labels[:, t], scores[:, t]))
+            beam = self._step(beam, CandidateSymbols(log_probs[:, t, BLANK, None].double(), labels[:, t], scores[:, t]))
             steps.append(torch.stack((beam.from_blank, beam.from_label, beam.last)).int())
         return self._finish(beam, steps, log_probs, counts)
 
@@ -103,12 +103,12 @@ class BatchedDecoder(BeamDecoder):
         self._ngram: NGramTable = ngram_table(self.tables.lm, self._order, device)
         self._words: LexiconTable = lexicon_table(self.tables, device)
 
-    def _begin(self, utterances: int) -> Beam:
+    def _begin(self, utterances: int) -> BatchedBeam:
         """The empty prefix alone."""
         zero = torch.zeros(utterances, 1, dtype=torch.float64, device=self._device)
         none = torch.zeros_like(zero, dtype=torch.int64)
         never, start = zero - math.inf, none + self.lm_start
-        return Beam(zero, never, zero, zero, never, none, none, none + BLANK, none + 1, none, start, none)
+        return BatchedBeam(zero, never, zero, zero, never, none, none, none + BLANK, none + 1, none, start, none)
 
     def _choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T, K) labels to try in each frame, best first, the space once more at the end; (B, T, K) their scores.
@@ -132,7 +132,7 @@ class BatchedDecoder(BeamDecoder):
             tried &= blank.exp() < config.blank_skip
         return labels, scores.masked_fill(~tried, -math.inf)
 
-    def _step(self, beam: Beam, frame: Symbols) -> Beam:
+    def _step(self, beam: BatchedBeam, frame: CandidateSymbols) -> BatchedBeam:
         """Searches one frame: computes all candidates and keeps the best."""
         # The prefixes that stay: by a blank, by their last label again, or reached anew from the one without it.
         same = beam.last[..., None] == frame.labels[:, None]  # (B, W, K)
@@ -143,12 +143,12 @@ class BatchedDecoder(BeamDecoder):
         there = torch.zeros_like(same, dtype=torch.int32)
         there.scatter_add_(1, elder[..., None].expand_as(same), (same & has_elder[..., None]).int())
         more = self._more(beam, frame, same, there > 0)
-        joined = Beam(*(torch.cat((a, b.flatten(1)), 1) for a, b in zip(stay, more, strict=True)))
+        joined = BatchedBeam(*(torch.cat((a, b.flatten(1)), 1) for a, b in zip(stay, more, strict=True)))
         return self._select(joined)
 
-    def _more(self, beam: Beam, frame: Symbols, same: Tensor, there: Tensor) -> Beam:
+    def _more(self, beam: BatchedBeam, frame: CandidateSymbols, same: Tensor, there: Tensor) -> BatchedBeam:
         """(B, W, K) all prefixes with one more label."""
-        beam = Beam(*(column[..., None].expand_as(same) for column in beam))
+        beam = BatchedBeam(*(column[..., None].expand_as(same) for column in beam))
         labels, scores = frame.labels[:, None].expand_as(same), frame.scores[:, None]
         gain, lm, node = self._extend(beam, labels)
         both = torch.logaddexp(beam.blank, beam.label)
@@ -156,21 +156,21 @@ class BatchedDecoder(BeamDecoder):
         best, origin = _before(beam, same, _places(beam.blank, 1))
         never = torch.full_like(label, -math.inf)
         mixed = beam.hash * MULTIPLIER + labels
-        return Beam(
+        return BatchedBeam(
             never, label.masked_fill(there, -math.inf), beam.gains + gain, never, best + scores,
             torch.zeros_like(origin), origin, labels, mixed ^ mixed >> 29, beam.hash, lm, node,
         )  # fmt: skip
 
-    def _select(self, candidates: Beam) -> Beam:
+    def _select(self, candidates: BatchedBeam) -> BatchedBeam:
         """The beam_width best of (B, N) candidates, without those too far below the best one."""
         totals = torch.logaddexp(candidates.blank, candidates.label)
         totals, chosen = totals.topk(min(self.config.beam_width, totals.shape[1]), 1)
         dropped = totals < totals[:, :1] - self.config.score_threshold
-        beam = Beam(*(column.gather(1, chosen) for column in candidates))
+        beam = BatchedBeam(*(column.gather(1, chosen) for column in candidates))
         blank, label = (score.masked_fill(dropped, -math.inf) for score in (beam.blank, beam.label))
         return beam._replace(blank=blank, label=label)
 
-    def _extend(self, beam: Beam, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _extend(self, beam: BatchedBeam, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, W, K) gain, state of the language model and node of the lexicon after one more label."""
         if self._kind == scoring.TOKENS:
             number = self._words.numbers[labels]
@@ -203,7 +203,9 @@ class BatchedDecoder(BeamDecoder):
             return gain.masked_fill(~known, -math.inf), after
         return gain.masked_fill(node == 0, 0.0), torch.where(node == 0, lm, after)  # two spaces in a row end no word
 
-    def _finish(self, beam: Beam, steps: list[Tensor], log_probs: Tensor, counts: list[int]) -> list[list[Hypothesis]]:
+    def _finish(
+        self, beam: BatchedBeam, steps: list[Tensor], log_probs: Tensor, counts: list[int]
+    ) -> list[list[Hypothesis]]:
         """The n-best of each utterance, with one transfer for labels and one for the scores of their alignments."""
         totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
         broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # then an incomplete word is allowed
@@ -215,7 +217,7 @@ class BatchedDecoder(BeamDecoder):
         rows = zip(paths.transpose(1, 2).tolist(), peaks, scores.tolist(), gains.tolist(), counts, strict=True)
         return [_hypotheses(*row) or [Hypothesis(score=-math.inf)] for row in rows]
 
-    def _final_gains(self, beam: Beam) -> Tensor:
+    def _final_gains(self, beam: BatchedBeam) -> Tensor:
         """(B, W) what each prefix gains when the utterance ends here: its last word, and </s>."""
         gains, after = torch.zeros_like(beam.gains), beam.lm
         if self._spells:
@@ -247,7 +249,7 @@ def _places(columns: Tensor, dim: int) -> Tensor:
     return torch.arange(columns.shape[dim], device=columns.device).view(shape).expand_as(columns)
 
 
-def _elders(beam: Beam) -> tuple[Tensor, Tensor]:
+def _elders(beam: BatchedBeam) -> tuple[Tensor, Tensor]:
     """(B, W) slot of the prefix without the last label, and whether it is in the beam."""
     alive = torch.logaddexp(beam.blank, beam.label) > -math.inf
     match = (beam.parent[:, :, None] == beam.hash[:, None]) & alive[:, :, None] & alive[:, None]
@@ -255,17 +257,17 @@ def _elders(beam: Beam) -> tuple[Tensor, Tensor]:
     return elder, found > 0
 
 
-def _before(beam: Beam, same: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+def _before(beam: BatchedBeam, same: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """Score of the best alignment that a label may follow, and its origin; after a blank if the label is the `same`."""
     by_label = ~same & (beam.best_label > beam.best_blank)
     best = torch.where(by_label, beam.best_label, beam.best_blank)
     return best, 2 * places + torch.where(by_label, BY_LABEL, BY_BLANK)
 
 
-def _stay(beam: Beam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> Beam:
+def _stay(beam: BatchedBeam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> BatchedBeam:
     """(B, W) the same prefixes after one more frame: a blank, the last label again, or a second way to the prefix."""
     both, places = torch.logaddexp(beam.blank, beam.label), _places(beam.blank, 1)
-    elders = Beam(*(column.gather(1, elder) for column in beam))
+    elders = BatchedBeam(*(column.gather(1, elder) for column in beam))
     same = elders.last == beam.last
     reached = torch.where(same, elders.blank, both.gather(1, elder)) + on + beam.gains - elders.gains
     label = torch.logaddexp(beam.label + on, torch.where(has_elder, reached, -math.inf))
@@ -279,7 +281,7 @@ def _stay(beam: Beam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tenso
     )  # fmt: skip
 
 
-def _trace(beam: Beam, steps: list[Tensor], slots: Tensor) -> Tensor:
+def _trace(beam: BatchedBeam, steps: list[Tensor], slots: Tensor) -> Tensor:
     """(B, T, N) symbols of the best alignment of each of (B, N) prefixes, from the last frame to the first."""
     ending = (beam.best_label > beam.best_blank).gather(1, slots).long()
     path = []

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
 from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
 from ds2.decoder.prefixes import Beam
-from ds2.decoder.scoring import Tables
-from ds2.decoder.search import decode
+from ds2.decoder.scoring import SearchTables
+from ds2.decoder.search import advance
 from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.lm.automaton import EMPTY
 from ds2.lm.levels import END, UNKNOWN
@@ -80,6 +80,15 @@ class BeamStream:
         return int(self.beam.counters["entries"][0])
 
 
+class SearchSpace(NamedTuple):
+    """What a beam search works with: its arguments, which other decoders take over."""
+
+    config: BeamConfig
+    lexicon: Lexicon | None
+    lm: NGram | None
+    lm_words: "np.ndarray | None"  # see BeamDecoder
+
+
 class BeamDecoder:
     """Searches with one configuration, lexicon and language model, offline or frame by frame.
 
@@ -100,7 +109,7 @@ class BeamDecoder:
             ValueError: a closed search has no lexicon; a language model has no `lm_words`, or `lm_words` has no model.
         """
         self.config = config = config or BeamConfig()
-        self.problem = (config, lexicon, lm, lm_words)
+        self.space = SearchSpace(config, lexicon, lm, lm_words)
         self.alphabet: Alphabet | None = None
         if config.closed and lexicon is None:
             raise ValueError("a closed search needs a lexicon")
@@ -109,7 +118,7 @@ class BeamDecoder:
         self.lm = lm
         self.lm_start = lm.start if lm is not None else 0
         self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        self.tables = _tables(config, lexicon, lm, lm_words)
+        self.tables = _tables(self.space)
         if lm is not None:
             _check_numbers(self.tables.numbers, len(lm.words), lexicon)
 
@@ -134,7 +143,7 @@ class BeamDecoder:
         """
         alphabet = Alphabet(tokens)
         model = lm if isinstance(lm, NGram) or lm is None else NGram.load(lm)
-        lexicon, numbers = alphabet.problem(model, hot)
+        lexicon, numbers = alphabet.lexicon_for(model, hot)
         decoder = cls(config, lexicon, model, numbers)
         decoder.alphabet = alphabet
         return decoder
@@ -163,8 +172,8 @@ class BeamDecoder:
 
     def with_nbest(self, nbest: int) -> "BeamDecoder":
         """The same search, with at least so many hypotheses of each utterance."""
-        config, lexicon, lm, lm_words = self.problem
-        return BeamDecoder(replace(config, nbest=max(config.nbest, nbest)), lexicon, lm, lm_words)
+        config = replace(self.config, nbest=max(self.config.nbest, nbest))
+        return BeamDecoder(*self.space._replace(config=config))
 
     def begin(self) -> BeamStream:
         """The search before the first frame."""
@@ -238,7 +247,7 @@ class BeamDecoder:
             list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        stream.beam = decode(stream.beam, frames, self.tables)
+        stream.beam = advance(stream.beam, frames, self.tables)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
         # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.
@@ -267,7 +276,8 @@ class BeamDecoder:
 NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
 
 
-def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_words: "np.ndarray | None") -> Tables:
+def _tables(space: SearchSpace) -> SearchTables:
+    config, lexicon, lm, lm_words = space
     kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
     numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
     words = config.word_bonus, config.unknown_score, config.unknown_letter_score
@@ -287,7 +297,7 @@ def _tables(config: BeamConfig, lexicon: Lexicon | None, lm: NGram | None, lm_wo
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
     settings["space"] = -1 if lexicon is None else lexicon.space
     settings["most"], settings["most_at_end"] = most, max(0.0, bonus) + max(0.0, boosts.max(initial=0.0))
-    return Tables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, numbers)
+    return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, numbers)
 
 
 def _check_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:

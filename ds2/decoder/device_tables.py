@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder.scoring import OUTSIDE, Tables
+from ds2.decoder.scoring import OUTSIDE, SearchTables
 from ds2.lm.automaton import Automaton, unpacked
 from ds2.lm.levels import WORD_BITS
 from ds2.lm.packed import Packed
@@ -74,7 +74,7 @@ def ngram_table(model: Automaton | Packed, order: int, device: torch.device) -> 
     )
 
 
-def lexicon_table(tables: Tables, device: torch.device) -> LexiconTable:
+def lexicon_table(tables: SearchTables, device: torch.device) -> LexiconTable:
     trie = tables.lexicon
     return LexiconTable(
         _keys(trie.first, trie.tokens).to(device),

@@ -73,11 +73,11 @@ class PronouncingDecoder:
 
     def with_boosts(self, boosts: Mapping[str, float]) -> "PronouncingDecoder":
         """The same search with more hot words; those without a pronunciation are left out."""
-        other, (config, lexicon, lm, numbers) = copy.copy(self), self.beam.problem
+        other, lexicon = copy.copy(self), self.beam.space.lexicon
         assert lexicon is not None
         own = zip(self.words, lexicon.boosts.tolist(), strict=True)
         nats = [boosts.get(word, boost) for word, boost in own]
-        other.beam = BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
+        other.beam = BeamDecoder(*self.beam.space._replace(lexicon=lexicon.with_boosts(nats)))
         return other
 
     @property
@@ -120,7 +120,7 @@ class PronouncingDecoder:
     def _word(self, phones: Phones) -> str:
         """The word with these phones; empty if there is none."""
         if phones not in self.spelt:
-            lexicon = self.beam.problem[1]
+            lexicon = self.beam.space.lexicon
             assert lexicon is not None
             number = lexicon.number(phones)
             self.spelt[phones] = "" if number == NO_WORD else self.words[number]

@@ -40,7 +40,7 @@ SETTINGS = np.dtype([  # gains are in nats
 ])  # fmt: skip
 
 
-class Tables(NamedTuple):
+class SearchTables(NamedTuple):
     """The data that a decoder searches with."""
 
     settings: np.ndarray  # (1,) of SETTINGS

@@ -19,7 +19,7 @@ import numpy as np
 
 from ds2.decoder import beam_pruning, prefixes, scoring
 from ds2.decoder.prefixes import NONE, ROOT, STAY, Beam
-from ds2.decoder.scoring import Tables
+from ds2.decoder.scoring import SearchTables
 from ds2.text import BLANK
 from ds2.utils.jit import inlined, without_references
 
@@ -47,7 +47,7 @@ class Scratch(NamedTuple):
     spare: np.ndarray  # (N + M,)
 
 
-def decode(beam: Beam, log_probs: np.ndarray, tables: Tables) -> Beam:
+def advance(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
     """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
     scratch, done = _scratch(log_probs.shape[1], 64, 256), 0
     while True:

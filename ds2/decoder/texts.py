@@ -55,7 +55,7 @@ class Alphabet:
         words = tuple(TimedWord("".join(text for text, _, _ in g), g[0][1], g[-1][2]) for g in groups)
         return TextHypothesis(" ".join(word.text for word in words), words, found.score)
 
-    def problem(
+    def lexicon_for(
         self, lm: NGram | None, hot: Mapping[str, float] | Sequence[str]
     ) -> tuple[Lexicon | None, np.ndarray | None]:
         """The lexicon of the language model's words and the hot words, and their numbers in the language model.

@@ -35,7 +35,7 @@ def shorter_log_probs(words: Sequence[str], levels: Sequence[Level]) -> np.ndarr
     return advance_all(model, contexts[highest.prefix], highest.word)[0]
 
 
-def normalized(words: Sequence[str], levels: Sequence[Level]) -> list[Level]:
+def with_backoffs(words: Sequence[str], levels: Sequence[Level]) -> list[Level]:
     """The same n-grams and probabilities, with the back-off weights by which those of each context sum to 1:
 
         backoff(h) = (1 - sum of p(w | h)) / (1 - sum of p(w | h without its first word)), over the w that follow h

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ds2.lm.backoff import advance_all, normalized
+from ds2.lm.backoff import advance_all, with_backoffs
 from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
 from ds2.lm.ngram import NGram
 from ds2.lm.packed import ROOT
@@ -86,7 +86,7 @@ def mix(
         Level(level >> WORD_BITS, level & WORD_MASK, log_prob, np.zeros(len(level)))
         for level, log_prob in zip(keys, log_probs, strict=True)
     ]
-    return words, normalized(words, mixed)
+    return words, with_backoffs(words, mixed)
 
 
 def union(models: Sequence[tuple[np.ndarray, Sequence[Level]]], words: int) -> list[np.ndarray]:

@@ -35,10 +35,10 @@ def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: 
     own = config.vocabulary or config.words or not config.continuation  # options that lmplz does not have
     lmplz = None if own else shutil.which("lmplz")
     words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
-    return write(words, levels, output)
+    return write_lm(words, levels, output)
 
 
-def write(words: list[str], levels: list[Level], output: Path) -> NGram:
+def write_lm(words: list[str], levels: list[Level], output: Path) -> NGram:
     """Writes a model as ARPA if the name says so, otherwise in the compiled form, and returns it."""
     model = NGram.from_levels(words, levels)
     if output.name.endswith(ARPA_NAMES):
@@ -112,7 +112,7 @@ def prune_model(path: Path, output: Path, threshold: float, most: int, histories
     """
     words, levels = read_levels(path)
     contexts = NGram.load(histories) if histories is not None else None
-    return write(words, prune(words, levels, threshold, most, contexts), output)
+    return write_lm(words, prune(words, levels, threshold, most, contexts), output)
 
 
 def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:
@@ -120,7 +120,7 @@ def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequenc
     shares = np.array(weights) / np.sum(weights)
     kept = np.flatnonzero(shares >= LEAST_WEIGHT).tolist()
     words, levels = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
-    return write(words, levels, output)
+    return write_lm(words, levels, output)
 
 
 def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:
@@ -137,7 +137,7 @@ def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[floa
     return math.exp(-total / count), count, unknown
 
 
-def describe(model: NGram, path: Path) -> str:
+def describe_lm(model: NGram, path: Path) -> str:
     """One line with the model's order, words, n-grams and size."""
     return "\n".join(
         [

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.lm.backoff import LITTLE, advance_all, left, normalized, shorter_log_probs
+from ds2.lm.backoff import LITTLE, advance_all, left, shorter_log_probs, with_backoffs
 from ds2.lm.levels import BEGIN, END, UNKNOWN, Level
 from ds2.lm.ngram import NGram
 from ds2.lm.packed import ROOT
@@ -42,7 +42,7 @@ def prune(
             result.append(
                 Level(numbers[level.prefix[keep]], level.word[keep], level.log_prob[keep], level.backoff[keep])
             )
-    return normalized(words, result)
+    return with_backoffs(words, result)
 
 
 def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: NGram | None = None) -> list[np.ndarray]:

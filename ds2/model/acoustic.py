@@ -12,7 +12,7 @@ from ds2.model.dense import FullyConnected
 from ds2.model.frontend import Frontend
 from ds2.model.lookahead import RowConvolution
 from ds2.model.random_walk import RandomWalk
-from ds2.model.recurrent import Chunks, RecurrentLayer
+from ds2.model.recurrent import BackwardChunks, RecurrentLayer
 from ds2.model.time_delay import TimeDelay
 
 
@@ -45,7 +45,7 @@ class AcousticModel(nn.Module):
                 layer = Convolution(channels, bins, convolution, config.batch_norm)
             self.convolutions.append(layer)
             channels, bins = convolution.channels, convolution.bins(bins)
-        chunks = Chunks(config.chunk, config.waits[-1][1])
+        chunks = BackwardChunks(config.chunk, config.waits[-1][1])
         sizes = [channels * bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = nn.ModuleList(
             RecurrentLayer(config.cell, inputs, hidden, config.batch_norm, config.bidirectional, chunks)

@@ -21,7 +21,7 @@ from ds2.model.bn_lstm_kernels import (
     forward_step,
 )
 from ds2.model.config import EPSILON
-from ds2.model.recurrent_autograd import Product, flat, over_time
+from ds2.model.recurrent_autograd import Product, flat, recurrent_weight_gradient
 from ds2.utils.jit import plain
 
 
@@ -83,7 +83,7 @@ class BNLSTM(torch.autograd.Function):
         for t in reversed(range(frames)):
             backward_step(t, minibatch, above, flat_scales, history, gradients)
             flowing_h += product(grad_recurrent[t])
-        grad_weight = over_time(grad_recurrent, h)
+        grad_weight = recurrent_weight_gradient(grad_recurrent, h)
         return grad_terms, None, None, grad_weight, *grad_scales
 
 

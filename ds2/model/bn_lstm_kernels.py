@@ -104,7 +104,7 @@ class Norm(NamedTuple):
 
 
 @inlined
-def normalize(t, batch, width, source, target, moments):  # type: ignore[no-untyped-def]
+def normalize_rows(t, batch, width, source, target, moments):  # type: ignore[no-untyped-def]
     """Rows `target` = (rows `source` - mean) / deviation; the moments are filled in at t."""
     means, variances, inverses = moments
     values, s = source
@@ -192,8 +192,8 @@ def forward_step(t, batch, terms, recurrent, scales, history):  # type: ignore[n
     after = narrow + utterances * hidden
 
     # Both terms of the gates are normalised by themselves.
-    normalize(t, batch, four, Rows(terms, wide), Rows(inputs, wide), history.input_moments)
-    normalize(t, batch, four, Rows(recurrent, zero), Rows(recurrents, wide), history.recurrent_moments)
+    normalize_rows(t, batch, four, Rows(terms, wide), Rows(inputs, wide), history.input_moments)
+    normalize_rows(t, batch, four, Rows(recurrent, zero), Rows(recurrents, wide), history.recurrent_moments)
 
     # The gates, and the cell that they make.
     for b in range(utterances):
@@ -217,7 +217,7 @@ def forward_step(t, batch, terms, recurrent, scales, history):  # type: ignore[n
                 h[there + j] = h[here + j]
 
     # The cell is normalised before the output gate shows it; c itself flows on as it is.
-    normalize(t, batch, hidden, Rows(c, after), Rows(cells, narrow), history.cell_moments)
+    normalize_rows(t, batch, hidden, Rows(c, after), Rows(cells, narrow), history.cell_moments)
     for b in range(utterances):
         if t < lengths[b]:
             own, here = wide + b * four + three, narrow + b * hidden

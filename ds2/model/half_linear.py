@@ -11,7 +11,7 @@ VECTOR = 8  # halves that a lane loads at once: the inner size must be a multipl
 MOST_STREAMS = 16  # rows of x that the kernel takes
 
 
-class Arguments(ctypes.Structure):
+class GemmArguments(ctypes.Structure):
     """`small_gemm::Arguments` of csrc/small_gemm.cu, field by field."""
 
     _fields_ = (
@@ -40,6 +40,6 @@ def run_kernel(
     x, weight = x.contiguous(), weight.contiguous()
     y = torch.empty(len(x), len(weight), device=x.device)
     pointers = (weight.data_ptr(), x.data_ptr(), 0 if bias is None else bias.data_ptr(), y.data_ptr())
-    arguments = Arguments(*pointers, len(weight), weight.shape[1], len(x))
+    arguments = GemmArguments(*pointers, len(weight), weight.shape[1], len(x))
     call(library, "ds2_small_gemm", arguments, stream)
     return y

@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 @kernel
-def run(frames, cell, weight, bias, activations, most, first, last):  # type: ignore[no-untyped-def]
+def fill_states(frames, cell, weight, bias, activations, most, first, last):  # type: ignore[no-untyped-def]
     """Fills in the states of the utterances from `first` to `last` - 1, whose Activations are only theirs.
 
     `cell` is the branch that CELLS names.
@@ -90,7 +90,7 @@ def int8_states(
     """Runs B utterances in `cpu_threads()` threads.
 
     Args:
-        cell: one with a branch in `run`.
+        cell: one with a branch in `fill_states`.
         terms: (T, B, G H) W x_t.
         valid: (T, B) boolean: where not, the state after the frame is 0.
         start: the state before the first frame.
@@ -113,7 +113,7 @@ def int8_states(
 
     def part_of_batch(first: int, last: int) -> None:
         rounded = Activations.empty(last - first, weight)
-        run(frames, branch, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
+        fill_states(frames, branch, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
 
     in_threads(part_of_batch, batch)
     return [torch.from_numpy(store) for store in stores]

@@ -33,7 +33,7 @@ State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of each part t
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
 
 
-class Chunks(NamedTuple):
+class BackwardChunks(NamedTuple):
     """How the backward direction is cut.
 
     The first chunk is shorter by the convolutions' delay in a live stream, which makes the chunks of sound equal.
@@ -43,7 +43,7 @@ class Chunks(NamedTuple):
     missing: int  # frames that the first chunk lacks
 
 
-WHOLE = Chunks(0, 0)
+WHOLE = BackwardChunks(0, 0)
 
 
 class Direction(nn.Module):
@@ -218,7 +218,13 @@ class RecurrentLayer(MinibatchStatistics):
     """
 
     def __init__(
-        self, cell: Cell, inputs: int, hidden: int, batch_norm: bool, bidirectional: bool, chunks: Chunks = WHOLE
+        self,
+        cell: Cell,
+        inputs: int,
+        hidden: int,
+        batch_norm: bool,
+        bidirectional: bool,
+        chunks: BackwardChunks = WHOLE,
     ):
         super().__init__()
 

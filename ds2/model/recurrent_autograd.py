@@ -46,7 +46,7 @@ class RNN(torch.autograd.Function):
         for own, slope, grad_term in reversed(list(over_frames(grad[1:], slopes, grad_terms))):
             torch.mul(flowing.add_(own), slope, out=grad_term)
             flowing = grad_term @ weight
-        return grad_terms, flowing + grad[0], over_time(grad_terms, states)
+        return grad_terms, flowing + grad[0], recurrent_weight_gradient(grad_terms, states)
 
 
 class GRU(torch.autograd.Function):
@@ -88,7 +88,7 @@ class GRU(torch.autograd.Function):
             backward_step(t, *grad.shape[1:], one, above, history, gradients)
             flowing += product(now)
         grad_bias = grad_recurrent[..., -hidden:].sum((0, 1), dtype=weight.dtype)
-        grad_weight = over_time(grad_recurrent, states.to(precision)).to(weight.dtype)
+        grad_weight = recurrent_weight_gradient(grad_recurrent, states.to(precision)).to(weight.dtype)
         return grad_terms, flowing + grad[0], grad_weight, grad_bias
 
 
@@ -127,7 +127,7 @@ def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(part.unbind() for part in parts), strict=True)
 
 
-def over_time(grad: Tensor, states: Tensor) -> Tensor:
+def recurrent_weight_gradient(grad: Tensor, states: Tensor) -> Tensor:
     """(T, B, G) gradients of U h_{t-1}, (T + 1, B, H) states -> (G, H) gradient of U."""
     return grad.view(-1, grad.shape[2]).t() @ states[:-1].flatten(0, 1)
 

@@ -15,14 +15,14 @@ SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpor
 
 
 @dataclass(frozen=True)
-class Pair:
+class AlignmentJob:
     """A recording and its transcript, None where there is none beside it."""
 
     audio: Path
     text: Path | None
 
 
-def find_pairs(audio: Path, text: Path | None) -> list[Pair]:
+def find_alignment_jobs(audio: Path, text: Path | None) -> list[AlignmentJob]:
     """A recording with its transcript, or all those of a folder.
 
     The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`.
@@ -33,10 +33,10 @@ def find_pairs(audio: Path, text: Path | None) -> list[Pair]:
     if not audio.exists():
         raise InputError(f"{audio}: no such recording, nor a folder of them")
     if not audio.is_dir():
-        return [Pair(audio, _beside(audio, audio.parent, text) if text is None or text.is_dir() else text)]
+        return [AlignmentJob(audio, _beside(audio, audio.parent, text) if text is None or text.is_dir() else text)]
     if text is not None and not text.is_dir():
         raise InputError(f"{text}: {audio} is a folder, which needs a folder of transcripts; name it, or none")
-    return [Pair(path, _beside(path, audio, text)) for path in find_audio([str(audio)])]
+    return [AlignmentJob(path, _beside(path, audio, text)) for path in find_audio([str(audio)])]
 
 
 def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
@@ -45,7 +45,7 @@ def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
 
 
-def _read(pair: Pair) -> str:
+def _read(pair: AlignmentJob) -> str:
     if pair.text is None:
         names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
         raise InputError(f"{pair.audio}: no transcript for it: no {names}")
@@ -54,12 +54,12 @@ def _read(pair: Pair) -> str:
 
 def align_all(
     recognizer: Recognizer,
-    pairs: list[Pair],
+    pairs: list[AlignmentJob],
     output: OutputFolder,
     skip: bool = False,
     language: str = "",
     on_audio: Callable[[float], object] = lambda seconds: None,
-) -> Iterator[tuple[Pair, AlignedRecording | InputError]]:
+) -> Iterator[tuple[AlignmentJob, AlignedRecording | InputError]]:
     """Aligns the recordings, in their order, and writes each at once; a bad one yields its error and the rest go on.
 
     The errors of several are also in failed.txt. `skip`, `language` and `on_audio` are those of `align`.

@@ -62,7 +62,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
             warn_of_silent("lm", lm.words, pronunciations)
         warn_of_silent("hot", list(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
-    return search(tokenizer, config, lm, vocabulary, boosts)
+    return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
 
 def pronunciations_for(lm: NGram, bundle: Record, tokenizer: Tokenizer) -> Pronunciations | None:
@@ -95,7 +95,7 @@ def beam_config(chosen: Mapping[str, Any] | None, options: DecoderOptions, close
     return dataclasses.replace(config, **{key: value for key, value in asked.items() if value is not None})
 
 
-def search(
+def make_beam_decoder(
     tokenizer: Tokenizer,
     config: BeamConfig,
     lm: NGram | None,
@@ -141,15 +141,15 @@ def with_hot(
     """The same search with more hot words: fast, because it keeps the lexicon; words that it lacks are left out."""
     if isinstance(beam, PronouncingDecoder):
         return beam.with_boosts(boosts)
-    config, lexicon, lm, numbers = beam.problem
+    space = beam.space
     boosts = {word: boosts[word] for word in spellable(list(boosts), tokenizer)}
-    if lexicon is None:  # it searches letters, or tokens of a language model, which are no words
-        return search(tokenizer, config, None, None, boosts) if lm is None else beam
-    nats = lexicon.boosts.copy()
+    if space.lexicon is None:  # it searches letters, or tokens of a language model, which are no words
+        return make_beam_decoder(tokenizer, space.config, None, None, boosts) if space.lm is None else beam
+    lexicon, nats = space.lexicon, space.lexicon.boosts.copy()
     for word, boost in boosts.items():
         if (number := lexicon.number(tokenizer.encode(word))) != NO_WORD:
             nats[number] = boost
-    return BeamDecoder(config, lexicon.with_boosts(nats), lm, numbers)
+    return BeamDecoder(*space._replace(lexicon=lexicon.with_boosts(nats)))
 
 
 def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:

@@ -24,10 +24,10 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.engine import Slots
-from ds2.recognition.finish import Finisher
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.samples import StreamResampler, checked_samples
 from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.utterances import BeamSearch, GreedySearch, Search, Utterance, Utterances
 from ds2.utils.errors import ParameterError
 
@@ -52,11 +52,11 @@ class LiveStream:
         self,
         model: Slots,
         beam: BeamDecoder | PronouncingDecoder | None,
-        finisher: Finisher,
+        builder: TranscriptBuilder,
         config: LiveConfig | None = None,
     ):
         """A stream in the only slot of `model`; `beam` None decodes greedily."""
-        self.model, self.finisher, self.config = model, finisher, config or LiveConfig()
+        self.model, self.builder, self.config = model, builder, config or LiveConfig()
         self.begin_search: Callable[[], Search] = GreedySearch if beam is None else functools.partial(BeamSearch, beam)
         self.rate = model.config.frontend.sample_rate
         self.ended: deque[Transcript] = deque()
@@ -83,7 +83,7 @@ class LiveStream:
 
     def partial(self) -> str:
         """The text of the present utterance so far."""
-        return self.finisher.tokenizer.decode(self.utterances.partial().tokens).strip()
+        return self.builder.tokenizer.decode(self.utterances.partial().tokens).strip()
 
     def finish(self) -> list[Transcript]:
         """Ends the sound -> all utterances that were not given yet. What is accepted afterwards is new sound."""
@@ -100,7 +100,7 @@ class LiveStream:
         self.start = start
         self.resampler = None
         self.chunks = Chunks(self.config.steps(self.model.config))
-        keeps_rows = self.finisher.judge is not None
+        keeps_rows = self.builder.judge is not None
         self.utterances = Utterances(self.begin_search, self.model.config, self.config, start, keeps_rows=keeps_rows)
 
     def _run(self, chunks: list[Chunk]) -> None:
@@ -111,6 +111,6 @@ class LiveStream:
 
     def _keep(self, utterances: list[Utterance]) -> None:
         for found in utterances:
-            transcript = self.finisher(found.hypotheses, found.rows, found.duration, found.start)
+            transcript = self.builder(found.hypotheses, found.rows, found.duration, found.start)
             if transcript.text:
                 self.ended.append(replace(transcript, duration=found.start + found.duration))

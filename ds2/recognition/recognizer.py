@@ -19,12 +19,12 @@ from ds2.lm.sentence_model import SentenceModel, load_sentence_model
 from ds2.recognition import windows
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
-from ds2.recognition.finish import Finisher, make_finisher
 from ds2.recognition.live import LiveStream
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
-from ds2.recognition.pieces import Piece, cut_at_pauses
+from ds2.recognition.pauses import LogProbSegment, cut_at_pauses
 from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
 from ds2.record import Record
 from ds2.text import Tokenizer, split_words
@@ -49,7 +49,7 @@ class Recognizer:
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
         rescorer: SentenceModel | None = None,
-        finish: Finisher | None = None,
+        finish: TranscriptBuilder | None = None,
     ):
         """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
         transcripts; by default without calibration and punctuation."""
@@ -57,7 +57,7 @@ class Recognizer:
         self.tokenizer = tokenizer
         self.beam = beam
         self.rescorer = rescorer
-        self.finish = finish or Finisher(tokenizer, model.config.frame_seconds)
+        self.finish = finish or TranscriptBuilder(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
 
@@ -100,7 +100,7 @@ class Recognizer:
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
             logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
-        finish = make_finisher(tokenizer, bundle, options, beam, name)
+        finish = make_builder(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, rescorer, finish)
 
     @property
@@ -200,18 +200,18 @@ class Recognizer:
         """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
         seconds = self.model.config.frame_seconds
         cut = [cut_at_pauses(log_probs, duration, seconds) for log_probs, duration in recordings]
-        heard = self._heard(piece for pieces in cut for piece in pieces)
+        heard = self._heard(segment for segments in cut for segment in segments)
         return [
-            self.finish.joined([next(heard) for _ in pieces], duration)
-            for pieces, (_, duration) in zip(cut, recordings, strict=True)
+            self.finish.joined([next(heard) for _ in segments], duration)
+            for segments, (_, duration) in zip(cut, recordings, strict=True)
         ]
 
-    def _heard(self, pieces: Iterable[Piece]) -> Iterator[Transcript]:
-        """What is heard in each piece; memory is bounded by GROUP_SECONDS of them."""
-        for group in padded_groups(pieces, windows.GROUP_SECONDS):
-            found = self.nbest([piece.log_probs for piece in group])
-            for nbest, piece in zip(found, group, strict=True):
-                yield self.finish.heard(nbest, [piece.log_probs], piece.duration, piece.start)
+    def _heard(self, segments: Iterable[LogProbSegment]) -> Iterator[Transcript]:
+        """What is heard in each segment; memory is bounded by GROUP_SECONDS of them."""
+        for group in padded_groups(segments, windows.GROUP_SECONDS):
+            found = self.nbest([segment.log_probs for segment in group])
+            for nbest, segment in zip(found, group, strict=True):
+                yield self.finish.heard(nbest, [segment.log_probs], segment.duration, segment.start)
 
     def nbest(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
@@ -240,7 +240,7 @@ class Recognizer:
         from ds2.decoder.batched import BatchedDecoder
 
         assert isinstance(self.beam, BeamDecoder)
-        return BatchedDecoder(*self.beam.problem)
+        return BatchedDecoder(*self.beam.space)
 
     def _rescored(self, nbest: list[Hypothesis]) -> list[Hypothesis]:
         if self.rescorer is None or self.beam is None:

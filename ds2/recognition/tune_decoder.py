@@ -21,8 +21,8 @@ from ds2.recognition.decoding import (
     bundled_model,
     is_over_tokens,
     make_beam,
+    make_beam_decoder,
     pronunciations_for,
-    search,
     search_phones,
     warn_of_silent,
     with_decoder,
@@ -176,13 +176,13 @@ class Trials:
         """The error rate with a configuration."""
         if self.pronunciations is not None:
             return self.rate(search_phones(self.tokenizer, config, self.lm, self.pronunciations))
-        return self.rate(search(self.tokenizer, config, self.lm, self.vocabulary))
+        return self.rate(make_beam_decoder(self.tokenizer, config, self.lm, self.vocabulary))
 
     def rate(self, beam: BeamDecoder | PronouncingDecoder | None) -> float:
         """The error rate of a search, or of greedy decoding."""
         self.on_point()
         count = character_errors if self.over_tokens else word_errors
-        return sum(map(count, self.references, decode(beam, self.rows, self.tokenizer)), ErrorCounts()).rate
+        return sum(map(count, self.references, decode_batch(beam, self.rows, self.tokenizer)), ErrorCounts()).rate
 
     def as_good(
         self, config: BeamConfig, name: str, values: Iterable[float], before: float
@@ -242,7 +242,9 @@ def tuned_bundle(candidate: Bundle, tuning: Tuning) -> Bundle:
     return with_decoder(candidate, tuning.config)
 
 
-def decode(beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer) -> list[str]:
+def decode_batch(
+    beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer
+) -> list[str]:
     """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedy decoding if there is no beam."""
     padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])

@@ -19,10 +19,10 @@ from ds2.model.steps import Steps
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
-from ds2.recognition.finish import Finisher
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import hot_words
 from ds2.recognition.samples import StreamResampler
+from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.utterances import BeamSearch, Utterance, Utterances
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.utils.errors import InputError
@@ -36,7 +36,7 @@ class Setup:
 
     model: Slots
     beam: BeamDecoder | PronouncingDecoder
-    finish: Finisher
+    finish: TranscriptBuilder
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
 
@@ -83,7 +83,7 @@ class ClientStream:
         data = self.cut + data
         whole = len(data) // SAMPLE_BYTES[self.config.encoding] * SAMPLE_BYTES[self.config.encoding]
         self.cut = data[whole:]
-        return self._chunks(self.resampler(decode(data[:whole], self.config.encoding), False))
+        return self._chunks(self.resampler(decode_samples(data[:whole], self.config.encoding), False))
 
     def end(self, last: bool = True) -> list[Chunk]:
         """Ends the span and returns its remaining chunks; unless it is the `last`, a new span begins."""
@@ -166,7 +166,7 @@ class ClientStream:
         return span.start + span.chunks.received / self.rate
 
 
-def decode(data: bytes, encoding: Encoding) -> np.ndarray:
+def decode_samples(data: bytes, encoding: Encoding) -> np.ndarray:
     """Bytes of whole little-endian samples -> (N,) float32 samples, full scale 1.0.
 
     Raises:

@@ -154,7 +154,7 @@ class Worker:
         self.free.append(self.slots.pop(number))
 
 
-def load(config: WorkerConfig) -> Setup:
+def load_setup(config: WorkerConfig) -> Setup:
     """Loads the model of a worker.
 
     Raises:
@@ -171,7 +171,7 @@ def load(config: WorkerConfig) -> Setup:
     return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
 
 
-def warm_up(setup: Setup, most: int) -> None:
+def warm_up_worker(setup: Setup, most: int) -> None:
     """Runs steps of each shape at several batch sizes, and the search: the first run of each is slow."""
     worker = Worker(setup, DispatchConfig())
     for frames in sorted({setup.steps.frames, setup.steps.long_frames}):
@@ -195,8 +195,8 @@ def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     use_threads(1)
     try:
         try:
-            setup = load(config)
-            warm_up(setup, config.dispatch.batch_streams)
+            setup = load_setup(config)
+            warm_up_worker(setup, config.dispatch.batch_streams)
         except InputError as error:
             connection.send(error)
             return

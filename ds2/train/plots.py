@@ -205,7 +205,7 @@ def bands(epochs: Sequence[int], series: Mapping[str, Sequence[Sequence[float]]]
 
 
 @styled
-def over_time(
+def gradient_norm_chart(
     first: Mapping[str, Sequence[float]], last: Mapping[str, Sequence[float]], labels: tuple[str, str]
 ) -> str:
     """Draws for each layer the norm of the gradient at every frame, at the first and the last epoch."""
@@ -220,7 +220,7 @@ def over_time(
 
 
 @styled
-def alignment(posteriors: Tensor, tokens: Sequence[str], seconds: float) -> str:
+def alignment_chart(posteriors: Tensor, tokens: Sequence[str], seconds: float) -> str:
     """(T, V) probabilities of an utterance: a line for every token that is ever likely, the blank as a grey area."""
     likely = [token for token in range(1, posteriors.shape[1]) if float(posteriors[:, token].max()) > 0.3]
     time = np.arange(len(posteriors)) * seconds

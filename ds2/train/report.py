@@ -99,7 +99,7 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
         yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
             yield f"<p class=hypothesis>{_marked(reference, hypothesis)}</p>"
-            yield plots.alignment(posteriors, bundle.tokens, model.frame_seconds)
+            yield plots.alignment_chart(posteriors, bundle.tokens, model.frame_seconds)
         yield "</div>"
     yield "</div>"
 
@@ -172,7 +172,7 @@ def _layers(observed: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"<details{opened}><summary>{title}</summary>{plots.bands(epochs, series)}</details>"
     yield "<details open><summary>Norm of the gradient over the frames of one utterance</summary>"
     labels = (f"epoch {first['epoch']}", f"epoch {last['epoch']}")
-    yield plots.over_time(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
+    yield plots.gradient_norm_chart(first["gradients_over_time"], last["gradients_over_time"], labels) + "</details>"
     yield "<details open><summary>Filters of the first convolution: frequency upwards, time to the right</summary>"
     yield plots.tiles(last["filters"], 16, symmetric=True) + "</details>"
     yield "<details open><summary>Their output for one utterance</summary>"

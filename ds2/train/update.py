@@ -109,7 +109,7 @@ class Updater:
         self.step, self.skipped, self.mean_norm = saved["step"], saved["left_out"], saved["mean_norm"]
 
 
-def gradients(model: nn.Module) -> list[Tensor]:
+def parameter_gradients(model: nn.Module) -> list[Tensor]:
     """The gradients of all parameters; zeros for those that have none."""
     return [
         torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in model.parameters()

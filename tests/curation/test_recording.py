@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ds2.curation.recording import Record, find_pairs, load_record, record_path
+from ds2.curation.recording import RecordingResult, find_pairs, load_record, record_path
 
 
 def test_segments_of_an_earlier_run_do_not_count_as_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_a_record_of_version_0_1_is_read_and_one_with_another_key_is_not(tmp_pat
     segment = {"id": "a.wav/0", "audio": "audio/a.wav/0.flac", "duration": 1.0, "text": "one", "heard": "two"}
     path = record_path(tmp_path, "a.wav")
     path.parent.mkdir()
-    path.write_text(json.dumps(asdict(Record("a.wav", {"skip": False}, "a.wav", segments=[segment]))))
+    path.write_text(json.dumps(asdict(RecordingResult("a.wav", {"skip": False}, "a.wav", segments=[segment]))))
     record = load_record(tmp_path, "a.wav", {"skip": False})
     assert record is not None
     assert record.segments[0]["hypothesis"] == "two"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ds2.decoder import Hypothesis
-from ds2.decoder.batched import BatchedDecoder, Symbols
+from ds2.decoder.batched import BatchedDecoder, CandidateSymbols
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.device_tables import ngram_table
 from ds2.decoder.lexicon import Lexicon
@@ -151,7 +151,7 @@ def test_no_frame_waits_for_what_is_computed(name: str) -> None:
     beam = decoder._begin(2)
     for _ in range(3):
         blank, labels = torch.zeros(2, 1, device="meta"), torch.zeros(2, 3, device="meta")
-        beam = decoder._step(beam, Symbols(blank.double(), labels.long(), labels.double()))
+        beam = decoder._step(beam, CandidateSymbols(blank.double(), labels.long(), labels.double()))
     assert beam.label.shape == (2, 8)
 
 

@@ -11,7 +11,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.search import Decoder, search_file
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import search, search_phones
+from ds2.recognition.decoding import make_beam_decoder, search_phones
 from ds2.text import BLANK_TOKEN, Tokenizer
 
 pytestmark = with_node
@@ -69,11 +69,11 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
     lookahead = dataclasses.replace(BeamConfig(), lm_weight=1.3, word_bonus=-0.5, blank_skip=0.9, score_threshold=5.0)
     return [
         (BeamDecoder(BeamConfig(beam_width=8)), 0),
-        (search(TOKENS, BeamConfig(beam_width=16, closed=True), None, ["ab", "ba", "abc"]), 0),
-        (search(TOKENS, BeamConfig(), lm), 0),
-        (search(TOKENS, narrow, lm, boosts={"cc": 2.0}), 0),
-        (search(TOKENS, lookahead, lm.quantized()), 0),
-        (search(TOKENS, BeamConfig(), characters), 0),
+        (make_beam_decoder(TOKENS, BeamConfig(beam_width=16, closed=True), None, ["ab", "ba", "abc"]), 0),
+        (make_beam_decoder(TOKENS, BeamConfig(), lm), 0),
+        (make_beam_decoder(TOKENS, narrow, lm, boosts={"cc": 2.0}), 0),
+        (make_beam_decoder(TOKENS, lookahead, lm.quantized()), 0),
+        (make_beam_decoder(TOKENS, BeamConfig(), characters), 0),
         (search_phones(TOKENS, BeamConfig(beam_width=32), lm, Pronunciations.of(PHONES)), 5),
     ]
 

@@ -29,7 +29,7 @@ from ds2.lm.ngram import NGram
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import WEIGHTS, Calibration
-from ds2.recognition.decoding import search, with_decoder
+from ds2.recognition.decoding import make_beam_decoder, with_decoder
 from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer
@@ -218,7 +218,7 @@ def enter_lm(path: Path) -> None:
     model = NGram.load(path)
     model.score(["a", "b", "c", "b"])
     rows = torch.randn(1, 40, 5, generator=torch.Generator().manual_seed(0)).log_softmax(2)
-    search(Tokenizer(TOKENS), BeamConfig(), model)(rows, torch.tensor([40]))
+    make_beam_decoder(Tokenizer(TOKENS), BeamConfig(), model)(rows, torch.tensor([40]))
 
 
 def enter_bundle(path: Path) -> None:

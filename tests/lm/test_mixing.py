@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lm.test_ngram import corpus
 
 from ds2.lm.arpa import write_arpa
-from ds2.lm.backoff import normalized
+from ds2.lm.backoff import with_backoffs
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.levels import Level
 from ds2.lm.mixing import best_weights, mix, word_probabilities
@@ -138,7 +138,7 @@ def test_any_two_texts_give_a_distribution(first: list, second: list, data: st.D
 def test_back_off_weights_follow_from_the_probabilities() -> None:
     words, levels = estimate(corpus(60, 10), EstimateConfig(3))
     spoilt = [Level(level.prefix, level.word, level.log_prob, level.backoff + 1.0) for level in levels]
-    for own, expected in zip(normalized(words, spoilt), levels, strict=True):
+    for own, expected in zip(with_backoffs(words, spoilt), levels, strict=True):
         assert own.backoff == pytest.approx(expected.backoff, abs=1e-6)
 
 

@@ -11,7 +11,7 @@ from ds2.model.cells import Cell
 from ds2.model.config import EPSILON, ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import MOMENTUM, STEPS, StepBatchNorm
-from ds2.model.recurrent import NOISE, WHOLE, BNLSTMDirection, Chunks, Direction, RecurrentLayer, reverse_valid
+from ds2.model.recurrent import NOISE, WHOLE, BackwardChunks, BNLSTMDirection, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
 
@@ -100,9 +100,10 @@ def test_the_simple_rnn_is_clipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "chunks"), [*((cell, WHOLE) for cell in (*CELLS, "bn-lstm")), *((cell, Chunks(2, 1)) for cell in CELLS)]
+    ("cell", "chunks"),
+    [*((cell, WHOLE) for cell in (*CELLS, "bn-lstm")), *((cell, BackwardChunks(2, 1)) for cell in CELLS)],
 )
-def test_gradients_by_finite_differences(cell: Cell, chunks: Chunks) -> None:
+def test_gradients_by_finite_differences(cell: Cell, chunks: BackwardChunks) -> None:
     torch.manual_seed(3)
     layer = RecurrentLayer(cell, 3, 2, True, True, chunks).double()
     x = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
@@ -147,7 +148,7 @@ def test_every_valid_frame_hears_the_whole_utterance_and_a_forward_layer_the_pas
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_backward_direction_hears_its_chunk_only(cell: Cell) -> None:
     """Chunks of 3 frames, the first of 2: [0 1] [2 3 4] [5 6]; the shorter utterance ends within the second."""
-    layer = RecurrentLayer(cell, 5, 4, True, True, Chunks(3, 1)).double()
+    layer = RecurrentLayer(cell, 5, 4, True, True, BackwardChunks(3, 1)).double()
     layer.train()(torch.randn(4, 9, 5, dtype=torch.float64), torch.tensor([9, 8, 4, 1]))
     layer.eval()
     x, lengths = torch.randn(2, 7, 5, dtype=torch.float64), [7, 4]

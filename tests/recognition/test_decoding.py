@@ -18,7 +18,7 @@ from ds2.recognition.decoding import (
     bundled_pronunciations,
     is_over_tokens,
     make_beam,
-    search,
+    make_beam_decoder,
     with_decoder,
     with_hot,
 )
@@ -73,7 +73,7 @@ def test_a_model_over_tokens_leaves_out_the_space() -> None:
     for frame, token in enumerate(tokenizer.encode("我 用")):
         rows[0, frame, token] = 1.0
     rows = (rows / rows.sum(2, keepdim=True)).log()
-    [[first, *_]] = search(tokenizer, BeamConfig(), lm)(rows, torch.tensor([3]))
+    [[first, *_]] = make_beam_decoder(tokenizer, BeamConfig(), lm)(rows, torch.tensor([3]))
     assert tokenizer.decode(first.tokens) == "我 用"
     assert first.gains == pytest.approx(0.7 * lm.score(["我", "用"]) + 2 * 1.5, rel=1e-5)
 
@@ -90,32 +90,34 @@ def test_a_quantized_model_is_bundled_and_searched_with(tiny_bundle: Path, tmp_p
     assert {name: array.dtype for name, array in found.arrays.items()} == {
         name: array.dtype for name, array in lm.arrays.items()
     }
-    beam = search(TOKENIZER, BeamConfig(lm_weight=1.0, word_bonus=0.5), found)
-    assert best(beam) == best(BatchedDecoder(*beam.problem)) == "b"
+    beam = make_beam_decoder(TOKENIZER, BeamConfig(lm_weight=1.0, word_bonus=0.5), found)
+    assert best(beam) == best(BatchedDecoder(*beam.space)) == "b"
 
 
 def test_hot_words_are_heard_more_readily() -> None:
-    assert best(search(TOKENIZER, BeamConfig(), None, boosts={"b": 1.0})) == "b"
-    assert best(search(TOKENIZER, BeamConfig(), None, boosts={"b": 0.01})) == "a"
+    assert best(make_beam_decoder(TOKENIZER, BeamConfig(), None, boosts={"b": 1.0})) == "b"
+    assert best(make_beam_decoder(TOKENIZER, BeamConfig(), None, boosts={"b": 0.01})) == "a"
     lm = model("a", "a", "ab")
-    assert best(search(TOKENIZER, BeamConfig(), lm)) == "a"
-    assert best(search(TOKENIZER, BeamConfig(), lm, boosts={"b": 30.0})) == "b"  # no word of the language model
+    assert best(make_beam_decoder(TOKENIZER, BeamConfig(), lm)) == "a"
+    assert (
+        best(make_beam_decoder(TOKENIZER, BeamConfig(), lm, boosts={"b": 30.0})) == "b"
+    )  # no word of the language model
 
 
 def test_hot_words_can_be_changed_afterwards() -> None:
     """As a stream of the server does: the search is that of one made with these words."""
     lm, hot = model("a", "a", "b", "ab"), {"b": 1.0, "ax": 9.0}  # "ax" cannot be spelt
     for beam in (
-        search(TOKENIZER, BeamConfig(), None),
-        search(TOKENIZER, BeamConfig(), lm),
-        search(TOKENIZER, BeamConfig(closed=True), None, ["a", "b"]),
+        make_beam_decoder(TOKENIZER, BeamConfig(), None),
+        make_beam_decoder(TOKENIZER, BeamConfig(), lm),
+        make_beam_decoder(TOKENIZER, BeamConfig(closed=True), None, ["a", "b"]),
     ):
         assert best(beam) == "a"
         assert best(with_hot(beam, TOKENIZER, hot)) == "b"
         assert best(beam) == "a"
-    configured = search(TOKENIZER, BeamConfig(), lm, boosts={"b": 1.0})
+    configured = make_beam_decoder(TOKENIZER, BeamConfig(), lm, boosts={"b": 1.0})
     assert best(with_hot(configured, TOKENIZER, {"ab": 0.1})) == "b"
-    tokens = search(TOKENIZER, BeamConfig(), model("a b c"))
+    tokens = make_beam_decoder(TOKENIZER, BeamConfig(), model("a b c"))
     assert with_hot(tokens, TOKENIZER, hot) is tokens
 
 
@@ -137,15 +139,15 @@ def test_hot_words_beyond_a_closed_vocabulary_are_warned_of(caplog: pytest.LogCa
 
 def test_hot_words_must_be_spelt_and_need_words() -> None:
     with pytest.raises(InputError, match="cannot spell 'x'"):
-        search(TOKENIZER, BeamConfig(), None, boosts={"ax": 1.0})
+        make_beam_decoder(TOKENIZER, BeamConfig(), None, boosts={"ax": 1.0})
     with pytest.raises(InputError, match="over tokens"):
-        search(TOKENIZER, BeamConfig(), model("a b c"), boosts={"a": 1.0})
+        make_beam_decoder(TOKENIZER, BeamConfig(), model("a b c"), boosts={"a": 1.0})
 
 
 def test_a_language_model_that_cannot_be_spelt_is_refused() -> None:
     with pytest.raises(InputError, match="no letters for its words"):
-        search(TOKENIZER, BeamConfig(closed=True), model("A B", "AB"))
-    assert best(search(TOKENIZER, BeamConfig(), model("a AB", "ab AB"))) == "a"  # the others are left out
+        make_beam_decoder(TOKENIZER, BeamConfig(closed=True), model("A B", "AB"))
+    assert best(make_beam_decoder(TOKENIZER, BeamConfig(), model("a AB", "ab AB"))) == "a"  # the others are left out
 
 
 def test_weights_without_a_language_model_are_refused() -> None:
@@ -230,4 +232,4 @@ def test_a_pronounced_word_of_a_thousand_letters_is_refused() -> None:
 
 def test_a_search_for_words_without_a_space_is_refused() -> None:
     with pytest.raises(InputError, match="lack the space"):
-        search(Tokenizer(["<blank>", "a", "b"]), BeamConfig(), None, ["a", "ab"])
+        make_beam_decoder(Tokenizer(["<blank>", "a", "b"]), BeamConfig(), None, ["a", "ab"])

@@ -19,11 +19,11 @@ from ds2.bundle import locate
 from ds2.decoder.beam import BeamDecoder
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
-from ds2.recognition.finish import Finisher
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchSlots
+from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
     Close,
@@ -38,15 +38,15 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import Setup, decode
-from ds2.serve.worker import Worker, load
+from ds2.serve.stream import Setup, decode_samples
+from ds2.serve.worker import Worker, load_setup
 from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load(
+    return load_setup(
         WorkerConfig(locate("digits-streaming"), "cpu", DecoderOptions(), "float32", 8, LiveConfig(), DispatchConfig())
     )
 
@@ -261,7 +261,7 @@ def test_mulaw_is_what_libsndfile_makes_of_it(setup: Setup, tmp_path: Path) -> N
     soundfile.write(tmp_path / "call.wav", samples, 8000, subtype="ULAW")
     expected, _ = soundfile.read(tmp_path / "call.wav", dtype="float32")
     coded = (tmp_path / "call.wav").read_bytes()[-len(samples) - len(samples) % 2 :][: len(samples)]
-    assert np.array_equal(decode(coded, "mulaw"), expected)
+    assert np.array_equal(decode_samples(coded, "mulaw"), expected)
     clients = Clients(setup)
     say(clients, 0, coded, StreamConfig(8000, "mulaw"), 160)
     assert clients.text(0) == text
@@ -313,7 +313,7 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = TorchSlots(AcousticModel(config, 3), 1)
     assert model.steps.delay == 0
-    finish = Finisher(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
+    finish = TranscriptBuilder(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
     clients = Clients(Setup(model, BeamDecoder(), finish, LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
@@ -412,7 +412,7 @@ def test_wrong_settings_of_a_stream_are_named() -> None:
 
 def test_infinite_samples_are_refused() -> None:
     with pytest.raises(InputError, match="NaN"):
-        decode(np.array([0.0, math.inf], "<f4").tobytes(), "float32")
+        decode_samples(np.array([0.0, math.inf], "<f4").tobytes(), "float32")
 
 
 def say_rest(clients: Clients, stream: int, samples: np.ndarray) -> None:

@@ -22,7 +22,7 @@ from ds2.train.config import ParallelConfig
 from ds2.train.distributed.ranks import Ranks, copy_flat
 from ds2.train.distributed.strategy import Agreement, load_replica, replica
 from ds2.train.objective import Objective
-from ds2.train.update import Updater, gradients
+from ds2.train.update import Updater, parameter_gradients
 
 UPDATE, TICK, FETCH, END = range(
     4
@@ -164,14 +164,15 @@ class Asynchronous:
     def update(self, epoch: int) -> bool:
         changes = concatenated(buffers(self.model)) - self.fetched
         self.clock += 1
-        good = self._exchange(TICK if self.empty else UPDATE, epoch, concatenated(gradients(self.model)), changes)
+        gradient = concatenated(parameter_gradients(self.model))
+        good = self._exchange(TICK if self.empty else UPDATE, epoch, gradient, changes)
         self.model.zero_grad(set_to_none=True)
         return good
 
     def settle(self) -> None:
         """When every rank is here all gradients are applied, since each rank waited for the answers."""
         self.ranks.barrier()
-        self._exchange(FETCH, 0, concatenated(gradients(self.model)), torch.zeros_like(self.fetched))
+        self._exchange(FETCH, 0, concatenated(parameter_gradients(self.model)), torch.zeros_like(self.fetched))
         self.ranks.barrier()
         if self.server is not None:
             self.server.begin(self.clock)

@@ -22,7 +22,7 @@ from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
-class Finisher:
+class TranscriptBuilder:
     """Makes transcripts.
 
     Attributes:
@@ -47,7 +47,7 @@ class Finisher:
 
         Args:
             nbest: the best hypothesis and those that compete with it.
-            rows: the log-probabilities in which they were found, in pieces of (T, V), or (T, V + P) with phones;
+            rows: the log-probabilities in which they were found, in chunks of (T, V), or (T, V + P) with phones;
                 without any the words keep the confidence that they have without calibration.
         """
         return self.joined([self.heard(nbest, rows, duration, start)], duration)
@@ -55,17 +55,18 @@ class Finisher:
     def heard(
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
     ) -> Transcript:
-        """Like `__call__`, of a part of a recording: `joined` makes the transcript of all parts."""
+        """Like `__call__`, of a segment of a recording: `joined` makes the transcript of all segments."""
         transcript, margin = self._compared(nbest, duration)
         if self.judge is not None and rows and transcript.words:
             transcript = self.judge(transcript, nbest[0], margin, np.concatenate(rows))
         return later(transcript, start)
 
-    def joined(self, parts: Sequence[Transcript], duration: float) -> Transcript:
-        """The transcript of a recording of `duration` seconds from what was heard in its parts, in order of time."""
+    def joined(self, segments: Sequence[Transcript], duration: float) -> Transcript:
+        """The transcript of a recording of `duration` seconds from what was heard in its segments, in order of time."""
         between = " " if " " in self.tokenizer.index else ""
-        text = between.join(part.text for part in parts if part.text)
-        transcript = Transcript(text, tuple(word for part in parts for word in part.words), duration, self.model)
+        text = between.join(segment.text for segment in segments if segment.text)
+        words = tuple(word for segment in segments for word in segment.words)
+        transcript = Transcript(text, words, duration, self.model)
         if self.punctuator is not None:
             transcript = _displayed(transcript, self.punctuator)
         return transcript.punctuated if self.punctuate else transcript
@@ -90,14 +91,14 @@ class Finisher:
         return transcript, margins(present, scores)
 
 
-def make_finisher(
+def make_builder(
     tokenizer: Tokenizer,
     bundle: Record,
     options: DecoderOptions,
     beam: BeamDecoder | PronouncingDecoder | None,
     name: str,
-) -> Finisher:
-    """The finisher of a bundle. Its calibration is that of its own search: it is left out if another one is asked for.
+) -> TranscriptBuilder:
+    """The builder of a bundle. Its calibration belongs to its own search and is left out if another one is asked for.
 
     Raises:
         InputError: the calibration or the punctuation is damaged.
@@ -110,7 +111,7 @@ def make_finisher(
     if options.punctuate and punctuator is None:
         raise ParameterError("punctuate", f"{name} has no punctuation")
     frame_seconds = ModelConfig.of(bundle).frame_seconds
-    return Finisher(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
+    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
 
 
 def _displayed(transcript: Transcript, punctuator: Punctuator) -> Transcript:
