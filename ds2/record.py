@@ -117,7 +117,7 @@ class Record:
 
     @property
     def least_confidence(self) -> float:
-        """Stretches whose words have a lower mean confidence are no speech; 0 without a calibration."""
+        """Segments whose words have a lower mean confidence are no speech; 0 without a calibration."""
         return float((self.confidence or {}).get("least") or 0.0)
 
     @property

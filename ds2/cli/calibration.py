@@ -48,7 +48,7 @@ def calibrate_command(
         found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)
     calibrated(bundle, found.calibration).save(output or model)
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
-        print(f"{manifest}: WER {before:.2%}, with stretches below {found.calibration.least:g} dropped {after:.2%}")
+        print(f"{manifest}: WER {before:.2%}, with segments below {found.calibration.least:g} dropped {after:.2%}")
     for manifest, figures in zip(manifests, found.unheard, strict=True):
         if figures is not None:
             print(f"{manifest}: fitted to the other half of the speakers: ", end="")

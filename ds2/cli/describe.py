@@ -153,7 +153,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
     if lm := bundle.language_model:
         lines.append(f"language model: {lm.order}-gram, {len(lm.words):,} words")
     if least := bundle.least_confidence:
-        lines.append(f"confidence: calibrated; stretches with a mean below {least:g} are no speech")
+        lines.append(f"confidence: calibrated; segments with a mean below {least:g} are no speech")
     if (tagger := bundle.punctuation) and tagger.f1:
         figures = ", ".join(f"{name} {value:.2f}" for name, value in tagger.f1.items())
         lines.append(f"punctuation, F1: {figures}")

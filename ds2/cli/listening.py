@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from ds2.recognition.transcript import Transcript
 
-    Pieces = Iterator[tuple["np.ndarray", int]]
+    Chunks = Iterator[tuple["np.ndarray", int]]
 
-PIECE_SECONDS = 0.1  # of sound that are recognised at once
+CHUNK_SECONDS = 0.1  # of sound recognised at once
 WIDTH = 79  # characters of a partial result, which stays on one line
 
 
@@ -82,8 +82,8 @@ def _check_portaudio() -> None:
         raise InputError(f"microphone: {error}; on Debian: apt install libportaudio2; or play a --file") from error
 
 
-def _microphone(device: str | None) -> "Pieces":
-    """Pieces of sound as the microphone delivers them, and their rate in Hz.
+def _microphone(device: str | None) -> "Chunks":
+    """Chunks of sound as the microphone delivers them, and their rate in Hz.
 
     Raises:
         InputError: there is no such microphone.
@@ -97,7 +97,7 @@ def _microphone(device: str | None) -> "Pieces":
     try:
         rate = int(sounddevice.query_devices(chosen, "input")["default_samplerate"])
         with sounddevice.InputStream(
-            samplerate=rate, channels=1, dtype="float32", blocksize=round(PIECE_SECONDS * rate), device=chosen,
+            samplerate=rate, channels=1, dtype="float32", blocksize=round(CHUNK_SECONDS * rate), device=chosen,
             callback=lambda samples, *_: found.put(samples[:, 0].copy()),
         ):  # fmt: skip
             print("listening; Ctrl-C ends", file=sys.stderr)
@@ -107,13 +107,13 @@ def _microphone(device: str | None) -> "Pieces":
         raise InputError(f"microphone: {error}; python -m sounddevice lists the devices") from error
 
 
-def _played(path: Path) -> "Pieces":
-    """Pieces of a file, each when its last sample would have been said."""
+def _played(path: Path) -> "Chunks":
+    """Chunks of a file, each at the time when its last sample would have been spoken."""
     from ds2.data.audio import read_audio
 
     samples, rate = read_audio(path)
-    began, size = time.monotonic(), round(PIECE_SECONDS * rate)
+    began, size = time.monotonic(), round(CHUNK_SECONDS * rate)
     for start in range(0, len(samples), size):
-        piece = samples[start : start + size].numpy()
-        time.sleep(max(0.0, began + (start + len(piece)) / rate - time.monotonic()))
-        yield piece, rate
+        chunk = samples[start : start + size].numpy()
+        time.sleep(max(0.0, began + (start + len(chunk)) / rate - time.monotonic()))
+        yield chunk, rate

@@ -156,10 +156,10 @@ def _words(text: str, events: list[tuple[int, int, int, int, str]], rate: int) -
 
 
 def _flite(text: str, voice: Voice) -> Spoken:
-    stretch = 170 / voice.words_a_minute
+    slowness = 170 / voice.words_a_minute
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spoken.wav"
-        command = ["flite", "-voice", voice.name, "--setf", f"duration_stretch={stretch:.3f}", "-t", text]
+        command = ["flite", "-voice", voice.name, "--setf", f"duration_stretch={slowness:.3f}", "-t", text]
         try:
             subprocess.run([*command, "-o", str(path)], check=True, capture_output=True)
         except FileNotFoundError as error:

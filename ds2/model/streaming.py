@@ -1,6 +1,6 @@
-"""A model of live streams, piece by piece: the same weights and the same log-probabilities as offline.
+"""A model of live streams, chunk by chunk: the same weights and the same log-probabilities as offline.
 
-    samples ..|piece|            each layer keeps the part of the past that it needs again:
+    samples ..|chunk|            each layer keeps the part of the past that it needs again:
        frontend   : the samples of unfinished windows, the sum of powers
        convolution: the frames under its kernel
        recurrent  : its state; where it has a backward direction, the frames of an unfinished chunk
@@ -149,11 +149,11 @@ class StreamingModel:
         for stream, row in zip(streams, rows, strict=True):
             stream.uncut = torch.cat([stream.uncut, row])
         while True:
-            pieces = [self._next_chunk(stream) for stream in streams]
-            if not any(map(len, pieces)):
+            chunks = [self._next_chunk(stream) for stream in streams]
+            if not any(map(len, chunks)):
                 return [torch.cat(parts) for parts in results]
-            for parts, piece in zip(results, self._recur(streams, pieces), strict=True):
-                parts.append(piece)
+            for parts, chunk in zip(results, self._recur(streams, chunks), strict=True):
+                parts.append(chunk)
 
     def _next_chunk(self, stream: Stream) -> Tensor:
         """(T, D): the next chunk, or no frame while it is not complete."""

@@ -4,7 +4,7 @@ A convolution over k frames of C channels is the product of two narrower ones, t
 
     x (B, C, 1, T)  ->  k1 frames, C -> R  ->  k2 frames, R -> C'  ->  BN, clipped ReLU, dropout  ->  + bypass * x
 
-with k1 + k2 - 1 = k. A stack of them hears a fixed stretch of sound around each frame, learns from little speech, and
+with k1 + k2 - 1 = k. A stack of them hears a fixed span of sound around each frame, learns from little speech, and
 streams as it is.
 """
 

@@ -74,13 +74,13 @@ def align(
     """Aligns a whole recording with its whole transcript.
 
     Memory is 4 bytes for each output frame and each different token of the text: an hour of English in frames of 30 ms
-    takes 15 MB, and the search for the path some 70 MB; the recording itself is read piece by piece.
+    takes 15 MB, and the search for the path some 70 MB; the recording itself is read window by window.
 
     Args:
         text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
         skip: allows such speech before, after and between all lines of the text.
         language: "en" or "zh" reads the numbers in the text as words; see `ds2.text.normalize`.
-        on_audio: called with the seconds of each piece that was heard.
+        on_audio: called with the seconds of each window that was heard.
 
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.

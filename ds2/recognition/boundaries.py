@@ -17,7 +17,7 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
 
         peaks     |the|           |cat||sat|
         level   _/-----\\__________/----v----\\__      words meet at the quietest point between
-        words   |  the |         |cat | sat |         them, or leave the quiet stretch out
+        words   |  the |         |cat | sat |         them, or leave the quiet span out
 
     Args:
         level: what `levels` returns.

@@ -24,7 +24,7 @@ LARGEST = 1e6  # of a weight: with larger ones the odds of a word may be infinit
 RIDGE = 10.0  # penalty on the squared weights of standardised evidence, in words
 ITERATIONS = 30  # of Newton's method, far more than it needs
 BINS = 10  # of confidence, in which it is compared with the share of right words
-PAUSE = 0.6  # seconds without a word that end a stretch; live, they end an utterance
+PAUSE = 0.6  # seconds without a word that end a segment; live, they end an utterance
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Calibration:
     Attributes:
         weights: of the evidence, in the order of `word_evidence`.
         bias: log-odds of a word without evidence.
-        least: a stretch between pauses whose words have a lower mean confidence is no speech.
+        least: a segment between pauses whose words have a lower mean confidence is no speech.
     """
 
     weights: tuple[float, ...]
@@ -87,17 +87,17 @@ class Judge:
 
 
 def only_speech(transcript: Transcript, least: float) -> Transcript:
-    """The transcript without the stretches between pauses in which the words' mean confidence is below `least`."""
-    stretches = list(group_words(transcript.text, transcript.words, _ends_stretch))
-    kept = [stretch for stretch in stretches if np.mean([word.confidence for word in stretch.words]) >= least]
-    if len(kept) == len(stretches):
+    """The transcript without the segments between pauses in which the words' mean confidence is below `least`."""
+    segments = list(group_words(transcript.text, transcript.words, _ends_segment))
+    kept = [segment for segment in segments if np.mean([word.confidence for word in segment.words]) >= least]
+    if len(kept) == len(segments):
         return transcript
-    words = tuple(word for stretch in kept for word in stretch.words)
-    return replace(transcript, text=" ".join(stretch.text for stretch in kept), words=words)
+    words = tuple(word for segment in kept for word in segment.words)
+    return replace(transcript, text=" ".join(segment.text for segment in kept), words=words)
 
 
-def _ends_stretch(stretch: TranscriptSegment, longer: TranscriptSegment) -> bool:
-    return longer.words[-1].start - stretch.end > PAUSE
+def _ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:
+    return longer.words[-1].start - segment.end > PAUSE
 
 
 def fit(evidence: np.ndarray, right: np.ndarray) -> Calibration:

@@ -13,7 +13,7 @@ LONGEST_SEGMENT = 30.0  # seconds that the words of a segment may take
 
 @dataclass(frozen=True)
 class TranscriptSegment:
-    """A stretch of speech: seconds from the start of the recording, its text and words, and the text to show."""
+    """Speech between pauses: seconds from the start of the recording, its text and words, and the text to show."""
 
     start: float
     end: float

@@ -32,7 +32,7 @@ class Transcript:
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
-        """The transcript divided at pauses; a long stretch without a long pause also at shorter ones."""
+        """The transcript divided at pauses; a long segment without a long pause also at shorter ones."""
         if self.channels:
             return tuple(segment for _, segment in self.turns)
         return tuple(group_words(self.text, self.words, ends_segment))

@@ -61,7 +61,7 @@ class Cutter:
     frame_samples: int
 
     def windows(self, job: Job[Any]) -> Iterator[Window]:
-        """Reads a recording piece by piece; an error ends the windows and is kept in the job."""
+        """Reads a recording window by window; an error ends the windows and is kept in the job."""
         source = job.source
         path, offset, duration, channel = source if isinstance(source, Segment) else (source, 0.0, None, None)
         try:

@@ -88,12 +88,12 @@ class Transcriptions:
         except ParameterError as error:
             raise Refused(400, "request", str(error), field="language") from error
         rate = self.models.rates[name]
-        pieces = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
+        chunks = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
         handle = None
         try:
-            first = await _in_thread(next, pieces, b"")  # a bad file takes no stream of the model
+            first = await _in_thread(next, chunks, b"")  # a bad file takes no stream of the model
             handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
-            finals = self._transcribe(handle, itertools.chain([first], pieces), began)
+            finals = self._transcribe(handle, itertools.chain([first], chunks), began)
             if asked.stream:
                 response: Response = StreamingResponse(_events(finals, handle), media_type="text/event-stream")
             else:
@@ -105,15 +105,15 @@ class Transcriptions:
         finally:
             if handle is not None:
                 handle.close()
-            pieces.close()
+            chunks.close()
 
-    async def _transcribe(self, handle: Handle, pieces: Iterator[bytes], began: float) -> AsyncIterator[Final]:
-        """Feeds the pieces to the model as fast as it takes them, and yields utterances as they end."""
+    async def _transcribe(self, handle: Handle, chunks: Iterator[bytes], began: float) -> AsyncIterator[Final]:
+        """Feeds the chunks to the model as fast as it takes them, and yields utterances as they end."""
         while not handle.ends:
             while handle.backlog < AHEAD_SECONDS and not handle.ending:
-                piece = await _in_thread(next, pieces, b"")
-                if piece:
-                    handle.feed(piece)
+                chunk = await _in_thread(next, chunks, b"")
+                if chunk:
+                    handle.feed(chunk)
                 else:
                     handle.end()
             await handle.change()

@@ -1,4 +1,4 @@
-"""An uploaded file -> pieces of sound. Only a few seconds of it are decoded at a time."""
+"""An uploaded file -> chunks of sound. Only a few seconds of it are decoded at a time."""
 
 import os
 from collections.abc import Generator
@@ -6,12 +6,12 @@ from typing import IO
 
 from ds2.utils.errors import InputError
 
-PIECE_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
+CHUNK_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
 DECODED_BYTES = 6 << 20  # that one upload holds at most: a buffer of the file, its mean over channels, it resampled
 
 
 def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) -> Generator[bytes, None, None]:
-    """Float32 samples of a file at `sample_rate` (Hz), PIECE_SECONDS at most in each item.
+    """Float32 samples of a file at `sample_rate` (Hz), CHUNK_SECONDS at most in each item.
 
     Raises:
         TooLong: the recording has more than `longest` seconds.
@@ -22,7 +22,7 @@ def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) ->
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if file.seek(0, os.SEEK_END) == 0:
         raise InputError(f"{name}: empty file (0 bytes)")
-    size = round(PIECE_SECONDS * sample_rate)
+    size = round(CHUNK_SECONDS * sample_rate)
     for buffer in iter_audio_bytes(file, sample_rate, name, longest):
         for start in range(0, len(buffer), size):
             yield buffer[start : start + size].tobytes()

@@ -24,7 +24,7 @@ SPEECH = RECIPES / "digits" / "audio" / "fsdd_theo_test.flac"
 
 
 def recording(path: Path, seconds: float = 0.5, form: str | None = None) -> None:
-    """A stretch of real speech, another one for each name."""
+    """A span of real speech, another one for each name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     start = sum(map(ord, path.stem)) % 40 * 400
     samples, rate = soundfile.read(SPEECH, start=start, frames=round(seconds * 8000))

@@ -47,8 +47,8 @@ def test_a_damaged_calibration_is_refused() -> None:
             Calibration(weights, bias)
 
 
-def test_stretches_of_doubtful_words_are_no_speech() -> None:
-    """The doubtful word in a trusted stretch stays; the stretch after the pause goes."""
+def test_segments_of_doubtful_words_are_no_speech() -> None:
+    """The doubtful word in a trusted segment stays; the segment after the pause goes."""
     words = (Word("a", 0.0, 0.4, 0.9), Word("b", 0.5, 0.9, 0.1), Word("c", 2.0, 2.4, 0.2))
     transcript = Transcript("a b c", words, 3.0)
     assert only_speech(transcript, 0.3) == Transcript("a b", words[:2], 3.0)

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from serve.conftest import RunningServer
 
-from ds2.serve.uploads import PIECE_SECONDS, iter_upload
+from ds2.serve.uploads import CHUNK_SECONDS, iter_upload
 
 Start = Callable[..., RunningServer]
 
@@ -84,4 +84,4 @@ def test_pieces_are_bounded_whatever_the_rates(tmp_path: Path) -> None:
     with path.open("rb") as file:
         sizes = [len(piece) // 4 for piece in iter_upload(file, "slow.wav", 16_000, 1000.0)]
     assert sum(sizes) == pytest.approx(1_600_000, abs=1000)
-    assert max(sizes) <= PIECE_SECONDS * 16_000
+    assert max(sizes) <= CHUNK_SECONDS * 16_000
