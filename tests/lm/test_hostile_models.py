@@ -123,7 +123,7 @@ SEARCH = """
 import sys
 import torch
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import search
+from ds2.recognition.decoding import make_beam_decoder
 from ds2.decoder.beam import BeamConfig
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
@@ -132,7 +132,7 @@ for path in sys.argv[1:]:
     try:
         model = NGram.load(path)
         model.score(["a", "b", "c", "b"])
-        search(Tokenizer.from_texts(["a b c"]), BeamConfig(), model)(rows, torch.tensor([60]))
+        make_beam_decoder(Tokenizer.from_texts(["a b c"]), BeamConfig(), model)(rows, torch.tensor([60]))
         print("searched")
     except InputError as error:
         print(error)
