@@ -39,6 +39,23 @@ def test_a_command_that_people_are_told_to_type_is_understood(command: str) -> N
     assert arguments[0] in GROUPS or arguments[0].startswith("--") or parse_command_line(arguments) is not None
 
 
+def names_in_files() -> Iterator[tuple[Path, Path, str]]:
+    """The page, the file and each name in "`FILE.py` (`NAME`, ...)", "`FILE.py`: `NAME`" or "`NAME` in `FILE.py`"."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for file, names in re.findall(r"`([\w/]+\.py)`(?: \(|: )((?:`\w+`(?:, )?)+)", text):
+            yield from ((page, Path(file), name) for name in re.findall(r"\w+", names))
+        yield from ((page, Path(file), name) for name, file in re.findall(r"`(\w+)` in `([\w/]+\.py)`", text))
+
+
+def test_a_file_named_beside_a_name_holds_it() -> None:
+    found = list(names_in_files())
+    assert len(found) > 3
+    for page, file, name in found:
+        [place, *_] = [folder / file for folder in (page.parent, ROOT, ROOT / "ds2") if (folder / file).is_file()]
+        assert re.search(rf"\b{name}\b", place.read_text(encoding="utf-8")), f"{page}: {file} holds no {name}"
+
+
 def test_the_extras_of_the_readme_are_those_of_the_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     install = (ROOT / "README.md").read_text().partition("## Install")[2].partition("## Quick start")[0]
