@@ -1,12 +1,14 @@
 """ds2 lm vocabulary, build, mix, prune, compile, score, info."""
 
 import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tyro.conf import Positional
 
 from ds2.cli.options import DEFAULT_COUNTING, Counting, Output
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, printable
 
 
 def build_command(
@@ -17,12 +19,13 @@ def build_command(
     counting: Counting = DEFAULT_COUNTING,
     memory: float = 1000.0,
     characters: bool = False,
+    language: str | None = None,
 ) -> int:
     """Estimate an n-gram model from text, one sentence per line.
 
     The estimate is interpolated modified Kneser-Ney.
 
-    Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1
+    Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1 --language en
 
     Args:
         corpus: Text files, plain or .gz.
@@ -32,11 +35,14 @@ def build_command(
         counting: Which words and which counts.
         memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
         characters: Build a model over characters, for Mandarin for example.
+        language: Normalise the text of this language, as ds2 data convert does: en, zh, de, ...; by default it stays
+            unchanged.
     """
     from ds2.lm.estimate import EstimateConfig
     from ds2.lm.model_files import build, describe_lm
     from ds2.lm.texts import read_words
     from ds2.utils.files import check_writable
+    from ds2.utils.logs import shown_log
 
     listed = read_words(counting.words) if counting.words is not None else ()
     try:
@@ -46,8 +52,26 @@ def build_command(
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    print(describe_lm(build(list(corpus), output, config, characters), output))
+    if language is None:
+        _warn_of_unusual(corpus)
+    with shown_log():
+        model = build(list(corpus), output, config, characters, language)
+    print(describe_lm(model, output))
     return 0
+
+
+def _warn_of_unusual(corpus: Sequence[Path]) -> None:
+    """A line on words with capitals or punctuation, which recognised text does not have."""
+    from ds2.lm.texts import count_unusual
+
+    unusual, total = count_unusual(corpus)
+    if unusual:
+        examples = ", ".join(word for word, _ in unusual.most_common(3))
+        print(
+            f"ds2: {unusual.total() / total:.0%} of the words have capitals or punctuation: {printable(examples)}; "
+            "recognition does not find such words; --language en normalises English text",
+            file=sys.stderr,
+        )
 
 
 def vocabulary_command(

@@ -15,6 +15,7 @@ Everything as long as the text, or as long as the list of its n-grams, is kept i
 through memory in pieces. The result does not depend on the size of the pieces.
 """
 
+import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never pred
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them
 BYTES = 160  # memory for each position of the text or each n-gram during sorting
 WORD_MASK = (1 << WORD_BITS) - 1
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
     """
     with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
         words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.piece)
-        grams = list(count_ngrams(corpus, words, config.order, columns, config.piece))
+        grams = []
+        for order, own in enumerate(count_ngrams(corpus, words, config.order, columns, config.piece), 1):
+            logger.info("counted %s %d-grams", f"{len(own):,}", order)
+            grams.append(own)
         return words, _Estimator(config, columns, grams, words.index(BEGIN)).levels()
 
 
@@ -92,6 +98,7 @@ class _Estimator:
         for order in range(1, len(self.grams) + 1):
             adjusted = self._adjusted(order)
             log_prob, backoff = self._interpolated(order, adjusted, log_probs[-1] if log_probs else None)
+            logger.info("estimated the probabilities of %d-grams", order)
             log_probs.append(log_prob)
             backoffs.append(backoff)
         highest = self.columns(np.float64)

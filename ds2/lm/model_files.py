@@ -16,22 +16,26 @@ from ds2.lm.mixing import best_weights, mix, word_probabilities
 from ds2.lm.ngram import NGram
 from ds2.lm.pruning import prune
 from ds2.lm.sentence_model import SentenceModel
-from ds2.lm.texts import read_sentences
+from ds2.lm.texts import read_sentences, with_progress
 from ds2.utils.errors import InputError
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
 LEAST_WEIGHT = 1e-4  # weight of a model in a mixture; a model with less is left out
 
 
-def build(corpus: list[Path], output: Path, config: EstimateConfig, characters: bool) -> NGram:
+def build(
+    corpus: list[Path], output: Path, config: EstimateConfig, characters: bool, language: str | None = None
+) -> NGram:
     """Estimates a model from all lines of the files. Writes ARPA if the name says so, otherwise the compiled form.
+
+    The text is brought to the normal form of a language, or taken as it is. Each step is logged.
 
     KenLM's lmplz estimates the model where it is installed: it gives the same model (a test), and sorts on disk.
 
     Raises:
         InputError: a file cannot be read, or has no sentence.
     """
-    sentences = (line for path in corpus for line in read_sentences(path, characters))
+    sentences = with_progress(line for path in corpus for line in read_sentences(path, characters, language))
     own = config.vocabulary or config.words or not config.continuation  # options that lmplz does not have
     lmplz = None if own else shutil.which("lmplz")
     words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)

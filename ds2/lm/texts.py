@@ -1,30 +1,64 @@
 """Texts from which language models are made: sentences, a line each, and lists of words."""
 
+import logging
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from ds2.lm.levels import BEGIN, END, UNKNOWN
 from ds2.lm.mixing import best_weights
+from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import text_lines
 
+SAMPLE = 1000  # sentences of each text that are checked for capitals and punctuation
+LINE_SECONDS = 20.0  # between two lines on how much of a text has been read
 
-def read_sentences(path: Path, characters: bool = False) -> Iterator[list[str]]:
+logger = logging.getLogger(__name__)
+
+
+def read_sentences(path: Path, characters: bool = False, language: str | None = None) -> Iterator[list[str]]:
     """The words of each line of a text file, plain or gzipped, or its characters without the spaces.
+
+    Args:
+        language: brings the text to the normal form of this language, see `ds2.text.normalize`; None: as it is.
 
     Raises:
         InputError: the file cannot be read, or has no sentence.
     """
     empty = True
     for line in text_lines(path):
-        if words := line.split():
+        if words := (line if language is None else normalize(line, language)).split():
             empty = False
             yield list("".join(words)) if characters else words
     if empty:
         raise InputError(f"{path}: no sentence in it")
+
+
+def count_unusual(texts: Sequence[Path]) -> tuple[Counter[str], int]:
+    """The words with capitals or punctuation among the first sentences of texts, and the number of all words there.
+
+    Raises:
+        InputError: a text cannot be read, or has no sentence.
+    """
+    words = Counter(word for path in texts for sentence in islice(read_sentences(path), SAMPLE) for word in sentence)
+    unusual = Counter({word: count for word, count in words.items() if normalize(word) != word})
+    return unusual, words.total()
+
+
+def with_progress(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
+    """The sentences; now and then a line is logged that says how many have been read."""
+    number, logged = 0, time.monotonic()
+    for number, sentence in enumerate(sentences, 1):
+        yield sentence
+        if number % 1000 == 0 and time.monotonic() - logged >= LINE_SECONDS:
+            logged = time.monotonic()
+            logger.info("read %s sentences", f"{number:,}")
+    logger.info("read %s sentences; counting", f"{number:,}")
 
 
 def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str], list[float]]:

@@ -59,7 +59,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         )  # fmt: skip
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
         if options.lm is not None:
-            warn_of_silent("lm", lm.words, pronunciations)
+            warn_of_silent_model(lm, pronunciations)
         warn_of_silent("hot", list(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
@@ -75,12 +75,25 @@ def pronunciations_for(lm: NGram, bundle: Record, tokenizer: Tokenizer) -> Pronu
 
 
 def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
-    """Logs the words, those of a language model or hot ones, that a search by phones cannot find."""
-    if silent := sorted(set(words) - pronunciations.known() - {BEGIN, END, UNKNOWN}) if words else []:
+    """Logs the words that a search by phones cannot find."""
+    if silent := sorted(set(words) - pronunciations.known()) if words else []:
+        logger.warning("%s: %s: without a pronunciation in the model, and not found", option, _few(silent))
+
+
+def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
+    """Logs the share of a language model's words that a search by phones can find, and how to add pronunciations."""
+    words, known = set(lm.words) - {BEGIN, END, UNKNOWN}, pronunciations.known()
+    if silent := sorted(words - known):
         logger.warning(
-            "%s: %s%s: without a pronunciation in the model, and not found",
-            option, ", ".join(silent[:3]), f" and {len(silent) - 3:,} more words" if len(silent) > 3 else "",
+            "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
+            "ds2 tune-decoder --lm LM --lexicon WORDS adds those of a lexicon in CMUdict's format",
+            100 * (1 - len(silent) / len(words)), f"{len(words):,}", _few(silent),
         )  # fmt: skip
+
+
+def _few(words: Sequence[str]) -> str:
+    """a, b, c and 5 more words."""
+    return ", ".join(words[:3]) + (f" and {len(words) - 3:,} more words" if len(words) > 3 else "")
 
 
 def beam_config(chosen: Mapping[str, Any] | None, options: DecoderOptions, closed: bool) -> BeamConfig:

@@ -24,7 +24,7 @@ from ds2.recognition.decoding import (
     make_beam_decoder,
     pronunciations_for,
     search_phones,
-    warn_of_silent,
+    warn_of_silent_model,
     with_decoder,
     with_language_model,
 )
@@ -229,7 +229,7 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
     if pronunciations is None:
         pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.tokens))
     if pronunciations is not None:
-        warn_of_silent("lm", model.words, pronunciations)
+        warn_of_silent_model(model, pronunciations)
     return with_language_model(bundle, model, pronunciations)
 
 

@@ -30,3 +30,21 @@ def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome],
     assert_refused(run("lm", "info", corpus), "neither an ARPA file")
     assert_refused(run("lm", "compile", tmp_path / "lm.arpa", "-o", tmp_path / "x.arpa"), "x.arpa: the compiled form")
     assert not (tmp_path / "x.arpa").exists()
+
+
+def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """With a language the words are those that a recogniser says; without, a warning names the others."""
+    prose, plain = tmp_path / "prose.txt", tmp_path / "plain.txt"
+    prose.write_text("\u201cHello,\u201d said the man from London.\nIt\u2019s 3 miles.\n" * 5)
+    plain.write_text("hello said the man from london\nit's three miles\n" * 5)
+    code, shown, log = run("lm", "build", prose, "-o", tmp_path / "prose.arpa", "--language", "en")
+    assert (code, "capitals" in log) == (0, False)
+    assert "read 10 sentences; counting" in log
+    assert "Hello" not in shown
+    assert "capitals" not in run("lm", "build", plain, "-o", tmp_path / "plain.arpa")[2]
+    assert (tmp_path / "prose.arpa").read_bytes() == (tmp_path / "plain.arpa").read_bytes()
+    code, shown, log = run("lm", "build", prose, "-o", tmp_path / "kept.arpa")
+    assert code == 0
+    assert "ds2: 44% of the words have capitals or punctuation: " in log
+    assert "--language en" in log
+    assert "London." in shown
