@@ -95,7 +95,7 @@ class Transcriptions:
             handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
             finals = self._transcribe(handle, itertools.chain([first], chunks), began)
             if asked.stream:
-                response: Response = StreamingResponse(_events(finals, handle), media_type="text/event-stream")
+                response: Response = StreamingResponse(_events(finals, handle, asked), media_type="text/event-stream")
             else:
                 response = respond(asked, await _while_connected(request, _all(finals)), handle.fed)
             await response(request.scope, request.receive, send)
@@ -196,9 +196,9 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, Result]) 
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _events(finals: AsyncIterator[Final], handle: Handle) -> AsyncIterator[str]:
+async def _events(finals: AsyncIterator[Final], handle: Handle, asked: Asked) -> AsyncIterator[str]:
     try:
-        async for event in iter_events(finals, lambda: handle.fed):
+        async for event in iter_events(finals, lambda: handle.fed, "word" in asked.granularities):
             yield event
     except (InputError, ModelFailed) as error:
         refusal = _refusal(error)

@@ -11,7 +11,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
-from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript import Transcript, Word
 from ds2.serve.gate import Refused
 from ds2.serve.messages import MOST_HOT, Final, check_hot
 from ds2.utils.errors import ParameterError
@@ -101,10 +101,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "usage": _usage(whole.duration),
     }
     if "word" in asked.granularities:
-        answer["words"] = [
-            {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
-            for word in whole.words
-        ]
+        answer["words"] = [_word(word) for word in whole.words]
         if "segment" not in asked.granularities:
             del answer["segments"]
     return answer
@@ -113,6 +110,10 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
 def _display(transcript: Transcript) -> dict[str, str]:
     """The text with capitals and punctuation, where the bundle has them."""
     return {"display": transcript.display} if any(word.display for word in transcript.words) else {}
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
 
 
 def _segment(number: int, final: Final) -> dict[str, Any]:
@@ -136,13 +137,19 @@ def _segment(number: int, final: Final) -> dict[str, Any]:
     }
 
 
-async def iter_events(finals: AsyncIterator[Final], duration: Callable[[], float]) -> AsyncIterator[str]:
-    """Server-sent events: a delta for each utterance, at last the whole text and the `duration` in seconds."""
+async def iter_events(
+    finals: AsyncIterator[Final], duration: Callable[[], float], words: bool = False
+) -> AsyncIterator[str]:
+    """Server-sent events: a delta for each utterance, at last the whole text and the `duration` in seconds.
+
+    With `words` each delta holds the utterance's words with their times.
+    """
     text = ""
     async for final in finals:
         delta = (" " if text else "") + final.transcript.text
         text += delta
-        yield _event({"type": "transcript.text.delta", "delta": delta})
+        timed = {"words": [_word(word) for word in final.transcript.words]} if words else {}
+        yield _event({"type": "transcript.text.delta", "delta": delta, **timed})
     yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration())})
 
 

@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from types import FrameType
 
@@ -74,6 +75,8 @@ async def _serve(application: Application) -> None:
     config = application.config
     settings = _settings(application)
     listening = _listen(config, settings.backlog)
+    if sys.stderr.isatty():  # a browser that comes before the model is ready waits for its answer
+        print(f"open {_url(listening, config).replace('//0.0.0.0:', '//127.0.0.1:')}", file=sys.stderr, flush=True)
     try:
         _load(settings)  # finds a bad certificate before the model is loaded
         if not await _started(application):

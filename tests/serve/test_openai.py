@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import io
+import json
 import threading
 from pathlib import Path
 
+import httpx
 import numpy as np
 import openai
 import pytest
@@ -108,6 +110,16 @@ def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None
     assert len(deltas) == len(spoken)
     assert events[-1].type == "transcript.text.done"
     assert events[-1].text == "".join(deltas) == " ".join(spoken)
+    assert not hasattr(events[0], "words")
+
+
+def test_streamed_words_have_times(server: RunningServer, said: tuple[str, np.ndarray]) -> None:
+    """Where timestamp_granularities asks for them."""
+    fields = {"stream": "true", "timestamp_granularities[]": "word"}
+    answer = httpx.post(f"{server.url}/v1/audio/transcriptions", data=fields, files={"file": wav(said[1])}, timeout=100)
+    delta = json.loads(answer.text.partition("\n")[0].removeprefix("data: "))
+    assert [word["word"] for word in delta["words"]] == said[0].split()
+    assert all(0 <= word["start"] < word["end"] <= len(said[1]) / 8000 for word in delta["words"])
 
 
 @pytest.mark.parametrize(("container", "subtype"), [("FLAC", None), ("OGG", "VORBIS"), ("OGG", "OPUS"), ("MP3", None)])

@@ -184,19 +184,72 @@ def test_what_is_said_into_the_microphone_stands_on_the_page(
     asyncio.run(visit())
 
 
-def test_a_file_is_heard_as_it_plays(server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path) -> None:
-    text, samples = list(spoken.items())[1]
-    recording = written(tmp_path / "file.wav", samples)
+async def choose(tab: Tab, file: Path) -> None:
+    """Chooses a file on the page."""
+    root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
+    node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
+    await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
+
+
+def test_a_file_is_uploaded_and_a_click_plays_a_word(
+    server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """With all its utterances and times, over no live stream; the player stops at the end of the word."""
+    samples = [part for piece in spoken.values() for part in (piece, np.zeros(16_000, np.int16))]
+    recording = written(tmp_path / "file.wav", np.concatenate(samples))
+    before = server.metric("ds2_upload_seconds_count")
 
     async def visit() -> None:
         async with browse(server.url, recording, tmp_path / "profile") as tab:
-            root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
-            node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
-            await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
+            await tab.run("window.WebSocket = null; window.bars = 0")
+            watch = "new MutationObserver(() => bars += document.getElementById('progress').value > 0)"
+            await tab.run(f"{watch}.observe(document.getElementById('progress'), {{ attributes: true }})")
+            await choose(tab, recording)
             await tab.until("document.getElementById('state').textContent === 'done'")
             heard = await tab.run("document.getElementById('final').textContent")
-            assert heard.split() == text.split()
+            assert heard.split() == " ".join(spoken).split()
+            assert await tab.run("bars") > 1
+            assert await tab.run("document.getElementById('progress').hidden")
+            await tab.run("window.last = [...document.querySelectorAll('#final .word')].at(-1); last.click()")
+            player = "document.getElementById('player')"
+            await tab.until(f"!{player}.paused && {player}.currentTime >= Number(last.dataset.start)")
+            await tab.until(f"{player}.paused")
+            late = await tab.run(f"{player}.currentTime - Number(last.dataset.end)")
+            assert 0 <= late < 0.5 < await tab.run(f"{player}.duration - Number(last.dataset.end)")
+            await tab.picture(pictures("page_file", tmp_path))
             assert tab.complaints == []
+
+    asyncio.run(visit())
+    assert server.metric("ds2_upload_seconds_count") == before + 1
+
+
+def test_errors_are_the_sentences_of_the_server(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+    """Of a bad file, of a wrong key for a file, and for the microphone."""
+    server, bad = start("--set", 'api_keys=["good"]'), tmp_path / "notes.wav"
+    bad.write_text("no sound")
+    silence = written(tmp_path / "a.wav", np.zeros(1, np.int16))
+
+    async def visit() -> None:
+        async with browse(server.url, silence, tmp_path / "profile") as tab:
+
+            async def refused() -> str:
+                await tab.until("document.getElementById('state').classList.contains('error')")
+                return str(await tab.run("document.getElementById('state').textContent"))
+
+            async def enter(key: str) -> None:
+                await tab.run(f"document.getElementById('key').value = '{key}'")
+
+            await enter("bad")
+            await choose(tab, bad)
+            wrong = await refused()
+            assert "key" in wrong
+            await tab.run("document.getElementById('microphone').click()")
+            await tab.until("!document.getElementById('microphone').disabled")
+            assert await refused() == wrong
+            await enter("good")
+            await choose(tab, bad)
+            await tab.until("document.getElementById('state').textContent.startsWith('notes.wav: ')")
+            await tab.until("document.getElementById('state').classList.contains('error')")
 
     asyncio.run(visit())
 

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import pty
 import signal
 import socket
 import ssl
@@ -453,6 +454,21 @@ def test_a_log_that_nobody_reads_holds_up_nobody(start: Start) -> None:
     assert server.get("/healthz") == "ok\n"
     server.process.terminate()
     assert server.process.wait(timeout=120) == 0
+
+
+def test_a_terminal_first_learns_which_page_to_open() -> None:
+    """At once: who opens it before the model is ready gets the page all the same."""
+    command = [sys.executable, "-m", "ds2", "serve", "--model", "digits-streaming", "--port", "0"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stderr=theirs) as process, os.fdopen(ours, "rb", buffering=0) as terminal:
+        os.close(theirs)
+        word, url = terminal.readline().decode().split()
+        assert word == "open"
+        assert "<title>ds2" in httpx.get(url, timeout=100).text
+        process.terminate()
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while terminal.read(1000):
+                pass
 
 
 def test_sigterm_before_the_model_is_ready_stops_everything() -> None:

@@ -1,15 +1,18 @@
-// One live stream: sends sound from the microphone or a file, shows words as they come, and figures of the server.
+// Sends sound from the microphone live, or uploads a file; shows words as they come, and figures of the server.
 import { written } from "./transcript.js";
+import { upload } from "./upload.js";
 
 const $ = (id) => document.getElementById(id);
-let stopNow = null; // ends the current stream
+const player = $("player");
+let stopNow = null; // ends the current stream or upload
+let playUntil = Infinity; // seconds: the end of the word that is played
 let utterances = []; // final ones: lists of { word, conf, start, end }
 
-$("microphone").onclick = () => listen(microphone);
+$("microphone").onclick = () => listen();
 $("file").onchange = () => {
   const [file] = $("file").files;
   $("file").value = "";
-  if (file) listen((context, stop) => recording(context, file, stop));
+  if (file) transcribe(file);
 };
 $("stop").onclick = () => stopNow?.();
 $("copy").onclick = async () => {
@@ -17,6 +20,7 @@ $("copy").onclick = async () => {
   await navigator.clipboard.writeText(written.txt(utterances));
   state("copied");
 };
+$("final").onclick = ({ target }) => target.closest(".word") && play(target.closest(".word").dataset);
 $("times").onchange = () => $("final").classList.toggle("times", $("times").checked);
 $("model").onchange = () => ($("knows").textContent = $("model").selectedOptions[0]?.dataset.knows ?? "");
 for (const button of document.querySelectorAll(".save")) button.onclick = () => save(button.dataset.format);
@@ -30,22 +34,79 @@ function save(format) {
   URL.revokeObjectURL(link.href);
 }
 
-async function microphone(context) {
+async function microphone() {
   const media = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
-  return { node: context.createMediaStreamSource(media), end: () => media.getTracks().forEach((track) => track.stop()) };
+  return { media, end: () => media.getTracks().forEach((track) => track.stop()) };
 }
 
-async function recording(context, file, stop) {
-  const node = context.createBufferSource();
-  node.buffer = await context.decodeAudioData(await file.arrayBuffer());
-  node.connect(context.destination);
-  node.onended = stop;
-  node.start();
-  return { node, end: () => node.stop() };
-}
-
-async function listen(open) {
+// Uploads a file; its words appear utterance by utterance, and a click on one plays it.
+async function transcribe(file) {
   stopNow?.();
+  clear();
+  load(file);
+  running(true);
+  const { answer, stop } = upload(file, fields(), $("key").value.trim(), {
+    onSent: (share) => progress(share, share < 1 ? `sending, ${Math.round(100 * share)} %` : "recognising"),
+    onWords: (words) => {
+      if (!words.length) return;
+      finish(words.map(({ confidence, ...word }) => ({ ...word, conf: confidence })));
+      const { end } = words.at(-1);
+      const of = Number.isFinite(player.duration) ? ` of ${player.duration.toFixed(0)}` : "";
+      progress(of && end / player.duration, `recognising, ${end.toFixed(0)}${of} s`);
+    },
+  });
+  stopNow = stop;
+  const error = await answer;
+  if (stopNow !== stop) return; // another stream has begun
+  stopNow = null;
+  running(false);
+  $("progress").hidden = true;
+  state(error || "done", Boolean(error));
+}
+
+function fields() {
+  return { model: $("model").value, hot: $("hot").value };
+}
+
+function load(file) {
+  URL.revokeObjectURL(player.src);
+  player.src = URL.createObjectURL(file);
+  player.hidden = false;
+  $("wave").hidden = true;
+}
+
+function unload() {
+  player.pause();
+  URL.revokeObjectURL(player.src);
+  player.removeAttribute("src");
+  player.hidden = true;
+  $("wave").hidden = false;
+}
+
+function progress(share, text) {
+  $("progress").hidden = false;
+  if (share) $("progress").value = share;
+  else $("progress").removeAttribute("value");
+  state(text);
+}
+
+function play({ start, end }) {
+  if (player.hidden) return;
+  player.currentTime = Number(start);
+  playUntil = Number(end);
+  player.play().then(pauseAtEnd, () => state("this browser cannot play the file", true));
+}
+
+// Each frame of the screen, until the end of the word: the element itself tells its time four times a second.
+function pauseAtEnd() {
+  if (player.currentTime >= playUntil) player.pause();
+  if (player.paused) playUntil = Infinity;
+  else if (playUntil < Infinity) requestAnimationFrame(pauseAtEnd);
+}
+
+async function listen() {
+  stopNow?.();
+  unload();
   const context = new AudioContext();
   let source, socket;
   const stop = () => {
@@ -66,7 +127,7 @@ async function listen(open) {
   try {
     socket = await connect(context.sampleRate, stop);
     await context.audioWorklet.addModule("worklet.js");
-    source = await open(context, stop);
+    source = await microphone();
     if (stopNow !== stop) return source.end(); // stopped during the question for the microphone
     const buffers = new AudioWorkletNode(context, "buffers", { numberOfOutputs: 0 });
     buffers.port.onmessage = ({ data }) => {
@@ -76,7 +137,7 @@ async function listen(open) {
         socket.send(data);
       }
     };
-    source.node.connect(buffers);
+    context.createMediaStreamSource(source.media).connect(buffers);
     state("listening");
   } catch (error) {
     stop();
@@ -96,14 +157,22 @@ function connect(rate, stop) {
       socket.send(JSON.stringify({ config: { sample_rate: rate, push: 1, model: $("model").value, hot } }));
       resolve(socket);
     };
-    socket.onclose = ({ code, reason }) => {
+    socket.onclose = async ({ code, reason }) => {
       if (socket.endedAt) $("latency").textContent = `${Math.round(performance.now() - socket.endedAt)} ms`;
       stop();
-      if (code !== 1000) state(reason || "the server refused, or cannot be reached", true);
+      if (code !== 1000) state(reason || (await refusal()), true);
       else if (!$("state").classList.contains("error")) state("done");
-      reject(new Error("the server refused, or cannot be reached"));
+      reject(new Error($("state").textContent));
     };
   });
+}
+
+// Browsers hide the answer to a refused WebSocket; the same server says it to a request.
+async function refusal() {
+  const key = $("key").value.trim();
+  const answer = await fetch("v1/models", { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
+  if (!answer) return "the server cannot be reached";
+  return answer.ok ? "the connection was closed" : (await answer.json()).error.message;
 }
 
 function show(message, socket) {
@@ -137,6 +206,7 @@ function shaded({ word, conf, start, end }) {
   const span = document.createElement("span");
   span.className = `word c${conf < 0.6 ? 0 : conf < 0.85 ? 1 : 2}`;
   span.textContent = word;
+  Object.assign(span.dataset, { start, end });
   span.title = `${(100 * conf).toFixed(0)} %, ${start.toFixed(2)}–${end.toFixed(2)} s`;
   return span;
 }
