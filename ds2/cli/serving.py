@@ -1,6 +1,7 @@
 """ds2 serve, bench-serve: live streams."""
 
 import os
+import sys
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -46,7 +47,13 @@ def serve_command(
     pairs = (setting.partition("=") for setting in set_)
     log_to_stderr()
     settings = read_serve_config(config, {**{key: value for key, _, value in pairs}, **flags}, os.environ)
-    return run(settings)
+    return run(settings, _name_page)
+
+
+def _name_page(url: str) -> None:
+    """Says at a terminal which page to open."""
+    if sys.stderr.isatty():
+        print(f"open {url}", file=sys.stderr, flush=True)
 
 
 def bench_serve_command(

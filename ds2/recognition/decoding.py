@@ -86,7 +86,7 @@ def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
     if silent := sorted(words - known):
         logger.warning(
             "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
-            "ds2 tune-decoder --lm LM --lexicon WORDS adds those of a lexicon in CMUdict's format",
+            "ds2 tune-decoder takes more of them from a lexicon in CMUdict's format",
             100 * (1 - len(silent) / len(words)), f"{len(words):,}", _few(silent),
         )  # fmt: skip
 

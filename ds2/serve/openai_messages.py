@@ -11,7 +11,8 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
-from ds2.recognition.transcript import Transcript, Word
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
 from ds2.serve.gate import Refused
 from ds2.serve.messages import MOST_HOT, Final, check_hot
 from ds2.utils.errors import ParameterError

@@ -10,7 +10,6 @@ import ipaddress
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from types import FrameType
 
@@ -48,8 +47,10 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def run(config: ServeConfig) -> int:
+def run(config: ServeConfig, on_listening: Callable[[str], object]) -> int:
     """Serves until a signal ends it; returns the exit code.
+
+    `on_listening` gets the page's address before the model is loaded: a browser that comes so early waits for the page.
 
     Raises:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
@@ -58,7 +59,7 @@ def run(config: ServeConfig) -> int:
     for path in (model, *config.models):
         read_record(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(Application(config, model)))
+        runner.run(_serve(Application(config, model), on_listening))
     return 0
 
 
@@ -71,12 +72,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return None
 
 
-async def _serve(application: Application) -> None:
+async def _serve(application: Application, on_listening: Callable[[str], object]) -> None:
     config = application.config
     settings = _settings(application)
     listening = _listen(config, settings.backlog)
-    if sys.stderr.isatty():  # a browser that comes before the model is ready waits for its answer
-        print(f"open {_url(listening, config).replace('//0.0.0.0:', '//127.0.0.1:')}", file=sys.stderr, flush=True)
+    on_listening(_url(listening, config).replace("//0.0.0.0:", "//127.0.0.1:"))
     try:
         _load(settings)  # finds a bad certificate before the model is loaded
         if not await _started(application):
