@@ -42,14 +42,10 @@ def train_command(
     from ds2.utils.devices import choose_device
     from ds2.utils.logs import shown_log
 
-    if fraction is not None:
-        set_ = (*set_, f"data.fraction={fraction}")
+    set_ = set_ if fraction is None else (*set_, f"data.fraction={fraction}")
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
         if fine_tune is not None:
             settings = fine_tuning(fine_tune, config, output, set_)
-            if ranks.first:
-                use = f"the model to use will be {output / 'fine-tuned.safetensors'}, with the whole search"
-                print(f"ds2: the error rates of the epochs are without a language model; {use}", file=sys.stderr)
         else:
             settings = load_config(TrainConfig, config, set_)
         try:

@@ -1,14 +1,12 @@
 """Prefix beam search of a whole batch at once, in torch operations on the device that holds the log-probabilities.
 
-It searches what beam.py searches, by the formulas of README.md, "Scoring". Every step is an operation over
-(B utterances, W prefixes, K symbols):
+It searches what beam.py searches, by the formulas of README.md, "Scoring": operations over (B, W prefixes, K symbols):
 
     W prefixes --+-- stay as they are ---- (B, W) ----+-- the W best --> W prefixes
                  +-- with one more label - (B, W, K) -+
 
-A hash of its labels identifies a prefix, so two ways to the same prefix are added. For each frame the decoder keeps
-where the best alignment of every prefix came from; the way back gives labels and times. No shape depends on a computed
-value, so no frame waits for the host. An utterance that has ended goes on with certain blanks, which change nothing.
+A hash of its labels identifies a prefix: two ways to it are added. For each frame the decoder keeps where the best
+alignment of every prefix came from. No shape depends on a computed value, so no frame waits for the host.
 """
 
 import dataclasses

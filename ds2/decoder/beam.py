@@ -18,7 +18,7 @@ import numpy as np
 
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
-from ds2.decoder.lexicon import Lexicon, Trie, look_ahead
+from ds2.decoder.lexicon import Lexicon, Trie, check_word_numbers, look_ahead
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import SearchTables
 from ds2.decoder.search import advance
@@ -120,7 +120,7 @@ class BeamDecoder:
         self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
         self.tables = _tables(self.space)
         if lm is not None:
-            _check_numbers(self.tables.numbers, len(lm.words), lexicon)
+            check_word_numbers(self.tables.numbers, len(lm.words), lexicon)
 
     @classmethod
     def from_tokens(
@@ -298,9 +298,3 @@ def _tables(space: SearchSpace) -> SearchTables:
     settings["space"] = -1 if lexicon is None else lexicon.space
     settings["most"], settings["most_at_end"] = most, max(0.0, bonus) + max(0.0, boosts.max(initial=0.0))
     return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, numbers)
-
-
-def _check_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:
-    least, count = (-1, len(numbers)) if lexicon is None else (0, len(lexicon.boosts))
-    if numbers.shape != (count,) or (count and not least <= numbers.min() <= numbers.max() < words):
-        raise ValueError(f"lm_words: expected a number from {least} to {words - 1} for each word or token")

@@ -111,3 +111,14 @@ def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
     word[0] = NO_WORD  # an empty word does not count
     first = np.searchsorted(keys >> TOKEN_BITS, np.arange(nodes + 1))
     return Trie(first, (keys & TOKEN_MASK).astype(np.int32), np.arange(1, nodes, dtype=np.int32), word)
+
+
+def check_word_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:
+    """Checks the numbers that the words of a lexicon, or the tokens without one, have among a model's `words`.
+
+    Raises:
+        ValueError: not one for each, or one that the language model does not have.
+    """
+    least, count = (-1, len(numbers)) if lexicon is None else (0, len(lexicon.boosts))
+    if numbers.shape != (count,) or (count and not least <= numbers.min() <= numbers.max() < words):
+        raise ValueError(f"lm_words: expected a number from {least} to {words - 1} for each word or token")

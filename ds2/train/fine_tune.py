@@ -26,6 +26,7 @@ from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
 
+TUNED = "fine-tuned.safetensors"
 DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
 BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
@@ -68,6 +69,8 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
         values["data"]["lexicon"] = str(output / "lexicon.txt")
     for setting in settings:
         override(values, setting)
+    use = f"the model to use will be {output / TUNED}, with the whole search"
+    logger.info("the error rates of the epochs are without a language model; %s", use)
     return from_dict(TrainConfig, values, "fine-tuning")
 
 
@@ -122,7 +125,7 @@ def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -
 
 def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
     """Writes fine-tuned.safetensors from best.safetensors in the output folder, and returns its path."""
-    path = output / "fine-tuned.safetensors"
+    path = output / TUNED
     with_search_of(Bundle.load(model), Bundle.load(output / "best.safetensors"), manifest).save(path)
     return path
 

@@ -4,6 +4,8 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 
+import torch
+
 from ds2.train.metrics import Epoch
 
 
@@ -52,3 +54,16 @@ class RunState:
             "utterances_per_second": round(self.utterances / max(self.seconds, 1e-9), 1),
             "skipped": len(self.skipped),
         }
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def restore_random_state(state: dict[str, torch.Tensor]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

@@ -40,7 +40,7 @@ from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
 from ds2.train.plots import draw_curves
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
-from ds2.train.run_state import RunState
+from ds2.train.run_state import RunState, random_state, restore_random_state
 from ds2.train.signals import Signals, TrainingStopped
 from ds2.train.tensorboard import LossLog, write_histograms
 from ds2.train.transfer import fit_weights, freeze, same_frontend
@@ -288,16 +288,3 @@ def minibatches(loader: Loader, pieces: int) -> Iterator[list[Batch]]:
         if not minibatch:
             return
         yield minibatch
-
-
-def random_state() -> dict[str, torch.Tensor]:
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
-
-
-def restore_random_state(state: dict[str, torch.Tensor]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])

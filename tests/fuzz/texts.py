@@ -91,14 +91,16 @@ def enter_config(path: Path) -> None:
 
 
 def corpus_seeds() -> list[Files]:
-    """One utterance in Kaldi's tables, as lhotse's cuts, in Common Voice's table."""
+    """One utterance in Kaldi's tables, as lhotse's cuts, in tables of several kinds, and beside its text."""
     sound = io.BytesIO()
     soundfile.write(sound, np.arange(-800, 800, dtype=np.int16), 8000, format="WAV")
     texts = {"wav.scp": "r a.wav\n", "text": "u one\n", "segments": "u r 0.0 0.1\n", "utt2spk": "u ada\n"}
     common_voice = "client_id\tpath\tsentence\tup_votes\tlocale\nada\ta.wav\tone\t2\ten\n"
     cuts = {"cuts.jsonl.gz": gzip.compress(json.dumps(CUT).encode() + b"\n", 1, mtime=0)}
     corpora = [{name: text.encode() for name, text in texts.items()}, cuts, {"v.tsv": common_voice.encode()}]
-    return [corpus | {"a.wav": sound.getvalue(), "clips/a.wav": sound.getvalue()} for corpus in corpora]
+    corpora += [{"t.csv": b'path,text\na.wav,"one, two"\n'}, {"metadata.csv": b"a|one\n"}]
+    files = {name: sound.getvalue() for name in ("a.wav", "clips/a.wav", "wavs/a.wav")}
+    return [*(corpus | files for corpus in corpora), {"a.txt": b"one\n", "a.wav": sound.getvalue()}]
 
 
 def make_corpus(rng: Random, valid: list[Files]) -> Files:
@@ -114,7 +116,7 @@ def make_corpus(rng: Random, valid: list[Files]) -> Files:
 
 def enter_corpus(path: Path) -> None:
     """Reads it in its own folder: the cuts of lhotse name recordings from there."""
-    source = path.parent if path.name == "wav.scp" else path
+    source = path.parent if path.name in ("wav.scp", "a.txt") else path
     with contextlib.chdir(path.parent):
         _, skipped = measured(LAYOUTS[guess_layout(source)].read(source, path.parent / "audio"))
     if skipped:

@@ -66,10 +66,10 @@ def guess_layout(source: Path) -> str:
         return _guess_table(source)
     if (source / ljspeech.TABLE).exists():
         return "ljspeech"
-    if (source / "clips").is_dir():
-        return "common_voice"
     if (source / "wav.scp").exists():
         return "kaldi"
+    if (source / "clips").is_dir():
+        return "common_voice"
     for kind in (".parquet", ".tar"):
         if next(source.glob(f"*{kind}"), None):
             return by_suffix[kind]

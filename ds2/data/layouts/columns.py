@@ -29,8 +29,8 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     header = lines.readline()
     lines.seek(0)
     delimiter = max(DELIMITERS, key=header.count)
-    quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    table = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    tabs = delimiter == "\t"
+    table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
     try:
         keys = [_key(name) for name in next(table, [])]
         _check(keys, source)
