@@ -1,5 +1,5 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
-# make test          sets up .venv and runs the tests
+# make test          sets up .venv and runs the tests in TESTERS=2 processes: a quarter of an hour on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
@@ -12,6 +12,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
+TESTERS ?= 2
 
 .PHONY: demo test test-spark lint fuzz package lock train-digits
 
@@ -19,7 +20,7 @@ demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -m spark tests/spark
