@@ -58,7 +58,7 @@ def to_json(transcript: Written, name: str) -> str:
     values |= {"duration": transcript.duration, "model": transcript.model}
     values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
     values |= {"segments": segments, "display": transcript.display}
-    if not any(word.display for word in transcript.words):
+    if not any(word.display is not None for word in transcript.words):
         for each in (values, *segments, *values["words"], *values["characters"]):
             del each["display"]
     if not transcript.characters:

@@ -28,6 +28,7 @@ class DecoderOptions:
         hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
         rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
         punctuate: Write txt and ctm with capitals and punctuation too, as json, srt and vtt are.
+        figures: Show numbers as figures where there is punctuation: $20, May 25th, 1984.
 
     Raises:
         ParameterError: a value out of range, or options that contradict each other.
@@ -40,6 +41,7 @@ class DecoderOptions:
     hot: tuple[str, ...] = ()
     rescore: Path | None = None
     punctuate: bool = False
+    figures: bool = True
 
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 0:

@@ -34,9 +34,11 @@ def group_words(
     segment: TranscriptSegment | None = None
     for word, space in _with_spaces(text, words):
         if segment is not None:
-            longer_text, display = segment.text + space + word.text, segment.display + space + word.shown
+            longer_text = segment.text + space + word.text
+            display = segment.display + space + word.shown if word.shown else segment.display
             longer = TranscriptSegment(segment.start, word.end, longer_text, (*segment.words, word), display)
-            if not ends(segment, longer):
+            # a number in figures is shown whole
+            if not word.shown or not ends(segment, longer):
                 segment = longer
                 continue
             yield segment

@@ -55,10 +55,16 @@ class Transcript:
 
     @property
     def punctuated(self) -> "Transcript":
-        """The transcript with the display form of its words as its text."""
-        words = tuple(dataclasses.replace(word, text=word.shown, display="") for word in self.words)
+        """The transcript with the display form of its words as its text; a number in figures is one word."""
+        words: list[Word] = []
+        for word in self.words:
+            if word.shown:
+                words.append(dataclasses.replace(word, text=word.shown, display=None))
+            else:
+                confidence = min(words[-1].confidence, word.confidence)
+                words[-1] = dataclasses.replace(words[-1], end=word.end, confidence=confidence)
         channels = tuple(channel.punctuated for channel in self.channels)
-        return dataclasses.replace(self, text=self.display, words=words, channels=channels)
+        return dataclasses.replace(self, text=self.display, words=tuple(words), channels=channels)
 
     def to_txt(self) -> str:
         """The text, a line for each segment."""

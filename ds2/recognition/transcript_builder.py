@@ -12,6 +12,7 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
+from ds2.recognition.figures import with_figures
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences, words_of
@@ -30,6 +31,7 @@ class TranscriptBuilder:
         judge: gives words a calibrated confidence and drops what is no speech; None in a bundle without calibration.
         punctuator: gives words their display form; None in a bundle without punctuation.
         punctuate: the display form is the text.
+        figures: display forms have numbers as figures.
         model: name or path of the bundle.
     """
 
@@ -38,6 +40,7 @@ class TranscriptBuilder:
     judge: Judge | None = None
     punctuator: Punctuator | None = None
     punctuate: bool = False
+    figures: bool = True
     model: str = ""
 
     def __call__(
@@ -68,7 +71,7 @@ class TranscriptBuilder:
         words = tuple(word for segment in segments for word in segment.words)
         transcript = Transcript(text, words, duration, self.model)
         if self.punctuator is not None:
-            transcript = _displayed(transcript, self.punctuator)
+            transcript = _displayed(transcript, self.punctuator, self.figures)
         return transcript.punctuated if self.punctuate else transcript
 
     def examine(
@@ -111,13 +114,14 @@ def make_builder(
     if options.punctuate and punctuator is None:
         raise ParameterError("punctuate", f"{name} has no punctuation")
     frame_seconds = ModelConfig.of(bundle).frame_seconds
-    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.punctuate, name)
+    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.punctuate, options.figures, name)
 
 
-def _displayed(transcript: Transcript, punctuator: Punctuator) -> Transcript:
+def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) -> Transcript:
     forms = punctuator([word.text for word in transcript.words])
-    words = zip(transcript.words, forms, strict=True)
-    return dataclasses.replace(transcript, words=tuple(dataclasses.replace(word, display=form) for word, form in words))
+    pairs = zip(transcript.words, forms, strict=True)
+    words = tuple(dataclasses.replace(word, display=form) for word, form in pairs)
+    return dataclasses.replace(transcript, words=with_figures(words) if figures else words)
 
 
 def later(transcript: Transcript, seconds: float) -> Transcript:

@@ -10,19 +10,19 @@ class Word:
 
     With a calibration the confidence is the probability that the word is right. Without one, a search with competitors
     gives the share of the n-best's probability that has this word at this place; a search without them the geometric
-    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; empty if the bundle has
-    no punctuation.
+    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; None if the bundle has
+    no punctuation, empty if an earlier word shows the number to which it belongs.
     """
 
     text: str
     start: float
     end: float
     confidence: float
-    display: str = ""
+    display: str | None = None
 
     @property
     def shown(self) -> str:
-        return self.display or self.text
+        return self.text if self.display is None else self.display
 
 
 def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:

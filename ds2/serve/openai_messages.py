@@ -110,7 +110,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
 
 def _display(transcript: Transcript) -> dict[str, str]:
     """The text with capitals and punctuation, where the bundle has them."""
-    return {"display": transcript.display} if any(word.display for word in transcript.words) else {}
+    return {"display": transcript.display} if any(word.display is not None for word in transcript.words) else {}
 
 
 def _word(word: Word) -> dict[str, Any]:

@@ -1,0 +1,172 @@
+"""Figures for spoken English numbers: years, dates, money, percentages, times of day.
+
+words    on   may   twenty  fifth   he   paid   twenty  dollars
+display  On   May   25th,           he   paid   $20.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from text_to_num import Token, find_numbers
+
+from ds2.recognition.words import Word
+
+LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
+GROUPED = 10_000  # from here on commas divide thousands: years have none
+LONGEST_PAUSE = 0.3  # seconds within a number
+CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
+SCALES = ("hundred", "thousand", "million", "billion", "trillion")
+MONTHS = tuple("january february march april may june july august september october november december".split())
+MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
+UNITS = {("percent",): "%", ("per", "cent"): "%"}
+HALVES = {("a", "m"): " a.m.", ("am",): " a.m.", ("p", "m"): " p.m.", ("pm",): " p.m."}
+
+
+@dataclass(frozen=True)
+class Number:
+    """The words `first` to `past` - 1, in figures."""
+
+    first: int
+    past: int
+    text: str
+
+    @property
+    def ordinal(self) -> bool:
+        return self.text[-1].isalpha()
+
+    @property
+    def value(self) -> float:
+        return float(self.text[:-2] if self.ordinal else self.text)
+
+    @property
+    def figures(self) -> str:
+        return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= GROUPED else self.text
+
+
+class _Spoken(Token):
+    def __init__(self, word: Word):
+        self.word = word
+
+    def text(self) -> str:
+        return self.word.text
+
+    def text_lowercase(self) -> str:
+        return self.word.text.lower()
+
+    def nt_separated(self, previous: Token) -> bool:
+        assert isinstance(previous, _Spoken)
+        return not _joined(previous.word, self.word)
+
+    def not_a_number_part(self) -> bool:
+        return False
+
+
+def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The words, the display form of the first word of a number in figures; that of its other words is empty."""
+    found = list(words)
+    for number in _written(words):
+        last = words[number.past - 1]
+        mark = last.shown[len(last.text) :]
+        shown = number.text if mark == "." and number.text.endswith(".") else number.text + mark
+        for place in range(number.first, number.past):
+            found[place] = replace(words[place], display=shown if place == number.first else "")
+        before = number.first - 1
+        if number.ordinal and before >= 0 and words[before].text in MONTHS:
+            found[before] = replace(words[before], display=words[before].shown.capitalize())
+    return tuple(found)
+
+
+def _written(words: Sequence[Word]) -> Iterator[Number]:
+    """What is shown in figures, with its unit."""
+    past = 0
+    for run in _runs(words):
+        if run[0].first >= past and (number := _figure(words, run)) is not None:
+            yield number
+            past = number.past
+
+
+def _runs(words: Sequence[Word]) -> list[list[Number]]:
+    """The numbers among the words; those that follow each other at once, or by "oh", in one run."""
+    runs: list[list[Number]] = []
+    for each in find_numbers([_Spoken(word) for word in words], "en", threshold=0):
+        number = Number(each.start, each.end, each.text)
+        last = runs[-1][-1] if runs else number
+        between = [word.text for word in words[last.past : number.first]]
+        if runs and between in ([], ["oh"]) and _whole(words, last.first, number.past):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
+    """A run of numbers in figures, with the unit that follows; None if it stays in words."""
+    first, past = run[0].first, run[-1].past
+    for unit, half in HALVES.items():
+        if _follows(words, past, unit) and (clock := _clock(run)):
+            return Number(first, past + len(unit), clock + half)
+    if len(run) == 2:
+        return _year(*run)
+    return _single(words, run[0]) if len(run) == 1 else None
+
+
+def _clock(run: Sequence[Number]) -> str:
+    """The hour, and the minutes if they were said; empty if the numbers are no time of day."""
+    if any(not number.text.isdecimal() for number in run) or not 1 <= run[0].value <= 12:
+        return ""
+    if len(run) == 1:
+        return run[0].text
+    return f"{run[0].text}:{int(run[1].value):02}" if len(run) == 2 and run[1].value < 60 else ""
+
+
+def _year(century: Number, year: Number) -> Number | None:
+    by_oh = year.first > century.past
+    fits = year.text.isdecimal() and (1 <= year.value < 10 if by_oh else 10 <= year.value < 100)
+    if not century.text.isdecimal() or century.value not in CENTURIES or not fits:
+        return None
+    return Number(century.first, year.past, f"{century.text}{int(year.value):02}")
+
+
+def _single(words: Sequence[Word], number: Number) -> Number | None:
+    first, past = number.first, number.past
+    before = words[first - 1].text if first else ""
+    after = words[past].text if past < len(words) else ""
+    if number.ordinal:
+        dated = before in MONTHS or (after == "of" and past + 1 < len(words) and words[past + 1].text in MONTHS)
+        return number if dated or (number.value >= LEAST and words[first].text not in SCALES) else None
+    # "a hundred", "half past ten", "quarter to twelve", "ten o'clock"
+    to = before == "to" and first > 1 and words[first - 2].text == "quarter"
+    if words[first].text in SCALES or "past" in (before, after) or to or after == "o'clock":
+        return None
+    if after in MONEY and _follows(words, past, (after,)):
+        return _money(words, number, MONEY[after])
+    for unit, sign in UNITS.items():
+        if _follows(words, past, unit):
+            return Number(first, past + len(unit), number.figures + sign)
+    return Number(first, past, number.figures) if number.value >= LEAST or "." in number.text else None
+
+
+def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
+    """ "twenty dollars", also "and fifty cents"."""
+    past = number.past + 1
+    if _follows(words, past, ("and",)):
+        for cents in find_numbers([_Spoken(word) for word in words[past + 1 : past + 4]], "en", threshold=0)[:1]:
+            end = past + 1 + cents.end
+            if cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _follows(words, end, ("cents",)):
+                return Number(number.first, end + 1, f"{sign}{number.figures}.{int(cents.value):02}")
+    return Number(number.first, past, sign + number.figures)
+
+
+def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
+    """These words come at `place`, with nothing between them and the word before."""
+    found = tuple(word.text for word in words[place : place + len(texts)])
+    return found == texts and _whole(words, place - 1, place + len(texts))
+
+
+def _whole(words: Sequence[Word], first: int, past: int) -> bool:
+    """Neither a mark nor a pause divides the words."""
+    return all(_joined(words[place], words[place + 1]) for place in range(first, past - 1))
+
+
+def _joined(word: Word, following: Word) -> bool:
+    return len(word.shown) == len(word.text) and following.start - word.end <= LONGEST_PAUSE

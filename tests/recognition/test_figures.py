@@ -1,0 +1,68 @@
+"""Numbers as figures in display forms; the words and their times stay."""
+
+from dataclasses import replace
+
+import pytest
+
+from ds2.recognition.figures import with_figures
+from ds2.recognition.formats import to_json, to_srt
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
+
+CASES = """
+on may twenty fifth we left|on May 25th we left
+the fifth of june|the 5th of june
+it cost twenty dollars.|it cost $20.
+twenty dollars and fifty cents|$20.50
+two million dollars|$2,000,000
+in nineteen eighty four, he|in 1984, he
+in nineteen oh five|in 1905
+twenty twenty four|2024
+two thousand and five|2005
+half past three|half past three
+half past ten|half past ten
+ten o'clock|ten o'clock
+one of them|one of them
+the second man|the second man
+a second later|a second later
+a hundred men|a hundred men
+three point five percent|3.5%
+five per cent|5%
+at five thirty p m.|at 5:30 p.m.
+the twenty first century|the 21st century
+one hundred and twenty three thousand men|123,000 men
+forty, fifty|40, 50
+one two three four|one two three four
+two or three|two or three
+""".strip().split("\n")
+
+
+def said(text: str) -> tuple[Word, ...]:
+    """Words of half a second, each with its display form."""
+    shown = text.split()
+    return tuple(Word(each.strip(",."), at / 2, at / 2 + 0.5, 0.9, each) for at, each in enumerate(shown))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_become_figures(case: str) -> None:
+    spoken, written = case.split("|")
+    words = said(spoken)
+    found = with_figures(words)
+    assert " ".join(word.shown for word in found if word.shown) == written
+    assert [replace(word, display="") for word in found] == [replace(word, display="") for word in words]
+
+
+def test_a_pause_divides_numbers() -> None:
+    first, second = said("twenty five")
+    found = with_figures((first, replace(second, start=1.5, end=2.0)))
+    assert [word.shown for word in found] == ["20", "five"]
+
+
+def test_files_show_the_figures_and_the_plain_text_stays() -> None:
+    words = with_figures(said("He paid twenty five dollars today."))
+    transcript = Transcript(" ".join(word.text for word in words), words, 3.0)
+    assert transcript.display == "He paid $25 today."
+    assert "He paid $25 today." in to_srt(transcript, "")
+    assert '"text": "He paid twenty five dollars today"' in to_json(transcript, "")
+    figure = transcript.punctuated.words[2]
+    assert (figure.text, figure.start, figure.end) == ("$25", 1.0, 2.5)
