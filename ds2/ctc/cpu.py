@@ -49,14 +49,14 @@ def ctc_on_cpu(
             _integers(targets).reshape(-1), ends - sizes, sizes, blank, weights.double().numpy(), losses, _flat(result),
         )  # fmt: skip
         run_in_threads(
-            lambda order: ctc_utterances(order, arrays, room), _share(lengths * (outputs + 8 * sizes), threads)
+            lambda order: ctc_utterances(order, arrays, room), share_work(lengths * (outputs + 8 * sizes), threads)
         )
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
 
 
-def _share(work: np.ndarray, threads: int) -> list[np.ndarray]:
+def share_work(work: np.ndarray, threads: int) -> list[np.ndarray]:
     """Indices of the utterances of each thread: the largest first, always to the thread with the least work."""
     groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
     loads = [(0, number) for number in range(len(groups))]

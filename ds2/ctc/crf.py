@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import crf_kernels
+from ds2.ctc.cpu import share_work
+from ds2.ctc.crf_kernels import TINY
 from ds2.ctc.loss import ctc_loss
 from ds2.ctc.threads import run_in_threads
 from ds2.ctc.trigram import END, Trigram
-
-TINY = 1e-30  # of the sum of all states: smaller ones are 0, since processors are slow near the smallest float
 
 
 def ctc_crf_loss(
@@ -56,7 +56,8 @@ class _LogPartition(torch.autograd.Function):
     def forward(ctx: FunctionCtx, log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
         ctx.done = None  # type: ignore[attr-defined]
         if log_probs.device.type == "cpu":
-            totals, ctx.done = _on_cpu(log_probs.detach(), lengths, trigram)  # type: ignore[attr-defined]
+            differentiable = ctx.needs_input_grad[0]  # type: ignore[attr-defined]
+            totals, ctx.done = _on_cpu(log_probs.detach(), lengths, trigram, differentiable)  # type: ignore[attr-defined]
             return totals
         order = lengths.argsort(descending=True, stable=True).to(log_probs.device)
         paths = _Paths(log_probs[order].exp(), lengths.sort(descending=True).values.cpu(), trigram)
@@ -74,8 +75,8 @@ class _LogPartition(torch.autograd.Function):
         return unsorted * gradient.view(-1, 1, 1), None, None
 
 
-def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> tuple[Tensor, Tensor]:
-    """(B, T, V), (B,) -> (B,) logarithms of the weight of all paths, (B, T, V) probability of each output."""
+def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram, differentiable: bool = True) -> tuple[Tensor, Tensor]:
+    """(B, T, V), (B,) -> (B,) log weight of all paths, (B, T, V) probabilities of outputs; 0 if not wanted."""
     paths = _Paths(log_probs.exp(), lengths, trigram)
     tables = crf_kernels.TrigramTables(
         paths.other.transpose(0, 1).contiguous().numpy(),
@@ -87,20 +88,18 @@ def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> tuple[Tenso
     totals = np.zeros(len(log_probs), np.float32)
     frames, outputs = log_probs.shape[1:]
 
-    def work(utterances: list[int]) -> None:
-        columns, scratch = (
-            np.empty((frames + 1, 2, outputs, outputs), np.float32),
-            np.empty((4, outputs, outputs), np.float32),
-        )
+    def work(utterances: np.ndarray) -> None:
+        columns = np.empty((frames + 1, 2, outputs, outputs), np.float32)
+        scratch = np.empty((4, outputs, outputs), np.float32)
         scales = np.empty(frames, np.float32)
         for number in utterances:
             own = probabilities[number], int(lengths[number]), tables, columns, scales, scratch
             ended = crf_kernels.forward(*own)
             totals[number] = np.log(scales[: own[1]].astype(np.float64)).sum() + np.log(ended)
-            crf_kernels.backward(*own, ended, posteriors[number])
+            if differentiable:
+                crf_kernels.backward(*own, ended, posteriors[number])
 
-    threads = min(torch.get_num_threads(), max(1, len(log_probs)))
-    run_in_threads(work, [list(range(first, len(log_probs), threads)) for first in range(threads)])
+    run_in_threads(work, share_work(lengths.numpy(), torch.get_num_threads()))
     return torch.from_numpy(totals), torch.from_numpy(posteriors)
 
 
@@ -135,7 +134,7 @@ class _Paths:
             label, blank = self._step(self.probabilities[:count, frame], label[:count], blank[:count])
             scale = label.sum((1, 2)) + blank.sum((1, 2))
             for weights in (label, blank):
-                torch.nn.functional.threshold(weights.div_(scale.view(-1, 1, 1)), TINY, 0.0, inplace=True)
+                torch.nn.functional.threshold(weights.div_(scale.view(-1, 1, 1)), float(TINY), 0.0, inplace=True)
             totals[:count] += scale.log()
             last_label[:count], last_blank[:count] = label, blank
             self.scales.append(scale)

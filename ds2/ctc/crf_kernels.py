@@ -17,9 +17,8 @@ from ds2.utils.jit import njit
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
 inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
 LABEL, BLANK = 0, 1
-TINY = np.float32(
-    1e-30
-)  # of the sum of all states: smaller ones are 0, since processors are slow near the smallest float
+# Of the sum of all states: smaller ones are 0, since processors are slow near the smallest float.
+TINY = np.float32(1e-30)
 
 
 class TrigramTables(NamedTuple):
