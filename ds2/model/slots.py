@@ -195,9 +195,8 @@ class SlotModel:
         x = torch.cat([batch.kept(layer.kept), x], dim=3)
         batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
         if layer.time_delay is not None:
-            count = torch.full((len(x),), x.shape[3] - layer.time_delay.config.kernel[1] + 1, device=x.device)
-            x = layer.time_delay.step(x, count)[0]
-            return x.mul_(batch.valid(x.shape[3], layer.total_stride, layer.delay)[:, None, None, :])
+            frames = x.shape[3] - layer.time_delay.config.kernel[1] + 1
+            return layer.time_delay.with_context(x, batch.valid(frames, layer.total_stride, layer.delay))
         x = torch.nn.functional.conv2d(x, layer.weight, layer.bias, layer.stride, (layer.padding, 0))
         valid = batch.valid(x.shape[3], layer.total_stride, layer.delay)
         return clipped_relu(x).mul_(valid[:, None, None, :])

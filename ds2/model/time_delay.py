@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from ds2.model.config import CLIP, EPSILON, ConvolutionConfig
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import RunningStatistics, Total
+from ds2.model.normalization import ChannelBatchNorm, Total
 from ds2.model.recurrent_autograd import flat
 from ds2.model.time_delay_kernels import activate, add_gradient_sums, add_moments, gradients
 
@@ -35,7 +35,7 @@ class TimeDelay(nn.Module):
         self.wide = nn.Parameter(torch.empty(config.channels, self.second * config.bottleneck))
         for weight in (self.narrow, self.wide):
             nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
-        self.norm = RunningStatistics(config.channels)
+        self.norm = ChannelBatchNorm(config.channels)
         self.dropout = dropout
         self.bypass = config.bypass if inputs == config.channels else 0.0
 
@@ -50,9 +50,13 @@ class TimeDelay(nn.Module):
     def step(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, C, 1, T) frames with their context; (B,) how many output frames each stream gets."""
         count = max(1, int(lengths.max()))
+        x = x[..., : count + self.config.kernel[1] - 1]
+        return self.with_context(x, valid_mask(lengths, count)), lengths
+
+    def with_context(self, x: Tensor, valid: Tensor) -> Tensor:
+        """(B, C, 1, T + k - 1) frames with their context, (B, T) which count -> (B, C', 1, T), deployed."""
         before = self.config.before
-        product = self._product(x, 0, 0)[..., :count]
-        return self._activated(product, x[..., before : before + count], lengths), lengths
+        return self._by_operators(self._product(x, 0, 0), x[..., before : before + valid.shape[1]], valid)
 
     def _product(self, x: Tensor, before: int, after: int) -> Tensor:
         """(B, C, 1, T) with so many frames of zeros before and after it -> (B, C', 1, T + before + after - k + 1)."""
@@ -70,25 +74,14 @@ class TimeDelay(nn.Module):
         """BN, clipped ReLU, dropout of whole channels of an utterance, bypass; zeros beyond the lengths."""
         if self.training and x.device.type == "cpu":
             return self._by_kernels(x, skip, lengths)
-        return self._by_operators(x, skip, lengths)
+        return self._by_operators(x, skip, valid_mask(lengths, x.shape[3]))
 
-    def _by_operators(self, x: Tensor, skip: Tensor, lengths: Tensor) -> Tensor:
-        mask = valid_mask(lengths, x.shape[3])[:, None, None, :].to(self.norm.gamma.dtype)
-        x = x.to(self.norm.gamma.dtype)
-        mean, variance = self.norm.mean, self.norm.variance
-        if self.training:
-            count = self._total(mask.sum())
-            mean = self._total((x * mask).sum((0, 2, 3))) / count.clamp(min=1)
-            variance = self._total(((x - mean[:, None, None]).square() * mask).sum((0, 2, 3))) / count.clamp(min=1)
-            self.norm.update(mean.detach(), variance.detach(), count.detach())
-        scale, shift = self.norm.scale_and_shift(mean, variance)
-        x = torch.addcmul(shift[:, None, None], x, scale[:, None, None]).clamp(0.0, CLIP)
+    def _by_operators(self, x: Tensor, skip: Tensor, valid: Tensor) -> Tensor:
+        mask = valid[:, None, None, :]
+        x = self.norm(x * mask if self.training else x, valid)
         if self.training and self.dropout:
             x = x * self._kept(x)[:, :, None, None]
-        return (x + self.bypass * skip if self.bypass else x) * mask
-
-    def _total(self, value: Tensor) -> Tensor:
-        return value if self.norm.total is None else self.norm.total(value)
+        return x + self.bypass * skip * mask if self.bypass else x
 
     def _kept(self, x: Tensor) -> Tensor:
         """(B, C) 0 for dropped channels of an utterance, else 1 / (1 - dropout)."""

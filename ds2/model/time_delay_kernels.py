@@ -14,6 +14,14 @@ from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
+
+
+@inlined
+def through_relu(before, grad, clip):  # type: ignore[no-untyped-def]
+    """The gradient of the clipped ReLU's input `before`."""
+    zero = clip - clip
+    return grad if (before > zero) & (before < clip) else zero
 
 
 @kernel
@@ -55,7 +63,7 @@ def activate(x, skip, constants, lengths, frames, bypass, clip, result):  # type
 @kernel
 def add_gradient_sums(x, grad, constants, lengths, frames, clip, sums):  # type: ignore[no-untyped-def]
     """Adds to (B, 2C) `sums`, for each channel, the gradient of scale x + shift, and its product with x."""
-    channels, zero = np.uint64(len(constants) // len(lengths) // 3), clip - clip
+    channels = np.uint64(len(constants) // len(lengths) // 3)
     for b in range(np.uint64(len(lengths))):
         scale, own = b * (channels + channels + channels), b * (channels + channels)
         shift, kept = scale + channels, scale + channels + channels
@@ -64,8 +72,7 @@ def add_gradient_sums(x, grad, constants, lengths, frames, clip, sums):  # type:
             for c in range(channels):
                 value = load(x[here + c])
                 before = value * constants[scale + c] + constants[shift + c]
-                flowing = load(grad[here + c]) * constants[kept + c]
-                flowing = flowing if (before > zero) & (before < clip) else zero
+                flowing = through_relu(before, load(grad[here + c]) * constants[kept + c], clip)
                 sums[own + c] += flowing
                 sums[own + channels + c] += flowing * value
 
@@ -82,8 +89,7 @@ def gradients(x, grad, constants, slopes, lengths, frames, clip, result):  # typ
             for c in range(channels):
                 value = load(x[here + c])
                 before = value * constants[scale + c] + constants[shift + c]
-                flowing = load(grad[here + c]) * constants[kept + c]
-                flowing = flowing if (before > zero) & (before < clip) else zero
+                flowing = through_relu(before, load(grad[here + c]) * constants[kept + c], clip)
                 store(result, here + c, flowing * constants[scale + c] + slopes[c] * value + slopes[channels + c])
         for i in range(
             (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
