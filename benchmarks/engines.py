@@ -127,8 +127,8 @@ def utterances(arguments: argparse.Namespace) -> list[Utterance]:
 
 
 def sounds(chosen: list[Utterance]) -> list[np.ndarray]:
-    parts = [utterance.segment for utterance in chosen]
-    return [read_audio_array(part.path, RATE, part.offset, part.duration)[0] for part in parts]
+    spans = [utterance.span for utterance in chosen]
+    return [read_audio_array(span.path, RATE, span.offset, span.duration)[0] for span in spans]
 
 
 def ours(engine: str, file: Path) -> Hear:

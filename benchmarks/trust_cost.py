@@ -60,7 +60,7 @@ def measure(bundle: Path, hypotheses: int, manifest: Path, utterances: int) -> t
     """Seconds of the processor for the utterances, the first one left out, and the largest memory in MB."""
     use_threads(1)
     decoding.CONFIDENCE_HYPOTHESES = hypotheses
-    first, *others = [utterance.segment for utterance in read_manifest(manifest)[:utterances]]
+    first, *others = [utterance.span for utterance in read_manifest(manifest)[:utterances]]
     recognizer = Recognizer.load(bundle, "cpu")
     list(recognizer.transcribe_files([first]))
     began = time.process_time()

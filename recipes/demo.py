@@ -31,7 +31,7 @@ def main() -> None:
 def show(model: str, utterances: list[Utterance], step: int) -> None:
     """Prints every `step`-th recording, its reference above what was recognised, and the error rate of all."""
     print(f"\nmodel {model}", flush=True)
-    results = ds2.load(model).transcribe_files(utterance.segment for utterance in utterances)
+    results = ds2.load(model).transcribe_files(utterance.span for utterance in utterances)
     total = ErrorCounts()
     for number, (utterance, (_, transcript)) in enumerate(zip(utterances, results, strict=True)):
         total += word_errors(utterance.text, transcript.text)

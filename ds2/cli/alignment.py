@@ -51,7 +51,7 @@ def align_command(
             half minutes with the most doubtful words), several of them separated by commas, or all.
         language: Read the numbers in the text as English or Mandarin words.
     """
-    from ds2.data.utterance import Segment
+    from ds2.data.utterance import RecordingSpan
     from ds2.recognition.align_batch import align_all, find_alignment_jobs
     from ds2.recognition.batch import OutputFolder, total_seconds
     from ds2.recognition.formats import FORMATS, choose_formats
@@ -64,7 +64,7 @@ def align_command(
     pairs = find_alignment_jobs(audio, text)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
-    recordings = [Segment(pair.audio) for pair in pairs]
+    recordings = [RecordingSpan(pair.audio) for pair in pairs]
     folder = OutputFolder(output, tables, recordings)
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     total = total_seconds(recordings) if sys.stderr.isatty() else 0.0
@@ -91,7 +91,7 @@ def _can_draw(required: bool) -> bool:
 
 def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
-    from ds2.data.utterance import Segment
+    from ds2.data.utterance import RecordingSpan
     from ds2.utils.errors import printable
 
     done = failed = doubtful = 0
@@ -101,7 +101,7 @@ def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: boo
             print(f"ds2: {aligned}", file=sys.stderr)
             continue
         done += 1
-        print(*folder.paths(Segment(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
+        print(*folder.paths(RecordingSpan(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
         doubtful += _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "")
     if failed and several:
         print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
@@ -110,10 +110,10 @@ def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: boo
 
 def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "OutputFolder") -> list[Path]:
     """Draws the pages of an alignment."""
-    from ds2.data.utterance import Segment
+    from ds2.data.utterance import RecordingSpan
     from ds2.recognition.plots import draw_alignment
 
-    name, frame_seconds = folder.targets[Segment(aligned.audio)].name, recognizer.model.config.frame_seconds
+    name, frame_seconds = folder.targets[RecordingSpan(aligned.audio)].name, recognizer.model.config.frame_seconds
     return draw_alignment(folder.folder, name, aligned, recognizer.sample_rate, frame_seconds)
 
 

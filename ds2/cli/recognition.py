@@ -28,13 +28,13 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
-    from ds2.data.utterance import Segment, Utterance
+    from ds2.data.utterance import RecordingSpan, Utterance
     from ds2.recognition.batch import OutputFolder
     from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.transcript import Transcript
 
-    Results = Iterator[tuple[Segment, Transcript | InputError]]
+    Results = Iterator[tuple[RecordingSpan, Transcript | InputError]]
 
 
 def transcribe_command(
@@ -65,24 +65,24 @@ def transcribe_command(
     formats, separate = choose_formats(transcripts.format), transcripts.channels == "separate"
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
-    segments = find_recordings(files)
-    _check_outputs(formats, output, len(segments), transcripts.skip_existing)
+    recordings = find_recordings(files)
+    _check_outputs(formats, output, len(recordings), transcripts.skip_existing)
     if transcripts.language is not None:
         check_language(transcripts.language, model)
-    if separate and segments[0].path == STDIN:
+    if separate and recordings[0].path == STDIN:
         raise ParameterError("channels", "separate: standard input is mixed; name a file")
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
-    folder = None if output is None else OutputFolder(output, formats, segments)
+    folder = None if output is None else OutputFolder(output, formats, recordings)
     if transcripts.skip_existing and folder is not None:
-        segments = folder.missing(segments)
-    with _progress(segments, messages.quiet, separate) as on_audio:
-        if segments and segments[0].path == STDIN:
-            results = _standard_input(recognizer, segments[0], folder)
+        recordings = folder.missing(recordings)
+    with _progress(recordings, messages.quiet, separate) as on_audio:
+        if recordings and recordings[0].path == STDIN:
+            results = _standard_input(recognizer, recordings[0], folder)
         else:
-            results = transcribe_all(recognizer, segments, folder, on_audio, separate)
-        done, failed = _show(results, formats if folder is None else (), len(segments) > 1, messages.verbose)
+            results = transcribe_all(recognizer, recordings, folder, on_audio, separate)
+        done, failed = _show(results, formats if folder is None else (), len(recordings) > 1, messages.verbose)
     _report_unread(files, messages.quiet)
-    if failed and len(segments) > 1:
+    if failed and len(recordings) > 1:
         print(f"ds2: {done} transcribed, {failed} failed", file=sys.stderr)
     return 0 if not failed else SOME_FAILED if done else BAD_INPUT
 
@@ -104,7 +104,9 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
 
 
 @contextlib.contextmanager
-def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Iterator[Callable[[float], object]]:
+def _progress(
+    recordings: "Sequence[RecordingSpan]", quiet: bool, separate: bool
+) -> Iterator[Callable[[float], object]]:
     """A bar in seconds of audio, on a terminal."""
     from itertools import chain
 
@@ -115,12 +117,12 @@ def _progress(segments: "Sequence[Segment]", quiet: bool, separate: bool) -> Ite
     if quiet or not sys.stderr.isatty():
         yield lambda seconds: None
         return
-    total = total_seconds(list(chain.from_iterable(map(split_channels, segments))) if separate else segments)
+    total = total_seconds(list(chain.from_iterable(map(split_channels, recordings))) if separate else recordings)
     with Progress("transcribing", round(total), "s of audio") as progress:
         yield lambda seconds: progress.step(seconds)
 
 
-def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "OutputFolder | None") -> "Results":
+def _standard_input(recognizer: "Recognizer", recording: "RecordingSpan", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
     from ds2.data.audio_files import read_audio_bytes_array
 
@@ -131,9 +133,9 @@ def _standard_input(recognizer: "Recognizer", segment: "Segment", folder: "Outpu
     samples, rate = read_audio_bytes_array(data, recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
-        folder.write(segment, transcript)
+        folder.write(recording, transcript)
         folder.report([])
-    yield segment, transcript
+    yield recording, transcript
 
 
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
@@ -142,15 +144,15 @@ def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bo
     from ds2.utils.errors import printable
 
     done = failed = 0
-    for segment, result in results:
-        name = printable(str(segment))
+    for recording, result in results:
+        name = printable(str(recording))
         if isinstance(result, InputError):
             failed += 1
             print(f"ds2: {result}", file=sys.stderr)
             continue
         done += 1
         for format in formats:
-            text = FORMATS[format](result, str(segment))
+            text = FORMATS[format](result, str(recording))
             if format == "txt" and several:
                 text = "".join(f"{name}\t{line}\n" for line in text.splitlines() or [""])
             print(text, end="", flush=True)

@@ -29,7 +29,7 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
 
     For an utterance that cannot be read, or whose text is too long for its frames, yields the error.
     """
-    results = recognizer.log_probs_of_files([utterance.segment for utterance in utterances])
+    results = recognizer.log_probs_of_files([utterance.span for utterance in utterances])
     for utterance, (_, duration, log_probs) in zip(utterances, results, strict=True):
         if isinstance(log_probs, InputError):
             yield log_probs

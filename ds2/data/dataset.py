@@ -91,7 +91,7 @@ def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
     Raises:
         InputError: the audio cannot be read.
     """
-    path, offset, duration, channel = utterance.segment
+    path, offset, duration, channel = utterance.span
     return read_audio(path, sample_rate, offset, duration, channel)[0]
 
 

@@ -30,7 +30,7 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
         if utterance.offset is None and sample_rate is None:
             return _file(utterance), utterance.audio_path.suffix
         coding = "flac"
-    path, offset, duration, channel = utterance.segment
+    path, offset, duration, channel = utterance.span
     samples, rate = read_audio(path, sample_rate, offset, duration, channel)
     if coding == "opus":
         known = next((known for known in OPUS_RATES if known >= rate), OPUS_RATES[-1])

@@ -15,7 +15,6 @@ from ds2.data.columnar import durations, values
 from ds2.data.compiled import SUFFIX, CompiledManifest, write_compiled
 from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
 from ds2.data.remote import fetched
-from ds2.data.utterance import Segment as Segment
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError

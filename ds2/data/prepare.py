@@ -70,7 +70,7 @@ def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "")
     for result in results:
         if isinstance(result, str):
             skipped.append(result)
-        elif (other := first.setdefault(result.segment, result)) is not result:
+        elif (other := first.setdefault(result.span, result)) is not result:
             skipped.append(f"{result.place}: duplicate of {other.place}, the same audio again")
     return list(first.values()), skipped
 

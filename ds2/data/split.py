@@ -61,7 +61,7 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """
     merged: dict[tuple[object, ...], Utterance] = {}
     for utterance in (utterance for manifest in manifests for utterance in manifest):
-        other = merged.setdefault(utterance.segment, utterance)
+        other = merged.setdefault(utterance.span, utterance)
         if other.text != utterance.text:
             raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
     return list(merged.values())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Segment(NamedTuple):
+class RecordingSpan(NamedTuple):
     """A file, or `duration` seconds of it from `offset` (seconds) on; to its end without a duration.
 
     `channel` counts from 0; None: the average of all channels.
@@ -37,8 +37,8 @@ class Utterance:
     place: str = field(default="", compare=False)  # "manifest:line", for messages
 
     @property
-    def segment(self) -> Segment:
+    def span(self) -> RecordingSpan:
         """Its audio; in a manifest each utterance has its own."""
         if self.offset is None:
-            return Segment(self.audio_path)
-        return Segment(self.audio_path, self.offset, self.duration)
+            return RecordingSpan(self.audio_path)
+        return RecordingSpan(self.audio_path, self.offset, self.duration)

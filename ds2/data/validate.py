@@ -99,7 +99,7 @@ def examine(utterance: Utterance, config: ValidateConfig) -> Examined:
         findings.append(Finding(kind, utterance.place, message))
 
     try:
-        path, offset, duration, channel = utterance.segment
+        path, offset, duration, channel = utterance.span
         samples, rate = read_audio(path, None, offset, duration, channel)
     except InputError as error:
         found("unreadable", str(error))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
 from ds2.recognition.batch import OutputFolder, find_audio
 from ds2.recognition.recognizer import Recognizer
@@ -72,7 +72,7 @@ def align_all(
             failed.append(str(error))
             yield pair, error
             continue
-        output.write(Segment(pair.audio), aligned.transcript)
+        output.write(RecordingSpan(pair.audio), aligned.transcript)
         yield pair, aligned
     if len(pairs) > 1:
         output.report(failed)

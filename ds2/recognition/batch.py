@@ -13,7 +13,7 @@ from pathlib import Path
 from ds2.data.audio_files import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
@@ -53,7 +53,7 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
     return found
 
 
-def find_recordings(arguments: Sequence[str]) -> list[Segment]:
+def find_recordings(arguments: Sequence[str]) -> list[RecordingSpan]:
     """The recordings of files, folders and patterns (see `find_audio`), and the utterances of manifests.
 
     Raises:
@@ -61,12 +61,12 @@ def find_recordings(arguments: Sequence[str]) -> list[Segment]:
     """
     if str(STDIN) in arguments and len(arguments) > 1:
         raise InputError("-: standard input is one recording; name no other files beside it")
-    found: list[Segment] = []
+    found: list[RecordingSpan] = []
     for argument in arguments:
         if argument.endswith((".jsonl", SUFFIX)):
-            found += (utterance.segment for utterance in read_manifest(argument))
+            found += (utterance.span for utterance in read_manifest(argument))
         else:
-            found += map(Segment, find_audio([argument]))
+            found += map(RecordingSpan, find_audio([argument]))
     return list(dict.fromkeys(found))
 
 
@@ -76,15 +76,15 @@ def count_unread(arguments: Sequence[str]) -> Counter[str]:
     return Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
 
 
-def total_seconds(segments: Sequence[Segment]) -> float:
+def total_seconds(recordings: Sequence[RecordingSpan]) -> float:
     """Seconds of audio, from the headers; files that cannot be read count as none."""
     total = 0.0
-    for segment in segments:
-        if segment.duration is not None:
-            total += segment.duration
+    for recording in recordings:
+        if recording.duration is not None:
+            total += recording.duration
             continue
         try:
-            total += probe(segment.path).duration
+            total += probe(recording.path).duration
         except InputError:
             continue
     return total
@@ -93,7 +93,7 @@ def total_seconds(segments: Sequence[Segment]) -> float:
 class OutputFolder:
     """A folder with NAME.FORMAT for each recording and format, and a list of what failed."""
 
-    def __init__(self, folder: Path, formats: Sequence[str], segments: Sequence[Segment]):
+    def __init__(self, folder: Path, formats: Sequence[str], recordings: Sequence[RecordingSpan]):
         """Makes the folder.
 
         Raises:
@@ -101,17 +101,19 @@ class OutputFolder:
         """
         make_folder(folder)
         self.folder, self.formats = folder, formats
-        self.targets = _targets(segments, folder)
+        self.targets = _targets(recordings, folder)
 
-    def missing(self, segments: Sequence[Segment]) -> list[Segment]:
+    def missing(self, recordings: Sequence[RecordingSpan]) -> list[RecordingSpan]:
         """The recordings of which an output is missing."""
-        return [segment for segment in segments if not all(path.exists() for path in self.paths(segment).values())]
+        return [
+            recording for recording in recordings if not all(path.exists() for path in self.paths(recording).values())
+        ]
 
-    def write(self, segment: Segment, transcript: Transcript) -> None:
+    def write(self, recording: RecordingSpan, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
-        for name, path in self.paths(segment).items():
+        for name, path in self.paths(recording).items():
             with atomic_write(path) as file:
-                file.write_text(FORMATS[name](transcript, str(segment)), encoding="utf-8")
+                file.write_text(FORMATS[name](transcript, str(recording)), encoding="utf-8")
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes a line for each failure to failed.txt; those of other recordings in it stay, without any it goes.
@@ -119,7 +121,7 @@ class OutputFolder:
         Several runs may write into the folder at the same time.
         """
         make_folder(self.folder)  # it may have been removed where nothing was written
-        path, own = self.folder / REPORT, {printable(str(segment.path)) for segment in self.targets}
+        path, own = self.folder / REPORT, {printable(str(recording.path)) for recording in self.targets}
         folder = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -128,19 +130,19 @@ class OutputFolder:
         finally:
             os.close(folder)  # and its lock with it
 
-    def paths(self, segment: Segment) -> dict[str, Path]:
+    def paths(self, recording: RecordingSpan) -> dict[str, Path]:
         """The output of a recording in each format."""
-        target = self.targets[segment]
+        target = self.targets[recording]
         return {name: target.with_name(f"{target.name}.{name}") for name in self.formats}
 
 
 def transcribe_all(
     recognizer: Recognizer,
-    segments: Sequence[Segment],
+    recordings: Sequence[RecordingSpan],
     output: OutputFolder | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
     separate: bool = False,
-) -> Iterator[tuple[Segment, Transcript | InputError]]:
+) -> Iterator[tuple[RecordingSpan, Transcript | InputError]]:
     """Transcribes the recordings, in their order; a bad one yields its error and the rest go on.
 
     Args:
@@ -150,12 +152,12 @@ def transcribe_all(
     """
     failed = []
     transcribe = partial(transcribe_channels, recognizer) if separate else recognizer.transcribe_files
-    for segment, result in transcribe(segments, on_audio):
+    for recording, result in transcribe(recordings, on_audio):
         if isinstance(result, InputError):
             failed.append(str(result))
         elif output is not None:
-            output.write(segment, result)
-        yield segment, result
+            output.write(recording, result)
+        yield recording, result
     if output is not None:
         output.report(failed)
 
@@ -165,24 +167,24 @@ def _is_of(line: str, names: set[str]) -> bool:
     return any(line[: colon.start()] in names for colon in re.finditer(":", line))
 
 
-def _targets(segments: Sequence[Segment], output: Path) -> dict[Segment, Path]:
+def _targets(recordings: Sequence[RecordingSpan], output: Path) -> dict[RecordingSpan, Path]:
     """Output paths without their format, all distinct: by stem, and where two stems are equal by the whole path."""
-    bases = {segment: _base(segment, segment.path.stem) for segment in segments}
+    bases = {recording: _base(recording, recording.path.stem) for recording in recordings}
     counts = Counter(bases.values())
     taken, targets = {Path(REPORT).stem}, {}
-    for segment, base in bases.items():
+    for recording, base in bases.items():
         if counts[base] > 1:
-            base = _base(segment, "_".join(part for part in segment.path.parts if part != segment.path.anchor))
+            base = _base(recording, "_".join(part for part in recording.path.parts if part != recording.path.anchor))
         base = printable(base).encode()[-NAME_BYTES:].decode(errors="ignore")
         numbered = (f"{base}_{number}" for number in itertools.count(2))
         name = base if base not in taken else next(name for name in numbered if name not in taken)
         taken.add(name)
-        targets[segment] = output / name
+        targets[recording] = output / name
     return targets
 
 
-def _base(segment: Segment, name: str) -> str:
-    """The name of an output; a part of a recording has its start in it."""
-    if segment.path == STDIN:
+def _base(recording: RecordingSpan, name: str) -> str:
+    """The name of an output; a span has its start in it."""
+    if recording.path == STDIN:
         return "stdin"
-    return name if segment.duration is None else f"{name}_{segment.offset:.2f}"
+    return name if recording.duration is None else f"{name}_{recording.offset:.2f}"

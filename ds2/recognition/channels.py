@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from ds2.data.audio_files import probe
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.recognition.windows import Source
@@ -23,11 +23,11 @@ def transcribe_channels(
     """
     begun: deque[tuple[Source, int]] = deque()  # and the number of its channels
 
-    def channels() -> Iterator[Segment]:
+    def channels() -> Iterator[RecordingSpan]:
         for source in sources:  # a file in memory, or a string, may stand where a path may
-            parts = split_channels(source if isinstance(source, Segment) else Segment(cast(Path, source)))
-            begun.append((source, len(parts)))
-            yield from parts
+            spans = split_channels(source if isinstance(source, RecordingSpan) else RecordingSpan(cast(Path, source)))
+            begun.append((source, len(spans)))
+            yield from spans
 
     results = recognizer.transcribe_files(channels(), on_audio)
     for _, first in results:
@@ -39,10 +39,10 @@ def transcribe_channels(
         yield source, errors[0] if merged is None or errors else merged
 
 
-def split_channels(segment: Segment) -> list[Segment]:
-    """A segment for each channel; the segment itself where there is one, or where the file cannot be read."""
+def split_channels(recording: RecordingSpan) -> list[RecordingSpan]:
+    """A span for each channel; the recording itself where there is one, or where the file cannot be read."""
     try:
-        count = probe(segment.path).channels
+        count = probe(recording.path).channels
     except InputError:
-        return [segment]
-    return [segment._replace(channel=channel) for channel in range(count)] if count > 1 else [segment]
+        return [recording]
+    return [recording._replace(channel=channel) for channel in range(count)] if count > 1 else [recording]

@@ -68,7 +68,7 @@ def evaluate(
     confidences: list[float] = []
     right: list[bool] = []
     audio_seconds, began = 0.0, time.monotonic()
-    results = recognizer.transcribe_files(utterance.segment for utterance in utterances)
+    results = recognizer.transcribe_files(utterance.span for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):

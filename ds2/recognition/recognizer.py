@@ -147,7 +147,7 @@ class Recognizer:
     ) -> Iterator[tuple[Source, Transcript | InputError]]:
         """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
 
-        A source is the path of a file, a Segment of one, or the bytes of a whole file
+        A source is the path of a file, a RecordingSpan, or the bytes of a whole file
         (`ds2.data.audio_files.InMemory`). Memory is bounded by GROUP_SECONDS of audio, whatever the number and the
         length of the files. `on_audio` is called with the seconds of audio that each batch adds.
 

@@ -116,7 +116,7 @@ def judge(heard: Heard, calibration: Calibration) -> Heard:
 def _listen(
     recognizer: Recognizer, utterances: Sequence[Utterance], skipped: list[str], on_done: Callable[[], None]
 ) -> Iterator[Heard]:
-    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
+    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
     for utterance, (_, duration, result) in zip(utterances, results, strict=True):
         on_done()
         if isinstance(result, InputError):

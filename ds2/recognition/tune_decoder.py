@@ -257,7 +257,7 @@ def decode_batch(
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all readable utterances, and a line for each of the others."""
     references, rows, skipped = [], [], []
-    results = recognizer.log_probs_of_files(utterance.segment for utterance in utterances)
+    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
     for utterance, (_, _, result) in zip(utterances, results, strict=True):
         if isinstance(result, InputError):
             skipped.append(str(result))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ds2.data.audio_files import InMemory, probe, read_audio_array
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.utils.errors import InputError
 from ds2.utils.resources import give_back_memory
 
@@ -18,7 +18,7 @@ LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut i
 BATCH_SECONDS = 90.0  # of audio, padding included, in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
-Source = TypeVar("Source", bound=Segment | InMemory | Path | str)  # what a recording is read from
+Source = TypeVar("Source", bound=RecordingSpan | InMemory | Path | str)  # what a recording is read from
 Row = TypeVar("Row", bound=tuple[Any, float, Any])
 Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
 
@@ -63,7 +63,7 @@ class Cutter:
     def windows(self, job: Job[Any]) -> Iterator[Window]:
         """Reads a recording window by window; an error ends the windows and is kept in the job."""
         source = job.source
-        path, offset, duration, channel = source if isinstance(source, Segment) else (source, 0.0, None, None)
+        path, offset, duration, channel = source if isinstance(source, RecordingSpan) else (source, 0.0, None, None)
         try:
             rest = probe(path).duration - offset
             job.duration = rest if duration is None else min(rest, duration)

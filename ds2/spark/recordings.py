@@ -9,7 +9,7 @@ from pyspark.sql.functions import col, lit, struct, when
 from pyspark.sql.types import DataType
 
 from ds2.data.audio_files import InMemory
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.spark.remote import Row, Work, computed
 from ds2.spark.stage import Setting, Stage, require_kind, text
 from ds2.utils.errors import ParameterError
@@ -73,12 +73,12 @@ class RecordingStage(Transformer, Stage):
         return when(present, struct(*(column.alias(name) for name, column in columns.items())))
 
 
-def recording(row: Row) -> Segment | InMemory:
+def recording(row: Row) -> RecordingSpan | InMemory:
     """The recording of a row, on an executor."""
     path = row["path"] or "recording"
     if row["audio"] is not None:
         return InMemory(row["audio"], path)
-    return Segment(local_path(path))
+    return RecordingSpan(local_path(path))
 
 
 def local_path(path: str) -> Path:

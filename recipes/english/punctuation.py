@@ -191,7 +191,7 @@ def score(arguments: argparse.Namespace) -> None:
     """Recognises the utterances whose prose is known, and compares the marks with those of the prose."""
     prose = {normalize(each.text, "en"): each.text for each in read_manifest(arguments.prose)}
     utterances = [each for each in read_manifest(arguments.manifest) if each.text in prose]
-    results = Recognizer.load(arguments.bundle).transcribe_files(each.segment for each in utterances)
+    results = Recognizer.load(arguments.bundle).transcribe_files(each.span for each in utterances)
     words = [word.text for _, transcript in results if isinstance(transcript, Transcript) for word in transcript.words]
     punctuate = Punctuator.from_bundle(Bundle.load(arguments.bundle))
     figures = compare(punctuate, words, read(prose[each.text] for each in utterances))

@@ -139,7 +139,7 @@ def test_a_table_in_parquet_is_compiled(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     compile_manifest(tmp_path / "m.parquet", tmp_path / "m.arrow")
     found, expected = CompiledManifest(tmp_path / "m.arrow"), read_manifest(tmp_path / "m.jsonl")
-    assert [each.segment for each in found] == [each.segment for each in expected]
+    assert [each.span for each in found] == [each.span for each in expected]
     (tmp_path / "bad.parquet").write_bytes(b"no table")
     with pytest.raises(InputError, match="not a readable parquet table"):
         compile_manifest(tmp_path / "bad.parquet", tmp_path / "m.arrow")

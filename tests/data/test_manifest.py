@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ds2.data.manifest import check_characters, read_manifest, summary, write_manifest
-from ds2.data.utterance import Segment, Utterance
+from ds2.data.utterance import RecordingSpan, Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
@@ -163,7 +163,7 @@ def test_summary_by_hand() -> None:
 
 def test_a_segment_of_an_utterance_is_the_file_or_its_part() -> None:
     path = Path("/a.wav")
-    assert Utterance(path, 3.0, "one").segment == Segment(path)
-    part = Utterance(path, 3.0, "one", offset=1.5).segment
-    assert part == Segment(path, 1.5, 3.0)
-    assert (str(Segment(path)), str(part)) == ("/a.wav", "/a.wav:1.50-4.50")
+    assert Utterance(path, 3.0, "one").span == RecordingSpan(path)
+    part = Utterance(path, 3.0, "one", offset=1.5).span
+    assert part == RecordingSpan(path, 1.5, 3.0)
+    assert (str(RecordingSpan(path)), str(part)) == ("/a.wav", "/a.wav:1.50-4.50")

@@ -9,7 +9,7 @@ import torch
 from helpers.commands import write_noise
 
 from ds2.bundle import Bundle
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.ensemble import Ensemble, mean
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
@@ -40,24 +40,24 @@ def other_bundle(tiny_bundle: Path) -> Path:
 def test_an_ensemble_decodes_the_mean(tiny_bundle: Path, other_bundle: Path, tmp_path: Path) -> None:
     models = [Recognizer.load(path, "cpu") for path in (tiny_bundle, other_bundle)]
     (tmp_path / "bad.wav").write_bytes(b"?")
-    segments = [Segment(write_noise(tmp_path / f"{n}.wav", 0.3 + n, n)) for n in range(2)] + [
-        Segment(tmp_path / "bad.wav")
+    recordings = [RecordingSpan(write_noise(tmp_path / f"{n}.wav", 0.3 + n, n)) for n in range(2)] + [
+        RecordingSpan(tmp_path / "bad.wav")
     ]
-    found = list(Ensemble(models).transcribe_files(segments))
-    assert [segment for segment, _ in found] == segments
+    found = list(Ensemble(models).transcribe_files(recordings))
+    assert [recording for recording, _ in found] == recordings
     assert isinstance(found[2][1], InputError)
-    for segment, transcript in found[:2]:
-        log_probs = [next(model.log_probs_of_files([segment]))[2] for model in models]
+    for recording, transcript in found[:2]:
+        log_probs = [next(model.log_probs_of_files([recording]))[2] for model in models]
         expected = models[0].decode(mean(np.stack(log_probs), 5), transcript.duration)
         assert transcript.text == expected.text
-        assert transcript.text != models[0].transcribe(segment.path).text
+        assert transcript.text != models[0].transcribe(recording.path).text
 
 
 def test_twice_the_same_model_gives_its_transcript(tiny_bundle: Path, tmp_path: Path) -> None:
     model = Recognizer.load(tiny_bundle, "cpu")
-    segment = Segment(write_noise(tmp_path / "a.wav", 1.0))
-    [(_, transcript)] = Ensemble([model, model]).transcribe_files([segment])
-    assert transcript.text == model.transcribe(segment.path).text
+    recording = RecordingSpan(write_noise(tmp_path / "a.wav", 1.0))
+    [(_, transcript)] = Ensemble([model, model]).transcribe_files([recording])
+    assert transcript.text == model.transcribe(recording.path).text
 
 
 def test_models_with_other_tokens_are_refused(tiny_bundle: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers.commands import write_noise
 
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.layer_outputs import LayerOutputs, layer_names
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.windows import Window
@@ -52,7 +52,7 @@ def test_long_recordings_are_joined_and_bad_ones_have_their_error(recognizer: Re
     (tmp_path / "bad.wav").write_bytes(b"?")
     paths = [write_noise(tmp_path / "long.wav", 45.0), tmp_path / "bad.wav", write_noise(tmp_path / "short.wav", 0.5)]
     for layer, rate in (("recurrent", 1), ("frontend", 2)):
-        found = [result for _, _, result in LayerOutputs(recognizer, layer).of_files(map(Segment, paths))]
+        found = [result for _, _, result in LayerOutputs(recognizer, layer).of_files(map(RecordingSpan, paths))]
         assert isinstance(found[1], InputError)
         assert abs(len(found[0]) - 2250 * rate) <= rate
         assert len(found[2]) in (25 * rate, 25 * rate - 1)

@@ -13,7 +13,7 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.data.audio import read_audio
 from ds2.data.audio_files import InMemory
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.channels import transcribe_channels
@@ -64,7 +64,7 @@ def test_recordings_in_memory_go_in_batches_as_files_do(recognizer: Recognizer, 
     (tmp_path / "bad.wav").write_bytes(b"not audio")
     paths.append(tmp_path / "bad.wav")
     sources = [InMemory(path.read_bytes(), path.name) for path in paths]
-    from_files = [result for _, result in recognizer.transcribe_files(map(Segment, paths))]
+    from_files = [result for _, result in recognizer.transcribe_files(map(RecordingSpan, paths))]
     from_memory = list(recognizer.transcribe_files(sources))
     assert [source for source, _ in from_memory] == sources
     assert [result for _, result in from_memory][:3] == from_files[:3]
@@ -156,7 +156,7 @@ def test_many_files_come_back_in_order_whatever_their_lengths(
     lengths = [0.3, 2.0, 0.1, 1.5, 2.5, 0.7, 33.0, 0.2]
     paths = [write_noise(tmp_path / f"{n}.wav", seconds, seed=n) for n, seconds in enumerate(lengths)]
     heard: list[float] = []
-    results = list(recognizer.transcribe_files(map(Segment, paths), heard.append))
+    results = list(recognizer.transcribe_files(map(RecordingSpan, paths), heard.append))
     assert len(heard) > 3
     assert sum(heard) == pytest.approx(sum(lengths), abs=0.05 * len(lengths))
     assert [segment.path for segment, _ in results] == paths
@@ -171,7 +171,7 @@ def test_a_result_does_not_wait_for_the_recordings_after_it(
     monkeypatch.setattr(windows, "GROUP_SECONDS", 30.0)
     paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([6.0, 45.0, 1.0, 1.0])]
     read = []
-    results = recognizer.log_probs_of_files(read.append(path) or Segment(path) for path in paths)
+    results = recognizer.log_probs_of_files(read.append(path) or RecordingSpan(path) for path in paths)
     assert next(results)[0].path == paths[0]
     assert read == paths[:2]
     assert [segment.path for segment, _, _ in results] == paths[1:]
@@ -179,14 +179,16 @@ def test_a_result_does_not_wait_for_the_recordings_after_it(
 
 def test_one_bad_file_is_its_own_error(recognizer: Recognizer, tmp_path: Path) -> None:
     good = write_noise(tmp_path / "a.wav", 0.5)
-    results = [result for _, result in recognizer.transcribe_files(map(Segment, [good, tmp_path / "gone.wav", good]))]
+    results = [
+        result for _, result in recognizer.transcribe_files(map(RecordingSpan, [good, tmp_path / "gone.wav", good]))
+    ]
     assert isinstance(results[1], InputError)
     assert results[0] == results[2] == recognizer.transcribe(good)
 
 
 def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> None:
     path = write_noise(tmp_path / "a.wav", 2.0)
-    [(_, part)] = recognizer.transcribe_files([Segment(path, 0.5, 1.0)])
+    [(_, part)] = recognizer.transcribe_files([RecordingSpan(path, 0.5, 1.0)])
     assert part == recognizer.transcribe(read_audio(path, offset=0.5, duration=1.0)[0], 8000)
 
 

@@ -14,7 +14,7 @@ from ds2.cli import main
 from ds2.data.manifest import read_manifest
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.data.pronunciation import read_pronunciations
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
@@ -180,7 +180,9 @@ def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> 
     tuning = Tuning(BeamConfig(), 1.0, 1.0, {}, {}, "WER", 1.0, [], prior)
     tuned_bundle(before, tuning).save(hears_phones.with_name("tuned.safetensors"))
     [first, second] = [
-        torch.from_numpy(next(Recognizer.load(path).log_probs_of_files([Segment(AUDIO / f"{STRINGS[0]}.opus")]))[2])
+        torch.from_numpy(
+            next(Recognizer.load(path).log_probs_of_files([RecordingSpan(AUDIO / f"{STRINGS[0]}.opus")]))[2]
+        )
         for path in (hears_phones, hears_phones.with_name("tuned.safetensors"))
     ]
     tokens = len(before.tokens)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Result, padded_groups
 
 
 def results(durations: list[float]) -> list[Result]:
-    return [(Segment(Path(str(number))), seconds, torch.zeros(1, 2)) for number, seconds in enumerate(durations)]
+    return [(RecordingSpan(Path(str(number))), seconds, torch.zeros(1, 2)) for number, seconds in enumerate(durations)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import soundfile
 from helpers.train_toml import small_toml
 
 from ds2.data.audio import read_audio_bytes
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.layer_outputs import LayerOutputs
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
@@ -42,7 +42,7 @@ def test_features_are_those_of_the_layer(sounds: "DataFrame", tiny_bundle: Path)
     stage = SpeechFeaturizer(pathCol="path", outputCol="features", model=tiny_bundle, layer="convolutions.0")
     for pooling in ("mean", "max", "frames"):
         for row in stage.copy().setPooling(pooling).transform(sounds).where("id < 2").collect():
-            [(_, _, expected)] = layer.of_files([Segment(Path(row.path))])
+            [(_, _, expected)] = layer.of_files([RecordingSpan(Path(row.path))])
             pooled = {"mean": expected.mean(0), "max": expected.max(0), "frames": expected}[pooling]
             found = row.features if pooling == "frames" else row.features.toArray()
             np.testing.assert_allclose(found, pooled, atol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 import ds2
-from ds2.data.utterance import Segment
+from ds2.data.utterance import RecordingSpan
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
@@ -89,8 +89,8 @@ def test_speakers_are_the_channels_of_a_call(spark: "SparkSession", tiny_bundle:
     rows = [(n, bytearray((tmp_path / f"{n}.wav").read_bytes()), str(tmp_path / f"{n}.wav")) for n in ("two", "one")]
     table = spark.createDataFrame(rows, "name string, content binary, path string")
     recognizer = Recognizer.load(tiny_bundle, "cpu")
-    segments = [Segment(tmp_path / f"{name}.wav") for name in ("two", "one")]
-    [(_, two), (_, one)] = transcribe_channels(recognizer, segments)
+    recordings = [RecordingSpan(tmp_path / f"{name}.wav") for name in ("two", "one")]
+    [(_, two), (_, one)] = transcribe_channels(recognizer, recordings)
     expected = [(word.text, number) for number, turn in two.turns for word in turn.words]
     assert {speaker for _, speaker in expected} == {1, 2}
     for columns in ({"inputCol": "content"}, {"pathCol": "path"}):
