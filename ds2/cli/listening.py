@@ -65,7 +65,7 @@ def listen_command(
 def _print_final(transcript: "Transcript") -> None:
     """A line in place of the partial result."""
     start = "\r" + " " * WIDTH + "\r" if sys.stdout.isatty() else ""
-    print(f"{start}{transcript.words[0].start:7.1f}  {transcript.text}", flush=True)
+    print(f"{start}{transcript.words[0].start:7.1f}  {transcript.display}", flush=True)
 
 
 def _check_portaudio() -> None:

@@ -40,8 +40,9 @@ class Written(Protocol):
 
 
 def to_txt(transcript: Written, name: str) -> str:
-    """The text alone, a line for each segment, "1: ..." where channels are separate; empty where nothing was said."""
-    return "\n".join(_labelled(channel, segment.text) for channel, segment in transcript.turns) + "\n"
+    """The text as people read it, a line for each segment, "1: ..." where channels are separate; empty where nothing
+    was said."""
+    return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.turns) + "\n"
 
 
 def to_json(transcript: Written, name: str) -> str:

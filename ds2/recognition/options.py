@@ -27,8 +27,8 @@ class DecoderOptions:
         beam: Width of the prefix beam search; 0 decodes greedily.
         hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
         rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
-        punctuate: Write txt and ctm with capitals and punctuation too, as json, srt and vtt are.
-        figures: Show numbers as figures where there is punctuation: $20, May 25th, 1984.
+        punctuate: Whether text for people has capitals and punctuation, where the bundle has them.
+        figures: Whether it then has numbers as figures: $20, May 25th, 1984.
 
     Raises:
         ParameterError: a value out of range, or options that contradict each other.
@@ -40,7 +40,7 @@ class DecoderOptions:
     beam: int | None = None
     hot: tuple[str, ...] = ()
     rescore: Path | None = None
-    punctuate: bool = False
+    punctuate: bool = True
     figures: bool = True
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ def group_words(
         ends: given a segment and that segment with the next word, tells whether the segment ends before this word.
     """
     segment: TranscriptSegment | None = None
-    for word, space in _with_spaces(text, words):
+    for word, space in with_spaces(text, words):
         if segment is not None:
             longer_text = segment.text + space + word.text
             display = segment.display + space + word.shown if word.shown else segment.display
@@ -57,7 +57,7 @@ def ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:
     )
 
 
-def _with_spaces(text: str, words: Sequence[Word]) -> Iterator[tuple[Word, str]]:
+def with_spaces(text: str, words: Sequence[Word]) -> Iterator[tuple[Word, str]]:
     """Each word with what stands before it in the text: a space, or nothing between ideographs."""
     at = 0
     for word in words:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.formats import FORMATS
-from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words
+from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 
@@ -50,24 +50,11 @@ class Transcript:
 
     @property
     def display(self) -> str:
-        """The text with capitals and punctuation, where the bundle has them."""
-        return " ".join(segment.display for segment in self.segments)
-
-    @property
-    def punctuated(self) -> "Transcript":
-        """The transcript with the display form of its words as its text; a number in figures is one word."""
-        words: list[Word] = []
-        for word in self.words:
-            if word.shown:
-                words.append(dataclasses.replace(word, text=word.shown, display=None))
-            else:
-                confidence = min(words[-1].confidence, word.confidence)
-                words[-1] = dataclasses.replace(words[-1], end=word.end, confidence=confidence)
-        channels = tuple(channel.punctuated for channel in self.channels)
-        return dataclasses.replace(self, text=self.display, words=tuple(words), channels=channels)
+        """The text as people read it: with capitals, punctuation and figures, where the bundle has punctuation."""
+        return "".join(space + word.shown for word, space in with_spaces(self.text, self.words) if word.shown).strip()
 
     def to_txt(self) -> str:
-        """The text, a line for each segment."""
+        """The text as people read it, a line for each segment."""
         return self._formatted("txt")
 
     def to_json(self, file: str = "") -> str:

@@ -19,7 +19,6 @@ from ds2.recognition.transcript import Transcript, make_transcript, with_confide
 from ds2.record import Record
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
-from ds2.utils.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,7 @@ class TranscriptBuilder:
     Attributes:
         frame_seconds: duration of an output frame.
         judge: gives words a calibrated confidence and drops what is no speech; None in a bundle without calibration.
-        punctuator: gives words their display form; None in a bundle without punctuation.
-        punctuate: the display form is the text.
+        punctuator: gives words their display form; None leaves them plain.
         figures: display forms have numbers as figures.
         model: name or path of the bundle.
     """
@@ -39,7 +37,6 @@ class TranscriptBuilder:
     frame_seconds: float
     judge: Judge | None = None
     punctuator: Punctuator | None = None
-    punctuate: bool = False
     figures: bool = True
     model: str = ""
 
@@ -70,9 +67,7 @@ class TranscriptBuilder:
         text = between.join(segment.text for segment in segments if segment.text)
         words = tuple(word for segment in segments for word in segment.words)
         transcript = Transcript(text, words, duration, self.model)
-        if self.punctuator is not None:
-            transcript = _displayed(transcript, self.punctuator, self.figures)
-        return transcript.punctuated if self.punctuate else transcript
+        return transcript if self.punctuator is None else _displayed(transcript, self.punctuator, self.figures)
 
     def examine(
         self, nbest: Sequence[Hypothesis], log_probs: np.ndarray, duration: float
@@ -105,16 +100,13 @@ def make_builder(
 
     Raises:
         InputError: the calibration or the punctuation is damaged.
-        ParameterError: punctuation is asked for, and the bundle has none.
     """
     judge, lm = None, beam.lm if beam is not None else None
     if bundle.confidence is not None and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, lm)
-    punctuator = Punctuator.from_bundle(bundle)
-    if options.punctuate and punctuator is None:
-        raise ParameterError("punctuate", f"{name} has no punctuation")
+    punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     frame_seconds = ModelConfig.of(bundle).frame_seconds
-    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.punctuate, options.figures, name)
+    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.figures, name)
 
 
 def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) -> Transcript:

@@ -76,15 +76,15 @@ def _hot(form: FormData) -> tuple[str, ...]:
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
     """The transcript in the requested format."""
-    text = " ".join(final.transcript.text for final in finals)
+    plain = " ".join(final.transcript.text for final in finals)
     words = tuple(word for final in finals for word in final.transcript.words)
-    whole = Transcript(text, words, duration)
+    whole = Transcript(plain, words, duration)
     if asked.format == "json":
-        return JSONResponse({"text": text, **_display(whole), "usage": _usage(duration)})
+        return JSONResponse({"text": whole.display, "usage": _usage(duration)})
     if asked.format == "verbose_json":
         return JSONResponse(_verbose(asked, finals, whole))
     kind, written = {
-        "text": ("plain", text + "\n"),
+        "text": ("plain", whole.display + "\n"),
         "srt": ("plain", to_srt(whole, "")),
         "vtt": ("vtt", to_vtt(whole, "")),
     }[asked.format]
@@ -96,8 +96,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "task": "transcribe",
         "language": asked.language,
         "duration": round(whole.duration, 3),
-        "text": whole.text,
-        **_display(whole),
+        "text": whole.display,
         "segments": [_segment(number, final) for number, final in enumerate(finals)],
         "usage": _usage(whole.duration),
     }
@@ -108,13 +107,10 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
     return answer
 
 
-def _display(transcript: Transcript) -> dict[str, str]:
-    """The text with capitals and punctuation, where the bundle has them."""
-    return {"display": transcript.display} if any(word.display is not None for word in transcript.words) else {}
-
-
 def _word(word: Word) -> dict[str, Any]:
-    return {"word": word.text, "start": word.start, "end": word.end, "confidence": word.confidence}
+    """A word, plain as OpenAI's are, and its display form where it has one."""
+    shown = {} if word.display is None else {"display": word.display}
+    return {"word": word.text, **shown, "start": word.start, "end": word.end, "confidence": word.confidence}
 
 
 def _segment(number: int, final: Final) -> dict[str, Any]:
@@ -128,8 +124,7 @@ def _segment(number: int, final: Final) -> dict[str, Any]:
         "seek": 0,
         "start": words[0].start,
         "end": words[-1].end,
-        "text": final.transcript.text,
-        **_display(final.transcript),
+        "text": final.transcript.display,
         "tokens": [],
         "temperature": 0.0,
         "avg_logprob": statistics.fmean(math.log(max(word.confidence, LEAST)) for word in words),
@@ -147,7 +142,7 @@ async def iter_events(
     """
     text = ""
     async for final in finals:
-        delta = (" " if text else "") + final.transcript.text
+        delta = (" " if text else "") + final.transcript.display
         text += delta
         timed = {"words": [_word(word) for word in final.transcript.words]} if words else {}
         yield _event({"type": "transcript.text.delta", "delta": delta, **timed})

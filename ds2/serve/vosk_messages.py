@@ -99,7 +99,8 @@ def _quoted(value: Any) -> str:
 
 
 def _word(word: Word) -> dict[str, Any]:
-    return {"conf": word.confidence, "end": word.end, "start": word.start, "word": word.text}
+    shown = {} if word.display is None else {"display": word.display}
+    return {"conf": word.confidence, "end": word.end, "start": word.start, "word": word.text, **shown}
 
 
 def _joined(transcripts: list[Transcript]) -> Transcript:

@@ -107,7 +107,8 @@ def _transcript(answer: Row) -> Row:
 
 
 class HttpTranscriber(RecordingStage):
-    """Sends recordings to a server; the result is that of SpeechTranscriber, without confidence.
+    """Sends recordings to a server; the result is that of SpeechTranscriber, without confidence, and the text
+    as the server shows it, ds2 serve with punctuation.
 
     An API key is read from the environment variable DS2_API_KEY of the executors.
     """

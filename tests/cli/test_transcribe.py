@@ -151,11 +151,13 @@ def test_the_first_command_of_the_readme_writes_english_words(
     code, _, errors = run(*"transcribe call.wav meetings/ --format srt,json --output transcripts".split())
     assert code == 0
     assert "no other" not in errors  # the vocabulary is open
-    for utterance, name in ((first, "call"), (second, "monday")):
-        transcript = json.loads((tmp_path / "transcripts" / f"{name}.json").read_text())
+    found = {name: json.loads(Path(f"transcripts/{name}.json").read_text()) for name in ("call", "monday")}
+    for utterance, transcript in zip((first, second), found.values(), strict=True):
         assert len(set(utterance.text.split()) & set(transcript["text"].split())) >= 5
         assert transcript["display"][0].isupper()
         assert transcript["display"][-1] in ".?"
+    assert run("transcribe", "call.wav")[1] == found["call"]["display"] + "\n"
+    assert run("transcribe", "call.wav", "--no-punctuate")[1] == found["call"]["text"] + "\n"
 
 
 def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:

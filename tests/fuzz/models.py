@@ -226,7 +226,7 @@ def enter_bundle(path: Path) -> None:
     describe_bundle(path)
     assert read_record(path).knows
     transcript = Recognizer.load(path, "cpu").transcribe(SOUND)
-    transcript.punctuated.to_srt()
+    transcript.to_srt()
     json.loads(to_json(transcript, ""), parse_constant=_refuse)
 
 

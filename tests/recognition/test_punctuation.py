@@ -15,7 +15,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.record import PunctuationPart
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 
 WORDS = ["well", "end", "john", "other"]
 
@@ -93,10 +93,9 @@ def test_a_bundle_carries_it(weights: dict[str, np.ndarray], tiny_bundle: Path, 
     assert transcript.words
     assert transcript.display[-1] in ".?"
     assert transcript.text == transcript.text.lower()
-    asked = Recognizer.load(path, "cpu", DecoderOptions(punctuate=True)).transcribe(noise, 8000)
-    assert asked.text == transcript.display
-    with pytest.raises(ParameterError, match="has no punctuation"):
-        Recognizer.load(tiny_bundle, "cpu", DecoderOptions(punctuate=True))
+    assert transcript.to_txt() == transcript.display + "\n"
+    plain = Recognizer.load(path, "cpu", DecoderOptions(punctuate=False)).transcribe(noise, 8000)
+    assert plain.display == plain.text == transcript.text
 
 
 def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle: Path) -> None:
@@ -115,11 +114,12 @@ def test_a_damaged_tagger_is_refused(weights: dict[str, np.ndarray], tiny_bundle
         Punctuator.from_bundle(replace(bundle, punctuation=PunctuationPart(WORDS, arrays=tensors)))
 
 
-def test_subtitles_and_json_show_the_display_form() -> None:
+def test_files_show_the_display_form() -> None:
     words = (Word("where", 0.0, 0.4, 1.0, "Where"), Word("now", 0.5, 0.9, 1.0, "now?"))
     transcript = Transcript("where now", words, 1.0)
     assert "\nWhere now?\n" in to_srt(transcript, "")
     assert '"text": "where now"' in to_json(transcript, "")
     assert '"display": "Where now?"' in to_json(transcript, "")
     assert "display" not in to_json(Transcript("a", (Word("a", 0.0, 0.1, 1.0),), 1.0), "")
-    assert transcript.punctuated.to_txt() == "Where now?\n"
+    assert transcript.to_txt() == "Where now?\n"
+    assert [line.split()[4] for line in transcript.to_ctm().splitlines()] == ["where", "now"]

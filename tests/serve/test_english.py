@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
 import websockets
 from serve.conftest import RunningServer
@@ -32,7 +34,14 @@ def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
             await socket.send(json.dumps({"config": {"sample_rate": 16000}}))
             replies = await lock_step(socket, (samples * 32767).astype(np.int16), 3200)
         assert any(reply.get("partial") for reply in replies)
+        assert replies[-1]["result"][-1]["display"][-1] in ".?"
         return text_of(replies)
+
+    def uploaded(utterance: Utterance) -> dict[str, Any]:
+        fields = {"response_format": "verbose_json", "timestamp_granularities[]": "word"}
+        files = {"file": (utterance.audio_path.name, utterance.audio_path.read_bytes())}
+        answer = httpx.post(f"{server.url}/v1/audio/transcriptions", data=fields, files=files, timeout=100)
+        return dict(answer.json())
 
     for utterance in read_manifest(ENGLISH)[:2]:
         samples = samples_of(utterance)
@@ -43,3 +52,8 @@ def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
             stream.accept(piece, 16000)
         spoken = [word for transcript in stream.finish() for word in transcript.text.split()]
         assert len(set(spoken) & set(words)) >= 0.8 * len(set(words))
+        answer = uploaded(utterance)
+        assert answer["text"] == " ".join(word["display"] for word in answer["words"])
+        assert answer["text"][0].isupper()
+        assert answer["text"][-1] in ".?"
+        assert all(word["word"].islower() for word in answer["words"])

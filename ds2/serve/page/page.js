@@ -1,12 +1,12 @@
 // Sends sound from the microphone live, or uploads a file; shows words as they come, and figures of the server.
-import { written } from "./transcript.js";
+import { shown, written } from "./transcript.js";
 import { upload } from "./upload.js";
 
 const $ = (id) => document.getElementById(id);
 const player = $("player");
 let stopNow = null; // ends the current stream or upload
 let playUntil = Infinity; // seconds: the end of the word that is played
-let utterances = []; // final ones: lists of { word, conf, start, end }
+let utterances = []; // final ones: lists of { word, display, conf, start, end }
 
 $("microphone").onclick = () => listen();
 $("file").onchange = () => {
@@ -192,7 +192,7 @@ function finish(words) {
   const line = document.createElement("span");
   line.className = "utterance";
   line.dataset.time = `${Math.floor(words[0].start / 60)}:${(words[0].start % 60).toFixed(1).padStart(4, "0")}`;
-  for (const word of words) line.append(shaded(word), " ");
+  for (const word of shown(words)) line.append(shaded(word), " ");
   $("final").append(line);
   utterances.push(words);
   savable(true);

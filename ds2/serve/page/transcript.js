@@ -1,15 +1,29 @@
-// Transcripts as files, from utterances: lists of { word, conf, start, end }, seconds.
+// Transcripts as files, from utterances: lists of { word, display, conf, start, end }, seconds.
 const text = (words) => words.map(({ word }) => word).join(" ");
+
+// Words as people read them, with capitals and punctuation; a number in figures is one word.
+export function shown(words) {
+  const found = [];
+  for (const { display, ...word } of words) {
+    const last = found.at(-1);
+    if (display === "" && last) Object.assign(last, { end: word.end, conf: Math.min(last.conf, word.conf) });
+    else found.push({ ...word, word: display ?? word.word });
+  }
+  return found;
+}
+
+const read = (words) => text(shown(words));
 
 const clock = (seconds) => new Date(Math.round(1000 * seconds)).toISOString().slice(11, 23).replace(".", ",");
 
 export const written = {
-  txt: (utterances) => utterances.map((words) => text(words) + "\n").join(""),
+  txt: (utterances) => utterances.map((words) => read(words) + "\n").join(""),
   srt: (utterances) => utterances.map((words, number) =>
-    `${number + 1}\n${clock(words[0].start)} --> ${clock(words.at(-1).end)}\n${text(words)}\n\n`).join(""),
+    `${number + 1}\n${clock(words[0].start)} --> ${clock(words.at(-1).end)}\n${read(words)}\n\n`).join(""),
   json: (utterances) => JSON.stringify({
     text: utterances.map(text).join(" "),
+    display: utterances.map(read).join(" "),
     segments: utterances.map((words) => ({ start: words[0].start, end: words.at(-1).end, text: text(words) })),
-    words: utterances.flat().map(({ word, conf, start, end }) => ({ text: word, start, end, confidence: conf })),
+    words: utterances.flat().map(({ word, conf, ...rest }) => ({ text: word, ...rest, confidence: conf })),
   }, null, 1) + "\n",
 };
