@@ -9,7 +9,7 @@ for samples in microphone:
 for transcript in stream.finish():
     print(transcript.text)
 
-    samples -> the model's rate -> Chunks -> the model, step by step -> Utterances -> transcripts, until they are taken
+    samples -> the model's rate -> Chunks -> the model -> LiveSegments -> transcripts, until they are taken
 """
 
 import functools
@@ -25,10 +25,10 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.engine import Slots
 from ds2.recognition.live_config import LiveConfig
+from ds2.recognition.live_segments import BeamSearch, GreedySearch, LiveSegment, LiveSegments, Search
 from ds2.recognition.samples import StreamResampler, checked_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder
-from ds2.recognition.utterances import BeamSearch, GreedySearch, Search, Utterance, Utterances
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ SLOT = np.zeros(1, np.int64)  # the only one
 class LiveStream:
     """One stream of sound. `Recognizer.stream` makes it.
 
-    No utterance is lost: one that has ended waits until `results` or `finish` gives it. Times are seconds from the
-    start of the stream, and `duration` is the end of the utterance. Utterances without words are left out.
+    No segment is lost: one that has ended waits until `results` or `finish` gives it. Times are seconds from the
+    start of the stream, and `duration` is the end of the segment. Segments without words are left out.
     """
 
     resampler: StreamResampler | None  # None before the first samples, which bring their rate
     chunks: Chunks
-    utterances: Utterances[Search]
+    segments: LiveSegments[Search]
 
     def __init__(
         self,
@@ -77,21 +77,21 @@ class LiveStream:
         self._run(self.chunks.step(self.resampler(checked, last=False)))
 
     def results(self) -> Iterator[Transcript]:
-        """The utterances that pauses have ended and that were not given yet, in order; each is given once."""
+        """The segments that pauses have ended and that were not given yet, in order; each is given once."""
         while self.ended:
             yield self.ended.popleft()
 
     def partial(self) -> str:
-        """The text of the present utterance so far."""
-        return self.builder.tokenizer.decode(self.utterances.partial().tokens).strip()
+        """The text of the present segment so far."""
+        return self.builder.tokenizer.decode(self.segments.partial().tokens).strip()
 
     def finish(self) -> list[Transcript]:
-        """Ends the sound -> all utterances that were not given yet. What is accepted afterwards is new sound."""
+        """Ends the sound -> all segments that were not given yet. What is accepted afterwards is new sound."""
         if self.resampler is not None:
             self._run(self.chunks.step(self.resampler(np.zeros(0, np.float32), last=True)))
             self._run(self.chunks.finish())
         end = self.start + self.chunks.received / self.rate
-        self._keep([self.utterances.finish(end)])
+        self._keep([self.segments.finish(end)])
         self._begin(end)
         return list(self.results())
 
@@ -101,16 +101,16 @@ class LiveStream:
         self.resampler = None
         self.chunks = Chunks(self.config.steps(self.model.config))
         keeps_rows = self.builder.judge is not None
-        self.utterances = Utterances(self.begin_search, self.model.config, self.config, start, keeps_rows=keeps_rows)
+        self.segments = LiveSegments(self.begin_search, self.model.config, self.config, start, keeps_rows=keeps_rows)
 
     def _run(self, chunks: list[Chunk]) -> None:
         for chunk in chunks:
             place = SLOT, np.array([chunk.position]), np.array([chunk.length])
             [log_probs] = self.model.advance(*place, chunk.samples[None])
-            self._keep(self.utterances.step(log_probs[chunk.rows]))
+            self._keep(self.segments.step(log_probs[chunk.rows]))
 
-    def _keep(self, utterances: list[Utterance]) -> None:
-        for found in utterances:
+    def _keep(self, segments: list[LiveSegment]) -> None:
+        for found in segments:
             transcript = self.builder(found.hypotheses, found.rows, found.duration, found.start)
             if transcript.text:
                 self.ended.append(replace(transcript, duration=found.start + found.duration))

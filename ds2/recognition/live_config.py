@@ -1,4 +1,4 @@
-"""How live sound is cut into chunks, and which pause ends an utterance. It imports nothing heavy."""
+"""How live sound is cut into chunks, and which pause ends a segment. It imports nothing heavy."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class LiveConfig:
     chunk_frames: int = CHUNK_FRAMES  # front-end frames (10 ms); rounded up to the model's stride, or its own chunk
     long_chunk_frames: int = LONG_CHUNK_FRAMES  # of a chunk where that much sound waits: at an end, or of an upload
     partial_interval_seconds: float = formerly("partial_every", 0.1)  # the least time between two partial results
-    pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end an utterance
+    pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end a segment
     long_utterance_seconds: float = formerly("long_utterance", 20.0)  # after these a shorter pause is enough
     short_pause_seconds: float = formerly("short_pause", 0.15)
 

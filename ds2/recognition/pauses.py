@@ -1,4 +1,4 @@
-"""Long recordings in segments that begin and end in pauses: each is searched as an utterance, as in a live stream.
+"""Long recordings in segments that begin and end in pauses: each is searched by itself, as in a live stream.
 
 The n-best of a whole hour would differ in a word somewhere, and say nothing about all others.
 """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ON_GPU = 16  # utterances from which on a GPU searches them: its time hardly depends on their number
+ON_GPU = 16  # segments from which on a GPU searches them: its time hardly depends on their number
 
 
 class Recognizer:
@@ -131,7 +131,7 @@ class Recognizer:
         return self.decode(np.concatenate(parts), len(samples) / self.sample_rate)
 
     def stream(self) -> LiveStream:
-        """A live stream: samples go in as they come, partial texts and the transcripts of utterances come out.
+        """A live stream: samples go in as they come, partial texts and the transcripts of segments come out.
 
         Raises:
             ParameterError: the model cannot stream.

@@ -1,4 +1,4 @@
-"""From the decoder's hypotheses of an utterance to its transcript: the same offline, live and in the server."""
+"""From the decoder's hypotheses of a segment to its transcript: the same offline, live and in the server."""
 
 import dataclasses
 from collections.abc import Sequence

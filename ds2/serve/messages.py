@@ -35,7 +35,7 @@ class StreamConfig:
 
     sample_rate: float = 8000.0  # Hz
     encoding: Encoding = "pcm16"
-    endpoints: bool = True  # a pause ends an utterance
+    endpoints: bool = True  # a pause ends a segment
     stable: bool = False  # partial results say how many of their characters are final
     hot: tuple[str, ...] = ()  # words to prefer, each as "word" or "word=nats"
 
@@ -49,7 +49,7 @@ class StreamConfig:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text of an unfinished utterance."""
+    """The text of an unfinished segment."""
 
     text: str
     stable: int = 0  # leading characters that later sound cannot change
@@ -57,7 +57,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Final:
-    """The result of one utterance."""
+    """The result of one segment."""
 
     transcript: Transcript
     alternatives: tuple[tuple[Transcript, float], ...]  # of different texts, best first, with log-probability

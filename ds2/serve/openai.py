@@ -108,7 +108,7 @@ class Transcriptions:
             chunks.close()
 
     async def _transcribe(self, handle: Handle, chunks: Iterator[bytes], began: float) -> AsyncIterator[Final]:
-        """Feeds the chunks to the model as fast as it takes them, and yields utterances as they end."""
+        """Feeds the chunks to the model as fast as it takes them, and yields segments as they end."""
         while not handle.ends:
             while handle.backlog < AHEAD_SECONDS and not handle.ending:
                 chunk = await _in_thread(next, chunks, b"")

@@ -1,10 +1,10 @@
 """One live stream: bytes of sound -> chunks of samples -> (the model) -> beam -> partial and final results.
 
     bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
-                                                                                        -> utterances -> Partial, Final
+                                                                                        -> segments -> Partial, Final
 
 A span is one stream of the model and ends with its last frames. `ds2/recognition` cuts it into chunks and finds its
-utterances. All times are seconds from the start of the stream.
+segments. All times are seconds from the start of the stream.
 """
 
 import functools
@@ -20,14 +20,14 @@ from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.live_config import LiveConfig
+from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
 from ds2.recognition.samples import StreamResampler
 from ds2.recognition.transcript_builder import TranscriptBuilder
-from ds2.recognition.utterances import BeamSearch, Utterance, Utterances
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.utils.errors import InputError
 
-ALTERNATIVES = 10  # hypotheses of an utterance; clients get those with different texts
+ALTERNATIVES = 10  # hypotheses of a segment; clients get those with different texts
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Span:
     """Sound for one stream of the model."""
 
     chunks: Chunks
-    utterances: Utterances[BeamSearch]
+    segments: LiveSegments[BeamSearch]
     start: float  # seconds
     pending: int = 0  # chunks whose log_probs have not come
     ended: bool = False
@@ -101,15 +101,15 @@ class ClientStream:
         events: list[Event] = []
         while self.spans and self.spans[0].done:
             span = self.spans.popleft()
-            events += [*self._finals([span.utterances.finish(self._end_of(span))]), SpanEnd(span.last)]
+            events += [*self._finals([span.segments.finish(self._end_of(span))]), SpanEnd(span.last)]
         return events
 
     def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         span = self.spans[0]
         span.pending -= 1
-        events = self._finals(span.utterances.step(log_probs[chunk.rows]))
-        return events + self._partial_if_due(span.utterances, now) + self.ends()
+        events = self._finals(span.segments.step(log_probs[chunk.rows]))
+        return events + self._partial_if_due(span.segments, now) + self.ends()
 
     def _chunks(self, samples: np.ndarray) -> list[Chunk]:
         span = self.spans[-1]
@@ -117,40 +117,40 @@ class ClientStream:
         span.pending += len(chunks)
         return chunks
 
-    def _partial_if_due(self, utterances: Utterances[BeamSearch], now: float) -> list[Event]:
-        if not utterances.news or now - self.shown_at < self.setup.config.partial_interval_seconds:
+    def _partial_if_due(self, segments: LiveSegments[BeamSearch], now: float) -> list[Event]:
+        if not segments.news or now - self.shown_at < self.setup.config.partial_interval_seconds:
             return []
-        hypothesis = utterances.partial()
+        hypothesis = segments.partial()
         text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
         if text == self.shown:
             return []
         self.shown, self.shown_at = text, now
         stable = 0
         if self.config.stable:
-            certain = hypothesis.tokens[: utterances.search.stable()]
+            certain = hypothesis.tokens[: segments.search.stable()]
             stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
-    def _finals(self, utterances: list[Utterance]) -> list[Event]:
-        """The final results of utterances; those without words have none."""
-        if utterances:
+    def _finals(self, segments: list[LiveSegment]) -> list[Event]:
+        """The final results of segments; those without words have none."""
+        if segments:
             self.shown = ""
-        finals = map(self._final, utterances)
+        finals = map(self._final, segments)
         return [final for final in finals if final.transcript.text]
 
-    def _final(self, utterance: Utterance) -> Final:
-        finish, hypotheses = self.setup.finish, utterance.hypotheses
-        times = utterance.duration, utterance.start
-        best = finish(hypotheses[: 1 + self.setup.competitors], utterance.rows, *times)
+    def _final(self, segment: LiveSegment) -> Final:
+        finish, hypotheses = self.setup.finish, segment.hypotheses
+        times = segment.duration, segment.start
+        best = finish(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
         for hypothesis in hypotheses[1:ALTERNATIVES]:
             transcript = finish([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
-        return Final(best, tuple(found.values()), utterance.start)
+        return Final(best, tuple(found.values()), segment.start)
 
     def _begin_span(self, start: float) -> None:
         setup = self.setup
-        utterances = Utterances(
+        segments = LiveSegments(
             functools.partial(BeamSearch, self.beam),
             setup.model.config,
             setup.config,
@@ -158,7 +158,7 @@ class ClientStream:
             self.config.endpoints,
             keeps_rows=setup.finish.judge is not None,
         )
-        self.spans.append(Span(Chunks(setup.steps), utterances, start))
+        self.spans.append(Span(Chunks(setup.steps), segments, start))
         self.resampler = StreamResampler(self.config.sample_rate, self.rate)
 
     def _end_of(self, span: Span) -> float:

@@ -53,7 +53,7 @@ class Wishes:
         return Wishes(StreamConfig(rate, encoding, stable=push, hot=tuple(hot)), words, alternatives, push, model)
 
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
-        """The result of some utterances."""
+        """The result of some segments."""
         if self.alternatives <= 0:
             return self._text(_joined([final.transcript for final in finals]))
         if len(finals) == 1:

@@ -4,7 +4,7 @@ import { Chunks, joined } from "./chunks.js";
 import { Greedy } from "./greedy.js";
 import { readTables } from "./scoring.js";
 import { BeamSearch } from "./search.js";
-import { Utterances } from "./utterances.js";
+import { LiveSegments } from "./segments.js";
 
 const CORE_SECONDS = 20; // of a long recording that one pass of a model for whole utterances supplies
 const CONTEXT_SECONDS = 5; // heard on each side of it, so that no word is cut
@@ -20,7 +20,7 @@ export async function load() {
   const begin = () => {
     const search = () => (tables ? new BeamSearch(tables) : new Greedy(facts.tokens));
     return facts.streaming
-      ? new LiveStream(session, facts, new Timed(new Utterances(search, facts)))
+      ? new LiveStream(session, facts, new Timed(new LiveSegments(search, facts)))
       : new Recording(session, facts, new Timed(search()));
   };
   return { facts, begin };

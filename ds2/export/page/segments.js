@@ -1,23 +1,23 @@
-// The log-probabilities of one stream -> the texts of its utterances, as ds2/recognition/utterances.py finds them.
+// The log-probabilities of one stream -> the texts of its segments, as ds2/recognition/live_segments.py finds them.
 const BLANK = 0;
 const SPEECH = 0.5; // a frame whose blank is less probable than this holds a label
-const PAUSE_SECONDS = 0.6; // frames without a label for so long end an utterance
-const LONG_UTTERANCE_SECONDS = 20; // after these a shorter pause is enough
+const PAUSE_SECONDS = 0.6; // frames without a label for so long end a segment
+const LONG_SEGMENT_SECONDS = 20; // after these a shorter pause is enough
 const SHORT_PAUSE_SECONDS = 0.15;
 const LONGEST_SILENCE_SECONDS = 30; // without a label; after it the search begins anew
 
-export class Utterances {
-  texts = []; // of the utterances that have ended
+export class LiveSegments {
+  texts = []; // of the segments that have ended
   frames = 0;
 
-  // `begin` gives the search of an utterance; model.json has the rest.
+  // `begin` gives the search of a segment; model.json has the rest.
   constructor(begin, { steps, frame_seconds, tokens }) {
     this.begin = begin;
     this.betweenLooks = steps.least_frames / steps.stride; // output frames
     this.delay = steps.delay;
     this.second = 1 / frame_seconds; // output frames
     this.between = tokens.includes(" ") ? " " : "";
-    this.beginUtterance();
+    this.beginSegment();
   }
 
   // The log-probabilities of frames first to last - 1.
@@ -29,12 +29,12 @@ export class Utterances {
       this.search.step(found, first, end);
       this.findLabels(found, first, end);
       this.frames += end - first;
-      if (first + count === end && this.pauseEnds()) this.endUtterance();
+      if (first + count === end && this.pauseEnds()) this.endSegment();
       first = end;
     }
   }
 
-  // The text of all utterances so far; after the last frame it is final.
+  // The text of all segments so far; after the last frame it is final.
   text(last) {
     return [...this.texts, this.search.text(last)].filter(Boolean).join(this.between);
   }
@@ -50,17 +50,17 @@ export class Utterances {
 
   pauseEnds() {
     if (this.firstLabel === null) return this.frames - this.first > LONGEST_SILENCE_SECONDS * this.second;
-    const isLong = this.frames - this.firstLabel > LONG_UTTERANCE_SECONDS * this.second; // without silence before it
+    const isLong = this.frames - this.firstLabel > LONG_SEGMENT_SECONDS * this.second; // without silence before it
     const pause = isLong ? SHORT_PAUSE_SECONDS : PAUSE_SECONDS;
     return this.frames - 1 - this.lastLabel >= pause * this.second;
   }
 
-  endUtterance() {
+  endSegment() {
     this.texts.push(this.search.text(true));
-    this.beginUtterance();
+    this.beginSegment();
   }
 
-  beginUtterance() {
+  beginSegment() {
     this.search = this.begin();
     this.first = this.frames;
     this.firstLabel = this.lastLabel = null;

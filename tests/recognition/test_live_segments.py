@@ -1,4 +1,4 @@
-"""Pauses end utterances at the same frames, however the log-probabilities come in."""
+"""Pauses end segments at the same frames, however the log-probabilities come in."""
 
 import itertools
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.model.steps import Steps
 from ds2.recognition.live_config import LiveConfig
-from ds2.recognition.utterances import LONGEST_SILENCE, GreedySearch, Utterance, Utterances
+from ds2.recognition.live_segments import LONGEST_SILENCE, GreedySearch, LiveSegment, LiveSegments
 
 MODEL = ModelConfig(  # an output frame every 30 ms, 2 frames late
     FrontendConfig(8000, power="adaptive"),
@@ -21,7 +21,7 @@ MODEL = ModelConfig(  # an output frame every 30 ms, 2 frames late
     recurrent_layers=1, hidden=1, bidirectional=False, lookahead=2,
 )  # fmt: skip
 LOOK = 4  # output frames between two looks for a pause
-PAUSE = 20  # output frames without a label that end an utterance: 0.6 s
+PAUSE = 20  # output frames without a label that end a segment: 0.6 s
 
 
 def rows_of(labels: list[int]) -> np.ndarray:
@@ -29,25 +29,25 @@ def rows_of(labels: list[int]) -> np.ndarray:
     return np.log(np.full((len(labels), 3), 0.05) + 0.85 * np.eye(3)[labels]).astype(np.float32)
 
 
-def found(labels: list[int], sizes: list[int], config: LiveConfig, endpoints: bool = True) -> list[Utterance]:
-    """The utterances of frames that come so many at once."""
-    utterances = Utterances(GreedySearch, MODEL, config, endpoints=endpoints)
-    ended = [each for rows in np.split(rows_of(labels), np.cumsum(sizes)) for each in utterances.step(rows)]
-    return [*ended, utterances.finish(len(labels) * MODEL.frame_seconds)]
+def found(labels: list[int], sizes: list[int], config: LiveConfig, endpoints: bool = True) -> list[LiveSegment]:
+    """The segments of frames that come so many at once."""
+    segments = LiveSegments(GreedySearch, MODEL, config, endpoints=endpoints)
+    ended = [each for rows in np.split(rows_of(labels), np.cumsum(sizes)) for each in segments.step(rows)]
+    return [*ended, segments.finish(len(labels) * MODEL.frame_seconds)]
 
 
-def tokens(utterances: list[Utterance]) -> list[list[int]]:
-    return [list(utterance.hypotheses[0].tokens) for utterance in utterances]
+def tokens(segments: list[LiveSegment]) -> list[list[int]]:
+    return [list(segment.hypotheses[0].tokens) for segment in segments]
 
 
-def frames(utterances: list[Utterance]) -> list[tuple[int, int]]:
+def frames(segments: list[LiveSegment]) -> list[tuple[int, int]]:
     """First frame and number of frames."""
     seconds = MODEL.frame_seconds
-    return [(round(each.start / seconds), round(each.duration / seconds)) for each in utterances]
+    return [(round(each.start / seconds), round(each.duration / seconds)) for each in segments]
 
 
 def ends(labels: list[int], config: LiveConfig) -> list[int]:
-    """The slow reference: the frames before which utterances end."""
+    """The slow reference: the frames before which segments end."""
     begun, places, second = 0, [], 1 / MODEL.frame_seconds
     for end in range(1, len(labels) + 1):
         heard = [frame for frame in range(begun, end) if labels[frame]]
@@ -65,16 +65,16 @@ def ends(labels: list[int], config: LiveConfig) -> list[int]:
     return places
 
 
-def test_a_pause_ends_an_utterance_at_the_next_look() -> None:
+def test_a_pause_ends_a_segment_at_the_next_look() -> None:
     """20 frames without a label are over with frame 22; looks for pauses come after 2, 6, ... 26 frames."""
     labels = [0, 0, 1] + [0] * 30 + [2] + [0] * 5
-    utterances = found(labels, [], LiveConfig())
-    assert tokens(utterances) == [[1], [2]]
-    assert frames(utterances) == [(0, 26), (26, 13)]
-    assert [np.concatenate(each.rows).argmax(1).tolist() for each in utterances] == [labels[:26], labels[26:]]
+    segments = found(labels, [], LiveConfig())
+    assert tokens(segments) == [[1], [2]]
+    assert frames(segments) == [(0, 26), (26, 13)]
+    assert [np.concatenate(each.rows).argmax(1).tolist() for each in segments] == [labels[:26], labels[26:]]
 
 
-def test_without_endpoints_a_stream_is_one_utterance() -> None:
+def test_without_endpoints_a_stream_is_one_segment() -> None:
     assert tokens(found([1] + [0] * 60 + [2], [], LiveConfig(), endpoints=False)) == [[1, 2]]
 
 
@@ -84,10 +84,10 @@ def test_the_search_begins_anew_after_a_long_silence(labels: list[int]) -> None:
     assert max(count for _, count in frames(found(labels, [], LiveConfig()))) in range(1001, 1005)
 
 
-@pytest.mark.parametrize(("words", "utterances"), [(300, 1), (340, 2)])
-def test_a_shorter_pause_ends_an_utterance_of_20_s(words: int, utterances: int) -> None:
+@pytest.mark.parametrize(("words", "segments"), [(300, 1), (340, 2)])
+def test_a_shorter_pause_ends_a_segment_of_20_s(words: int, segments: int) -> None:
     """From its first label on; a word has two frames."""
-    assert len(found([0] * 200 + [1, 0] * words + [0] * 10 + [2], [], LiveConfig())) == utterances
+    assert len(found([0] * 200 + [1, 0] * words + [0] * 10 + [2], [], LiveConfig())) == segments
 
 
 def speech(longest: int) -> st.SearchStrategy[list[int]]:
@@ -101,36 +101,36 @@ splits = st.lists(st.integers(0, 30), max_size=12)
 
 @settings(deadline=None)
 @given(labels=speech(2 * PAUSE), long=st.floats(0.2, 2.0), sizes=splits)
-def test_utterances_are_those_of_the_reference_in_any_pieces(labels: list[int], long: float, sizes: list[int]) -> None:
+def test_segments_are_those_of_the_reference_for_any_steps(labels: list[int], long: float, sizes: list[int]) -> None:
     config = LiveConfig(long_utterance_seconds=long)
-    utterances = found(labels, sizes, config)
+    segments = found(labels, sizes, config)
     places = [0, *ends(labels, config), len(labels)]
-    assert frames(utterances) == [(first, last - first) for first, last in itertools.pairwise(places)]
+    assert frames(segments) == [(first, last - first) for first, last in itertools.pairwise(places)]
     whole = found(labels, [], config)
-    assert [(each.hypotheses, each.start, each.duration) for each in utterances] == [
+    assert [(each.hypotheses, each.start, each.duration) for each in segments] == [
         (each.hypotheses, each.start, each.duration) for each in whole
     ]
 
 
 RUN = """
 import { Greedy } from "PAGE/greedy.js";
-import { Utterances } from "PAGE/utterances.js";
+import { LiveSegments } from "PAGE/segments.js";
 
 const TOKENS = ["", "a", "b"];
 const found = cases.map(({ facts, chunks }) => {
-  const utterances = new Utterances(() => new Greedy(TOKENS), { ...facts, tokens: TOKENS });
+  const segments = new LiveSegments(() => new Greedy(TOKENS), { ...facts, tokens: TOKENS });
   const partial = chunks.map((rows) => {
-    utterances.step({ tokens: rows.flat(), frames: rows.length }, 0, rows.length);
-    return utterances.text(false);
+    segments.step({ tokens: rows.flat(), frames: rows.length }, 0, rows.length);
+    return segments.text(false);
   });
-  return [utterances.texts, utterances.search.text(true), partial.at(-1)];
+  return [segments.texts, segments.search.text(true), partial.at(-1)];
 });
 console.log(JSON.stringify(found));
 """
 
 
 @with_node
-def test_the_page_finds_the_same_utterances(tmp_path: Path) -> None:
+def test_the_page_finds_the_same_segments(tmp_path: Path) -> None:
     """The machine in JavaScript, in Node, on the same log-probabilities, some of them of more than 20 and 30 s."""
     cases: list[tuple[list[int], list[int]]] = [([1, 0] * 340 + [0] * 10 + [2], []), ([1] + [0] * 2100 + [2], [])]
 
@@ -152,11 +152,11 @@ def test_the_page_finds_the_same_utterances(tmp_path: Path) -> None:
 
 
 def test_news_are_frames_that_may_change_the_partial_result() -> None:
-    utterances = Utterances(GreedySearch, MODEL, LiveConfig())
-    assert not utterances.news
-    utterances.step(rows_of([1]))
-    assert utterances.news
-    assert list(utterances.partial().tokens) == [1]
-    assert not utterances.news
-    utterances.step(np.log(np.array([[0.99, 0.005, 0.005]], np.float32)))
-    assert not utterances.news
+    segments = LiveSegments(GreedySearch, MODEL, LiveConfig())
+    assert not segments.news
+    segments.step(rows_of([1]))
+    assert segments.news
+    assert list(segments.partial().tokens) == [1]
+    assert not segments.news
+    segments.step(np.log(np.array([[0.99, 0.005, 0.005]], np.float32)))
+    assert not segments.news

@@ -1,8 +1,8 @@
-"""The log-probabilities of one stream -> its utterances: where each begins and ends, and what is found in it.
+"""The log-probabilities of one stream -> its segments: where each begins and ends, and what is found in it.
 
 labels     ...x.x..xx.x................x.xx....x......
 looks      |   |   |   |   |   |   |   |   |   |   |      at the same frames, however the sound was cut
-utterance  [-----------------------][-----------------     a pause ends one; the next begins at once
+segment    [-----------------------][-----------------     a pause ends one; the next begins at once
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partia
 
 
 class Search(Protocol):
-    """The search of one utterance."""
+    """The search of one segment."""
 
     def step(self, rows: np.ndarray) -> None:
         """(T, V) log-probabilities of the next frames."""
@@ -34,14 +34,14 @@ class Search(Protocol):
         """The best hypothesis so far."""
 
     def finish(self) -> list[Hypothesis]:
-        """The hypotheses of the whole utterance, best first."""
+        """The hypotheses of the whole segment, best first."""
 
 
 S = TypeVar("S", bound=Search)
 
 
 @dataclass(frozen=True)
-class Utterance:
+class LiveSegment:
     """What lies between two pauses."""
 
     hypotheses: list[Hypothesis]  # best first
@@ -50,10 +50,10 @@ class Utterance:
     duration: float  # seconds
 
 
-class Utterances(Generic[S]):
-    """Finds utterances: `step` takes log-probabilities, `finish` ends the stream; both give what has ended."""
+class LiveSegments(Generic[S]):
+    """Finds segments: `step` takes log-probabilities, `finish` ends the stream; both give what has ended."""
 
-    search: S  # of the present utterance
+    search: S  # of the present segment
     rows: list[np.ndarray]  # its log-probabilities, where they are kept
     labels: tuple[int, int] | None  # its first and last frame with a label
     news: bool  # whether it has frames that may change `partial`, since that was asked for
@@ -70,36 +70,36 @@ class Utterances(Generic[S]):
         """A stream without frames yet.
 
         Args:
-            begin: gives the search of an utterance.
+            begin: gives the search of a segment.
             start: seconds, where times count from another place than the first sample.
-            endpoints: whether pauses end utterances.
-            keeps_rows: whether utterances hold their log-probabilities.
+            endpoints: whether pauses end segments.
+            keeps_rows: whether segments hold their log-probabilities.
         """
         self.begin, self.config, self.start = begin, config, start
         self.endpoints, self.keeps_rows = endpoints, keeps_rows
         steps, self.frame_seconds = config.steps(model), model.frame_seconds
         self.between_looks, self.delay = steps.least_frames // steps.stride, steps.delay  # output frames
         self.frames = 0
-        self._begin_utterance()
+        self._begin_segment()
 
-    def step(self, rows: np.ndarray) -> list[Utterance]:
-        """(T, V) log-probabilities of the next frames -> the utterances that pauses in them have ended."""
+    def step(self, rows: np.ndarray) -> list[LiveSegment]:
+        """(T, V) log-probabilities of the next frames -> the segments that pauses in them have ended."""
         found = []
         while len(rows):
             count = self.between_looks - (self.frames + self.delay) % self.between_looks
             self._hear(rows[:count])
             # Fewer rows than that do not reach the next look for a pause.
             if len(rows) >= count and self.endpoints and self._pause_ends():
-                found.append(self._end_utterance((self.frames - self.first) * self.frame_seconds))
+                found.append(self._end_segment((self.frames - self.first) * self.frame_seconds))
             rows = rows[count:]
         return found
 
-    def finish(self, end: float) -> Utterance:
-        """The last utterance of a stream whose sound ends at so many seconds."""
-        return self._end_utterance(end - self._utterance_start)
+    def finish(self, end: float) -> LiveSegment:
+        """The last segment of a stream whose sound ends at so many seconds."""
+        return self._end_segment(end - self._segment_start)
 
     def partial(self) -> Hypothesis:
-        """The best hypothesis of the present utterance so far."""
+        """The best hypothesis of the present segment so far."""
         self.news = False
         return self.search.partial()
 
@@ -124,21 +124,21 @@ class Utterances(Generic[S]):
         return self.frames - 1 - last >= pause * second
 
     @property
-    def _utterance_start(self) -> float:
+    def _segment_start(self) -> float:
         return self.start + self.first * self.frame_seconds
 
-    def _end_utterance(self, duration: float) -> Utterance:
-        ended = Utterance(self.search.finish(), self.rows, self._utterance_start, duration)
-        self._begin_utterance()
+    def _end_segment(self, duration: float) -> LiveSegment:
+        ended = LiveSegment(self.search.finish(), self.rows, self._segment_start, duration)
+        self._begin_segment()
         return ended
 
-    def _begin_utterance(self) -> None:
+    def _begin_segment(self) -> None:
         self.search, self.rows, self.first = self.begin(), [], self.frames
         self.labels, self.news = None, False
 
 
 class BeamSearch:
-    """A prefix beam search of one utterance."""
+    """A prefix beam search of one segment."""
 
     def __init__(self, decoder: BeamDecoder | PronouncingDecoder):
         self.decoder, self.stream = decoder, decoder.begin()
@@ -161,7 +161,7 @@ class BeamSearch:
 
 
 class GreedySearch:
-    """The best path of one utterance."""
+    """The best path of one segment."""
 
     def __init__(self) -> None:
         self.path: list[int] = []
