@@ -84,7 +84,7 @@ class Workspace(NamedTuple):
     checkpoints: Checkpoints
     band: Band
     normalizers: np.ndarray  # (T,) log of the sum of exp of the scores of each frame
-    piece: np.ndarray  # scores on which the softmax works at once
+    buffer: np.ndarray  # scores on which the softmax works at once
 
 
 class Trellis(NamedTuple):

@@ -44,7 +44,7 @@ def ctc_linear_space(utterance, workspace):  # type: ignore[no-untyped-def]
         return math.inf, True
     if frames == 0:
         return 0.0, True
-    softmax(utterance, workspace.normalizers, workspace.piece)
+    softmax(utterance, workspace.normalizers, workspace.buffer)
     trellis = _connect(utterance, workspace)
     kept, scale, loss, product, logarithm = _begin(trellis, frames, workspace.checkpoints), 1.0, 0.0, 1.0, 0.0
 

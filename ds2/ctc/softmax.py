@@ -10,10 +10,10 @@ FEW = 32  # values: too few for a vector loop
 
 
 @njit(nogil=True, error_model="numpy")
-def softmax(utterance, normalizers, piece):  # type: ignore[no-untyped-def]
+def softmax(utterance, normalizers, buffer):  # type: ignore[no-untyped-def]
     """Writes log sum exp of each frame into the normalizers, weight * softmax into the gradient, if one is wanted.
 
-    One pass over the scores; `piece` is memory for SOFTMAX_VALUES of them, or V if that is more.
+    One pass over the scores; `buffer` is memory for SOFTMAX_VALUES of them, or V if that is more.
     """
     logits, gradient, weight = utterance.logits, utterance.gradient, utterance.weight
     first, stride, outputs, frames = utterance.first, utterance.stride, utterance.outputs, utterance.frames
@@ -23,15 +23,15 @@ def softmax(utterance, normalizers, piece):  # type: ignore[no-untyped-def]
         # Some frames at a time, as many as the cache holds: less their largest score, then all exponentials, then sums.
         for k in range(size):
             row = logits[first + (start + k) * stride : first + (start + k) * stride + outputs]
-            normalizers[start + k] = _subtract_largest(row, piece[k * outputs : (k + 1) * outputs])
-        exponentials(piece[: size * outputs])
+            normalizers[start + k] = _subtract_largest(row, buffer[k * outputs : (k + 1) * outputs])
+        exponentials(buffer[: size * outputs])
         for k in range(size):
-            row = piece[k * outputs : (k + 1) * outputs]
+            row = buffer[k * outputs : (k + 1) * outputs]
             total = _sum(row)
             normalizers[start + k] += math.log(total)
             if len(gradient):
                 begin = first + (start + k) * stride
-                _scale_into(row, piece.dtype.type(weight / total), gradient[begin : begin + outputs])
+                _scale_into(row, buffer.dtype.type(weight / total), gradient[begin : begin + outputs])
 
 
 @njit(nogil=True)

@@ -1,4 +1,4 @@
-"""Runs pieces of work on the threads that torch's operators run on.
+"""Runs work on the threads that torch's operators run on.
 
 After an operator torch's OpenMP threads keep their cores busy for some milliseconds while they wait for the next one:
 other threads would have to share the cores with them. So we ask the same OpenMP runtime for the same threads.
@@ -16,34 +16,34 @@ import torch
 
 from ds2.utils.forks import survive_forks
 
-Piece = TypeVar("Piece")
+Item = TypeVar("Item")
 
 
-def run_in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
-    """Calls `work`, which should release the GIL, with each piece on a thread; raises the first error of any piece."""
-    left = list(pieces)
+def run_in_threads(work: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Calls `work`, which should release the GIL, with each item on a thread; raises the first error of any item."""
+    left = list(items)
     if len(left) < 2:
-        for piece in left:
-            work(piece)
+        for item in left:
+            work(item)
     elif (openmp := _torchs_openmp()) is None:
         list(_pool(os.getpid()).map(work, left))
     else:
         _run_on_openmp(openmp, work, left)
 
 
-def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Piece], object], pieces: list[Piece]) -> None:
+def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Item], object], items: list[Item]) -> None:
     survive_forks()
     errors: list[BaseException] = []
-    left = iter(pieces)  # shared: there may be fewer threads than pieces
+    left = iter(items)  # shared: there may be fewer threads than items
 
     def take_and_work(_: object) -> None:
         try:
-            for piece in left:
-                work(piece)
+            for item in left:
+                work(item)
         except BaseException as error:  # must not leave the callback
             errors.append(error)
 
-    openmp.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(take_and_work), None, len(pieces), 0)
+    openmp.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(take_and_work), None, len(items), 0)
     if errors:
         raise errors[0]
 

@@ -29,7 +29,7 @@ def ctc_utterances(order, batch, room):  # type: ignore[no-untyped-def]
         # Linear space is fast and says when it may have underflowed; log space is always right.
         loss, sure = ctc_linear_space(utterance, workspace)
         if not sure:
-            softmax(utterance, workspace.normalizers, workspace.piece)
+            softmax(utterance, workspace.normalizers, workspace.buffer)
             loss = ctc_log_space(utterance, workspace.normalizers)
         batch.losses[b] = loss
         # Frames beyond the utterance have no gradient; nor has any frame of labels that do not fit.

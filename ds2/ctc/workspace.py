@@ -11,7 +11,7 @@ from ds2.utils.jit import njit
 BLOCK_VALUES = 1 << 14  # float64 values of alpha in one block: 128 KiB, well within the second-level cache
 SHORTEST_BLOCK = 2  # frames
 LEAST_KEPT = 8  # columns
-SOFTMAX_VALUES = 1 << 12  # scores in one piece of the softmax: 16 KiB, within the first-level cache
+SOFTMAX_VALUES = 1 << 12  # scores that the softmax works on at once: 16 KiB, within the first-level cache
 MARGIN = 3  # unused states at the end of a column: its loops need no special cases
 
 

@@ -28,7 +28,7 @@ from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
 
 LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are damaged
-MOST_SAMPLES = 1 << 27  # in one piece of audio, half a gigabyte: 2.3 hours at 16 kHz
+MOST_SAMPLES = 1 << 27  # read at once, half a gigabyte: 2.3 hours at 16 kHz
 MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say

@@ -31,7 +31,7 @@ class PrefetchingSampler:
         begun: deque[int] = deque()  # first uses, still to come, of shards that are being fetched
         with ThreadPoolExecutor(THREADS) as threads:
             try:
-                for number, keys in enumerate(self.sampler.pieces(batches)):
+                for number, keys in enumerate(self.sampler.microbatches(batches)):
                     while begun and begun[0] <= number:
                         begun.popleft()
                     while waiting and len(begun) < ahead:

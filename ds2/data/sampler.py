@@ -32,31 +32,31 @@ def part_of(utterances: Sequence[Utterance], fraction: float) -> Sequence[Uttera
 
 @dataclass(frozen=True)
 class Share:
-    """The part of every minibatch that one of `ranks` processes takes, cut into `pieces` (gradient accumulation)."""
+    """What one of `ranks` processes takes of every minibatch, cut into `microbatches` (gradient accumulation)."""
 
     rank: int = 0
     ranks: int = 1
-    pieces: int = 1
+    microbatches: int = 1
 
     def of(self, batch: Sequence[int], durations: np.ndarray, owner: np.ndarray | None = None) -> list[list[int]]:
-        """A minibatch of indices -> this rank's pieces of it; all pieces have about as many utterances and frames.
+        """A minibatch of indices -> this rank's microbatches, of about as many utterances and frames each.
 
-        The longest utterance that is left goes to the piece with the least audio that has room. Pieces are empty where
-        a minibatch has fewer utterances than there are pieces. With an (N,) `owner` a rank takes those that it owns.
+        The longest utterance that is left goes to the microbatch with the least audio that has room. Microbatches are
+        empty where a minibatch has fewer utterances than that. With an (N,) `owner` a rank takes those that it owns.
         """
         if owner is not None:
             own = [index for index in batch if owner[index] == self.rank]
-            return Share(pieces=self.pieces).of(own, durations)
-        if self.ranks * self.pieces == 1:
+            return Share(microbatches=self.microbatches).of(own, durations)
+        if self.ranks * self.microbatches == 1:
             return [list(batch)]
-        room = -(-len(batch) // (self.ranks * self.pieces))
-        dealt: list[list[int]] = [[] for _ in range(self.ranks * self.pieces)]
+        room = -(-len(batch) // (self.ranks * self.microbatches))
+        dealt: list[list[int]] = [[] for _ in range(self.ranks * self.microbatches)]
         audio = np.zeros(len(dealt))
         for index in sorted(batch, key=lambda index: -durations[index]):
             slot = min((slot for slot in range(len(dealt)) if len(dealt[slot]) < room), key=lambda slot: audio[slot])
             dealt[slot].append(index)
             audio[slot] += durations[index]
-        return dealt[self.rank * self.pieces : (self.rank + 1) * self.pieces]
+        return dealt[self.rank * self.microbatches : (self.rank + 1) * self.microbatches]
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class SortaGradSampler:
         return self.batches(self.epoch)[self.start :]
 
     def first_uses(self, batches: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-        """(number of a piece, shard) for each shard in the order in which this rank begins to read them."""
+        """(number of a microbatch, shard) for each shard in the order in which this rank begins to read them."""
         if not batches:
             return []
         order, number = np.concatenate(batches), np.repeat(np.arange(len(batches)), list(map(len, batches)))
@@ -180,7 +180,9 @@ class SortaGradSampler:
             order, number = order[own], number[own]
         shards, places = np.unique(self.shards[order], return_index=True)
         begin = np.argsort(places)
-        return list(zip((number[places] * self.share.pieces)[begin].tolist(), shards[begin].tolist(), strict=True))
+        return list(
+            zip((number[places] * self.share.microbatches)[begin].tolist(), shards[begin].tolist(), strict=True)
+        )
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         if self.owner is not None:
@@ -188,14 +190,14 @@ class SortaGradSampler:
         return cut_into_minibatches(order, self.durations, self.batch_size, self.sampling.batch_seconds)
 
     def __len__(self) -> int:
-        """Number of this rank's pieces in the whole epoch."""
-        return self.count(self.epoch) * self.share.pieces
+        """Number of this rank's microbatches in the whole epoch."""
+        return self.count(self.epoch) * self.share.microbatches
 
     def __iter__(self) -> Iterator[list[Key]]:
-        yield from self.pieces(self.remaining())
+        yield from self.microbatches(self.remaining())
 
-    def pieces(self, batches: Sequence[np.ndarray]) -> Iterator[list[Key]]:
-        """This rank's pieces of minibatches."""
+    def microbatches(self, batches: Sequence[np.ndarray]) -> Iterator[list[Key]]:
+        """This rank's microbatches of minibatches."""
         for batch in batches:
-            for piece in self.share.of(batch.tolist(), self.durations, self.owner):
-                yield [(self.epoch, index) for index in piece]
+            for microbatch in self.share.of(batch.tolist(), self.durations, self.owner):
+                yield [(self.epoch, index) for index in microbatch]

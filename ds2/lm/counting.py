@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ds2.lm.external_sort import Column, Columns, SortedRuns, pieces
+from ds2.lm.external_sort import Column, Columns, SortedRuns, slices
 from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS
 from ds2.utils.errors import InputError
 
@@ -33,13 +33,13 @@ class Grams:
         return len(self.keys)
 
     def families(self, size: int) -> Iterator[slice]:
-        """Pieces of about `size` n-grams that keep the n-grams of one prefix together."""
+        """Slices of about `size` n-grams that keep the n-grams of one prefix together."""
         start = 0
         while start < len(self):
             stop = min(start + size, len(self))
             prefix = self.keys[stop - 1 : stop] >> WORD_BITS
-            for part in pieces(len(self) - stop, size):
-                differs = self.keys[slice(stop, stop + part.stop - part.start)] >> WORD_BITS != prefix
+            for rows in slices(len(self) - stop, size):
+                differs = self.keys[slice(stop, stop + rows.stop - rows.start)] >> WORD_BITS != prefix
                 stop += int(differs.argmax()) if differs.any() else len(differs)
                 if differs.any():
                     break
@@ -89,16 +89,16 @@ def number_words(
     words = [UNKNOWN, *sorted([*SPECIAL, *kept])]
     numbers = {word: number for number, word in enumerate(words)}
     renumber = np.array([numbers.get(word, 0) for word in index], np.int32)
-    for part in pieces(len(corpus), size):
-        corpus[part] = renumber[corpus[part]]
+    for rows in slices(len(corpus), size):
+        corpus[rows] = renumber[corpus[rows]]
     return words, corpus
 
 
 def tally(column: Column, length: int, size: int) -> np.ndarray:
     """How often each number below `length` occurs in a column."""
     counts = np.zeros(length, np.int64)
-    for part in pieces(len(column), size):
-        counts += np.bincount(column[part], minlength=length)
+    for rows in slices(len(column), size):
+        counts += np.bincount(column[rows], minlength=length)
     return counts
 
 
@@ -112,23 +112,23 @@ def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns,
     own.begins.append(np.arange(len(words)) == begin)
     yield own
     ending = columns(np.int64)
-    for part in pieces(len(corpus), size):
-        ending.append(corpus[part])
+    for rows in slices(len(corpus), size):
+        ending.append(corpus[rows])
     for _ in range(order - 1):
         runs = _runs(corpus, ending, begin, columns, size)
         own = _merged(runs, own, columns, size)
         yield own
-        for run, part in enumerate(pieces(len(corpus), size)):
-            places, ranks = ending[part], runs.ranks(run)
-            ending[part] = np.where(places == NONE, NONE, ranks[places]) if len(ranks) else places
+        for run, rows in enumerate(slices(len(corpus), size)):
+            places, ranks = ending[rows], runs.ranks(run)
+            ending[rows] = np.where(places == NONE, NONE, ranks[places]) if len(ranks) else places
         runs.clear()
 
 
 def _runs(corpus: Column, ending: Column, begin: int, columns: Columns, size: int) -> SortedRuns:
-    """A run of the n-grams one word longer for each block; `ending` then holds the place of each key in its run."""
+    """A run of the n-grams one word longer for each slice; `ending` then holds the place of each key in its run."""
     runs, last = SortedRuns(columns), np.array([NONE])
-    for part in pieces(len(corpus), size):
-        words, shorter = corpus[part], ending[part]
+    for rows in slices(len(corpus), size):
+        words, shorter = corpus[rows], ending[rows]
         before, last = np.concatenate((last, shorter[:-1])), shorter[-1:]
         inside = np.flatnonzero((before != NONE) & (words != begin))
         keys = before[inside] << WORD_BITS | words[inside]
@@ -136,7 +136,7 @@ def _runs(corpus: Column, ending: Column, begin: int, columns: Columns, size: in
         runs.add(keys, counts, shorter[inside[first]])
         longer = np.full(len(words), NONE)
         longer[inside] = places
-        ending[part] = longer
+        ending[rows] = longer
     return runs
 
 

@@ -12,7 +12,7 @@ If all orders use the counts of the text, the method is modified absolute discou
 n-grams are as probable as they are frequent, which pruning requires.
 
 Everything as long as the text, or as long as the list of its n-grams, is kept in temporary files (in TMPDIR) and passes
-through memory in pieces. The result does not depend on the size of the pieces.
+through memory in slices. The result does not depend on the size of the slices.
 """
 
 import logging
@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from ds2.lm.counting import Grams, count_ngrams, number_words
-from ds2.lm.external_sort import Column, Columns, pieces
+from ds2.lm.external_sort import Column, Columns, slices
 from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
@@ -61,7 +61,7 @@ class EstimateConfig:
             raise ValueError("prune: single words are kept, begin with 0; limit them with vocabulary")
 
     @property
-    def piece(self) -> int:
+    def rows(self) -> int:
         """Positions or n-grams that may be in memory at once."""
         return max(1, int(self.memory * 1e6 / BYTES))
 
@@ -77,9 +77,9 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
         InputError: there is no sentence, or a sentence holds <s>, </s> or <unk> as a word.
     """
     with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
-        words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.piece)
+        words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.rows)
         grams = []
-        for order, own in enumerate(count_ngrams(corpus, words, config.order, columns, config.piece), 1):
+        for order, own in enumerate(count_ngrams(corpus, words, config.order, columns, config.rows), 1):
             logger.info("counted %s %d-grams", f"{len(own):,}", order)
             grams.append(own)
         return words, _Estimator(config, columns, grams, words.index(BEGIN)).levels()
@@ -90,7 +90,7 @@ class _Estimator:
 
     def __init__(self, config: EstimateConfig, columns: Columns, grams: list[Grams], begin: int):
         self.config, self.columns, self.grams, self.begin = config, columns, grams, begin
-        self.size = config.piece
+        self.size = config.rows
 
     def levels(self) -> list[Level]:
         log_probs: list[Column] = []
@@ -102,8 +102,8 @@ class _Estimator:
             log_probs.append(log_prob)
             backoffs.append(backoff)
         highest = self.columns(np.float64)
-        for part in pieces(len(self.grams[-1]), self.size):
-            highest.append(np.zeros(part.stop - part.start))
+        for rows in slices(len(self.grams[-1]), self.size):
+            highest.append(np.zeros(rows.stop - rows.start))
         return self._pruned(log_probs, [*backoffs[1:], highest])
 
     def _adjusted(self, order: int) -> Column:
@@ -112,14 +112,14 @@ class _Estimator:
         if order < len(self.grams) and self.config.continuation:
             above = self.grams[order]
         adjusted = self.columns(np.int64)
-        for part in pieces(len(own), self.size):
-            count = own.counts[part]
+        for rows in slices(len(own), self.size):
+            count = own.counts[rows]
             if above is not None:
                 before = np.zeros(len(count), np.int64)
-                for piece in pieces(len(above), self.size):
-                    suffix = above.suffixes[piece] - part.start
+                for longer in slices(len(above), self.size):
+                    suffix = above.suffixes[longer] - rows.start
                     before += np.bincount(suffix[(suffix >= 0) & (suffix < len(before))], minlength=len(before))
-                count = np.where(own.begins[part], count, before)
+                count = np.where(own.begins[rows], count, before)
             adjusted.append(count)
         if order == 1:
             adjusted[self.begin : self.begin + 1] = np.zeros(1)  # <s> is never predicted
@@ -130,10 +130,10 @@ class _Estimator:
         own = self.grams[order - 1]
         discounts = _discounts(self._counts_of_counts(adjusted))
         log_probs, backoffs = self.columns(np.float64), self.columns(np.float64)
-        for part, context, contexts in self._families(order):
-            count = adjusted[part].astype(np.float64)
+        for rows, context, contexts in self._families(order):
+            count = adjusted[rows].astype(np.float64)
             discount = discounts[np.minimum(count, 3).astype(int)]
-            given = np.where(self._seen_enough(order, part), discount, count)  # a pruned n-gram gives up everything
+            given = np.where(self._seen_enough(order, rows), discount, count)  # a pruned n-gram gives up everything
             total = np.bincount(context, count, contexts)
             gamma = np.divide(np.bincount(context, given, contexts), total, out=np.ones(contexts), where=total > 0)
             backoffs.append(_log(gamma))
@@ -142,32 +142,32 @@ class _Estimator:
             if shorter is None:
                 below = np.full(len(count), 1.0 / (len(own) - 1))  # every word but <s>
             else:
-                below = np.exp(shorter.gather(own.suffixes[part], self.size))
+                below = np.exp(shorter.gather(own.suffixes[rows], self.size))
             log_probs.append(_log(share + gamma[context] * below))
         if order == 1:
             log_probs[self.begin : self.begin + 1] = np.array([IMPOSSIBLE])
         return log_probs, backoffs
 
     def _families(self, order: int) -> Iterator[tuple[slice, np.ndarray, int]]:
-        """Pieces of an order: (slice, context of each n-gram, number of contexts); the contexts are consecutive."""
+        """Slices of an order: (slice, context of each n-gram, number of contexts); the contexts are consecutive."""
         own, done = self.grams[order - 1], 0
         all_contexts = len(self.grams[order - 2]) if order > 1 else 1
-        for part in own.families(self.size):
-            prefix = own.keys[part] >> WORD_BITS
-            last = all_contexts if part.stop == len(own) else int(prefix[-1]) + 1
-            yield part, prefix - done, last - done
+        for rows in own.families(self.size):
+            prefix = own.keys[rows] >> WORD_BITS
+            last = all_contexts if rows.stop == len(own) else int(prefix[-1]) + 1
+            yield rows, prefix - done, last - done
             done = last
         if done < all_contexts:
             yield slice(0, 0), np.zeros(0, np.int64), all_contexts - done
 
-    def _seen_enough(self, order: int, part: slice) -> np.ndarray:
-        counts = self.grams[order - 1].counts[part]
+    def _seen_enough(self, order: int, rows: slice) -> np.ndarray:
+        counts = self.grams[order - 1].counts[rows]
         return counts > self.config.threshold(order) if order > 1 else np.ones(len(counts), bool)
 
     def _counts_of_counts(self, adjusted: Column) -> np.ndarray:
         """How many n-grams have the count 0, 1, 2, 3, 4."""
         return sum(
-            (np.bincount(np.minimum(adjusted[part], 5), minlength=6)[:5] for part in pieces(len(adjusted), self.size)),
+            (np.bincount(np.minimum(adjusted[rows], 5), minlength=6)[:5] for rows in slices(len(adjusted), self.size)),
             np.zeros(5, np.int64),
         )
 
@@ -178,17 +178,17 @@ class _Estimator:
         for order, own in enumerate(self.grams, 1):
             level = [self.columns(dtype) for dtype in (np.int64, np.int64, np.float64, np.float64)]
             done, number = 0, 0  # contexts processed, and the number of them that are kept
-            for part, context, contexts in self._families(order):
-                keep = kept[order - 1][part]
+            for rows, context, contexts in self._families(order):
+                keep = kept[order - 1][rows]
                 numbers = np.zeros(1, np.int64)
                 if order > 1:
                     numbers = number + np.cumsum(kept[order - 2][done : done + contexts]) - 1
                     done, number = done + contexts, int(numbers[-1]) + 1
                 columns = (
                     numbers[context],
-                    own.keys[part] & WORD_MASK,
-                    log_probs[order - 1][part],
-                    backoffs[order - 1][part],
+                    own.keys[rows] & WORD_MASK,
+                    log_probs[order - 1][rows],
+                    backoffs[order - 1][rows],
                 )
                 for column, values in zip(level, columns, strict=True):
                     column.append(values[keep])
@@ -202,9 +202,9 @@ class _Estimator:
         for order in range(len(self.grams), 0, -1):
             kept.insert(0, self.columns(np.bool_))
             needed_below = self.columns(np.bool_)
-            for part, context, contexts in self._families(order):
-                keep = self._seen_enough(order, part)
-                keep = keep | needed[part] if needed is not None else keep
+            for rows, context, contexts in self._families(order):
+                keep = self._seen_enough(order, rows)
+                keep = keep | needed[rows] if needed is not None else keep
                 kept[0].append(keep)
                 needed_below.append(np.bincount(context[keep], minlength=contexts) > 0)
             needed = needed_below

@@ -1,4 +1,4 @@
-"""Arrays in files that are read, written and sorted in pieces, for data larger than memory."""
+"""Arrays in files that are read, written and sorted in slices, for data larger than memory."""
 
 import itertools
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ class Column:
     def __len__(self) -> int:
         return self.length
 
-    def __getitem__(self, part: slice) -> np.ndarray:
-        start, stop, _ = part.indices(self.length)
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(self.length)
         self.file.seek(start * self.dtype.itemsize)
         return np.fromfile(self.file, self.dtype, max(0, stop - start))
 
-    def __setitem__(self, part: slice, values: np.ndarray) -> None:
-        self.file.seek(part.start * self.dtype.itemsize)
+    def __setitem__(self, rows: slice, values: np.ndarray) -> None:
+        self.file.seek(rows.start * self.dtype.itemsize)
         np.ascontiguousarray(values, self.dtype).tofile(self.file)
-        self.length = max(self.length, part.start + len(values))
+        self.length = max(self.length, rows.start + len(values))
 
     def append(self, values: np.ndarray) -> None:
         self[self.length : self.length + len(values)] = values
@@ -37,9 +37,9 @@ class Column:
     def gather(self, places: np.ndarray, size: int) -> np.ndarray:
         """The elements at `places`, in any order, with at most `size` elements of the column in memory at once."""
         found = np.empty(len(places), self.dtype)
-        for part in pieces(self.length, size):
-            inside = np.flatnonzero((places >= part.start) & (places < part.stop))
-            found[inside] = self[part][places[inside] - part.start]
+        for rows in slices(self.length, size):
+            inside = np.flatnonzero((places >= rows.start) & (places < rows.stop))
+            found[inside] = self[rows][places[inside] - rows.start]
         return found
 
 
@@ -62,7 +62,7 @@ class Columns:
             column.file.close()
 
 
-def pieces(length: int, size: int) -> Iterator[slice]:
+def slices(length: int, size: int) -> Iterator[slice]:
     """Slices of `size` that cover a range."""
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
@@ -102,17 +102,17 @@ class SortedRuns:
         """All keys in ascending order; each step reads about `size` keys of the runs."""
         done, cuts = 0, self._cuts(size)
         for starts, stops in itertools.pairwise(cuts):
-            parts = [slice(*cut) for cut in zip(starts.tolist(), stops.tolist(), strict=True) if cut[0] < cut[1]]
-            if not parts:
+            own = [slice(*cut) for cut in zip(starts.tolist(), stops.tolist(), strict=True) if cut[0] < cut[1]]
+            if not own:
                 continue
             keys, tags, counts = (
-                np.concatenate([column[part] for part in parts]) for column in (self._keys, self._tags, self._counts)
+                np.concatenate([column[rows] for rows in own]) for column in (self._keys, self._tags, self._counts)
             )
             keys, first, places = np.unique(keys, return_index=True, return_inverse=True)
             taken = 0
-            for part in parts:
-                self._ranks[part] = done + places[taken : taken + part.stop - part.start]
-                taken += part.stop - part.start
+            for rows in own:
+                self._ranks[rows] = done + places[taken : taken + rows.stop - rows.start]
+                taken += rows.stop - rows.start
             done += len(keys)
             yield Merged(keys, np.bincount(places, counts, len(keys)).astype(np.int64), tags[first])
 

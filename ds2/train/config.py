@@ -119,7 +119,7 @@ class TrainConfig:
     start_from: Path | None = None  # bundle that gives weights, tokens and feature statistics to start from
     epochs: int = 20
     batch_size: int = 32  # utterances of an update, over all ranks
-    accumulate: int = 1  # pieces that a rank divides its part of a minibatch into: less memory
+    accumulate: int = 1  # microbatches that a rank divides its part of a minibatch into: less memory
     sortagrad: bool = True  # first epoch by increasing duration
     curriculum_epochs: int = formerly(
         "growing", 0

@@ -83,7 +83,7 @@ class TrainingData:
         return sum(self.sampler.count(epoch) for epoch in range(self.config.epochs))
 
     def train_loader(self) -> Loader:
-        """This rank's pieces of the minibatches of the epoch given to `sampler.begin`, augmented."""
+        """This rank's microbatches of the minibatches of the epoch given to `sampler.begin`, augmented."""
         rate = self.config.model.frontend.sample_rate
         augmenter = Augmenter(self.config.augment, rate, self.config.seed)
         remote = any(archive is not None and url_of(archive) for archive in self.archives)

@@ -62,12 +62,12 @@ def write_epoch(folder: Path, state: RunState) -> None:
 
 
 def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]) -> None:
-    """Saves the pieces of a minibatch whose update was skipped, so that one can see what is wrong with it."""
+    """Saves the microbatches of a minibatch whose update was skipped, so that one can see what is wrong with it."""
     folder = folder / "skipped_updates"
     make_folder(folder)
     if len(list(folder.iterdir())) >= BATCHES_KEPT:
         return
-    pieces = [
+    microbatches = [
         {
             "places": [utterance.place for utterance in batch.utterances],
             "files": [str(utterance.audio_path) for utterance in batch.utterances],
@@ -79,7 +79,7 @@ def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]
         for batch in minibatch
     ]
     path = folder / f"epoch{state.epoch + 1}_batch{state.batch + 1}_rank{rank}.pt"
-    save_checkpoint(path, {"pieces": pieces})
+    save_checkpoint(path, {"pieces": microbatches})
     logger.warning("an update was skipped because its gradient was bad; its minibatch is in %s", path)
 
 

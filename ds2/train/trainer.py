@@ -165,7 +165,7 @@ class Trainer:
         return Progress(title, total, "utterances", done, LINE_SECONDS)
 
     def _train_minibatch(self, minibatch: list[Batch]) -> None:
-        """This rank's pieces of a minibatch: gradients, update, and the checkpoint where one is due."""
+        """This rank's microbatches of a minibatch: gradients, update, and the checkpoint where one is due."""
         state = self.state
         with record_function("ds2: waiting"):
             agreement = self.strategy.agree(
@@ -174,7 +174,7 @@ class Trainer:
         for number, batch in enumerate(minibatch):
             state.skipped += batch.skipped
             if agreement.utterances:
-                self._train_piece(batch, number, agreement.utterances)
+                self._train_microbatch(batch, number, agreement.utterances)
         if agreement.utterances:
             with record_function("ds2: update"):
                 good = self.strategy.update(state.epoch)
@@ -188,7 +188,7 @@ class Trainer:
             message = f"stopped in epoch {state.epoch + 1}; run the same command again to continue"
             raise TrainingStopped(message, self.signals.received or signal.SIGTERM)
 
-    def _train_piece(self, batch: Batch, number: int, utterances: float) -> None:
+    def _train_microbatch(self, batch: Batch, number: int, utterances: float) -> None:
         state, config = self.state, self.config
         slot = self.ranks.number * config.accumulate + number
         key = (config.seed, state.epoch, state.batch) + ((slot,) if slot else ())
@@ -279,12 +279,12 @@ class Trainer:
             logger.info("resuming at epoch %d, batch %d", self.state.epoch + 1, self.state.batch)
 
 
-def minibatches(loader: Loader, pieces: int) -> Iterator[list[Batch]]:
-    """The pieces of each minibatch in a list."""
+def minibatches(loader: Loader, microbatches: int) -> Iterator[list[Batch]]:
+    """The microbatches of each minibatch in a list."""
     batches = iter(loader)
     while True:
         with record_function("ds2: data"):
-            minibatch = list(itertools.islice(batches, pieces))
+            minibatch = list(itertools.islice(batches, microbatches))
         if not minibatch:
             return
         yield minibatch

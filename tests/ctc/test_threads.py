@@ -19,25 +19,25 @@ def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
-def test_every_piece_is_worked_on_once(count: int) -> None:
+def test_every_item_is_worked_on_once(count: int) -> None:
     done: list[int] = []
     run_in_threads(done.append, range(count))
     assert sorted(done) == list(range(count))
 
 
 @pytest.mark.usefixtures("runtime")
-def test_two_pieces_run_at_the_same_time() -> None:
+def test_two_items_run_at_the_same_time() -> None:
     both = threading.Barrier(2, timeout=30)
     run_in_threads(lambda _: both.wait(), range(2))
 
 
 @pytest.mark.usefixtures("runtime")
 def test_an_error_comes_out() -> None:
-    def work(piece: int) -> None:
-        if piece == 3:
-            raise ValueError("piece 3")
+    def work(item: int) -> None:
+        if item == 3:
+            raise ValueError("item 3")
 
-    with pytest.raises(ValueError, match="piece 3"):
+    with pytest.raises(ValueError, match="item 3"):
         run_in_threads(work, range(8))
 
 

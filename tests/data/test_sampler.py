@@ -84,19 +84,23 @@ def test_a_minibatch_is_dealt_by_hand() -> None:
 
 @given(st.lists(st.floats(0.1, 30), min_size=1, max_size=60), st.integers(1, 4), st.integers(1, 3), st.integers(1, 16))
 def test_ranks_and_pieces_share_every_minibatch(
-    durations: list[float], ranks: int, pieces: int, batch_size: int
+    durations: list[float], ranks: int, microbatches: int, batch_size: int
 ) -> None:
-    """Nothing twice, nothing left out, as many pieces in every rank, numbers that differ by what rounding makes."""
-    samplers = [SortaGradSampler(durations, batch_size, 1, share=Share(rank, ranks, pieces)) for rank in range(ranks)]
+    """Nothing twice, nothing left out, as many microbatches in every rank, numbers that differ by what rounding makes."""
+    samplers = [
+        SortaGradSampler(durations, batch_size, 1, share=Share(rank, ranks, microbatches)) for rank in range(ranks)
+    ]
     dealt = []
     for sampler in samplers:
         sampler.begin(1)
-        dealt.append([[index for _, index in piece] for piece in sampler])
+        dealt.append([[index for _, index in microbatch] for microbatch in sampler])
         assert len(dealt[-1]) == len(sampler)
     for number, batch in enumerate(batches_of(samplers[0], 1)):
-        mine = [piece for rank in dealt for piece in rank[number * pieces : (number + 1) * pieces]]
-        assert sorted(index for piece in mine for index in piece) == sorted(batch)
-        assert max(map(len, mine)) <= -(-len(batch) // (ranks * pieces))
+        mine = [
+            microbatch for rank in dealt for microbatch in rank[number * microbatches : (number + 1) * microbatches]
+        ]
+        assert sorted(index for microbatch in mine for index in microbatch) == sorted(batch)
+        assert max(map(len, mine)) <= -(-len(batch) // (ranks * microbatches))
 
 
 def test_ranks_carry_like_amounts_of_audio() -> None:

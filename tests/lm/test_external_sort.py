@@ -1,4 +1,4 @@
-"""Numbers in files: columns in pieces, and sorted runs that are merged range by range."""
+"""Numbers in files: columns in slices, and sorted runs that are merged range by range."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.external_sort import SAMPLES, Columns, SortedRuns, pieces
+from ds2.lm.external_sort import SAMPLES, Columns, SortedRuns, slices
 
 
 @settings(max_examples=60, deadline=None)
@@ -46,7 +46,7 @@ def test_a_column_is_an_array(
 ) -> None:
     with Columns(tmp_path_factory.mktemp("columns")) as columns:
         column = columns(np.int64)
-        for part in pieces(len(values), size):
+        for part in slices(len(values), size):
             column.append(np.array(values[part], np.int64))
         assert len(column) == len(values)
         assert column[:].tolist() == values

@@ -1,4 +1,4 @@
-"""What is minimised: label smoothing, phones beside letters, and pieces without utterances."""
+"""What is minimised: label smoothing, phones beside letters, and microbatches without utterances."""
 
 import copy
 import dataclasses

@@ -60,7 +60,7 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
         pass
 
     for batches in (1, 2, 1):
-        trainer = Trainer(config, tmp_path / "pieces")
+        trainer = Trainer(config, tmp_path / "stopped")
         train, left = trainer._train_minibatch, iter(range(batches))
 
         def stop_after(minibatch: object, train: Callable = train, left: object = left) -> None:
@@ -71,8 +71,8 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
         trainer._train_minibatch = stop_after  # type: ignore[method-assign]
         with pytest.raises(Stopped):
             trainer.run()
-    Trainer(config, tmp_path / "pieces").run()
-    assert_same_weights(tmp_path / "whole", tmp_path / "pieces")
+    Trainer(config, tmp_path / "stopped").run()
+    assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_kill_9_and_the_same_command_end_in_the_same_weights(train_command, tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_workers_do_not_change_the_result(spoken_digits: Manifests, tmp_path: Pa
 
 
 def test_pieces_add_up_to_the_minibatch(spoken_digits: Manifests, tmp_path: Path) -> None:
-    """Without batch normalisation, which takes statistics of each piece, three pieces give the gradient of one."""
+    """Without batch normalisation, which takes statistics of each microbatch, three of them give the gradient of one."""
     config = plain_config(spoken_digits(9), model=dataclasses.replace(TINY, batch_norm=False))
     whole = trained_weights(config, tmp_path / "whole")
-    pieces = trained_weights(dataclasses.replace(config, accumulate=3), tmp_path / "pieces")
-    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-6)
+    divided = trained_weights(dataclasses.replace(config, accumulate=3), tmp_path / "divided")
+    torch.testing.assert_close(divided, whole, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

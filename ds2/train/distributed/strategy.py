@@ -2,7 +2,7 @@
 
 Every strategy is used in the same way, minibatch by minibatch:
 
-    agree  ->  backward of every piece  ->  update          settle: before a model is validated or saved
+    agree  ->  backward of every microbatch  ->  update          settle: before a model is validated or saved
 
 synchronous.py, mixed.py and asynchronous.py hold one each.
 """
@@ -37,7 +37,7 @@ class Strategy(Protocol):
         ...
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
-        """Adds the gradients of a piece of a minibatch of `utterances`; -> (B,) nats, (B,) output frames."""
+        """Adds the gradients of a microbatch of a minibatch of `utterances`; -> (B,) nats, (B,) output frames."""
         ...
 
     def update(self, epoch: int) -> bool:
