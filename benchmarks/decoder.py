@@ -54,7 +54,7 @@ def main() -> None:
     sentences = manual()
     random.Random(0).shuffle(sentences)
     others, training = sentences[: len(sentences) // 10], sentences[len(sentences) // 10 :]
-    words, levels = estimate([sentence.split() for sentence in training], EstimateConfig(3))
+    words, orders = estimate([sentence.split() for sentence in training], EstimateConfig(3))
     held_out = [sentence for sentence in others if fits(sentence, set(words))][:UTTERANCES]
     spoken = [speak(sentence, seed) for seed, sentence in enumerate(held_out)]
     rows = torch.stack(spoken)
@@ -62,7 +62,7 @@ def main() -> None:
     print(f"{len(held_out)} utterances, {len(words)} words; greedy WER {wer(held_out, heard):.1%}\n")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lm.arpa"
-        write_arpa(path, words, levels)
+        write_arpa(path, words, orders)
         print("| beam | decoder | ms per utterance | WER |\n|---|---|---|---|")
         gc.disable()
         for beam in BEAMS:
@@ -233,7 +233,7 @@ def many_symbols() -> None:
     rng = np.random.default_rng(0)
     weights = 1.0 / np.arange(1, SYMBOLS)
     corpus = [rng.choice(np.arange(1, SYMBOLS), 20, p=weights / weights.sum()) for _ in range(5000)]
-    lm = NGram.from_levels(*estimate([[str(token) for token in sentence] for sentence in corpus], EstimateConfig(3)))
+    lm = NGram.from_orders(*estimate([[str(token) for token in sentence] for sentence in corpus], EstimateConfig(3)))
     numbers = np.array([lm.index.get(str(token), 0) for token in range(SYMBOLS)])
     print("\n| symbols | ms per utterance | language-model look-ups | character error rate |\n|---|---|---|---|")
     for name, config in {

@@ -64,9 +64,9 @@ def write_corpus(path: Path, words: int) -> None:
 
 def ours(text: Path, memory: int) -> tuple[float, float, float, str]:
     start, began = held("VmRSS"), time.perf_counter()
-    _, levels = estimate(read_sentences(text), EstimateConfig(3, PRUNE, memory=memory))
+    _, orders = estimate(read_sentences(text), EstimateConfig(3, PRUNE, memory=memory))
     seconds = time.perf_counter() - began
-    return seconds, held("VmHWM"), start, " + ".join(f"{len(level.word):,}" for level in levels)
+    return seconds, held("VmHWM"), start, " + ".join(f"{len(grams.word):,}" for grams in orders)
 
 
 def held(key: str) -> float:

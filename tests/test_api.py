@@ -30,7 +30,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_load_takes_the_options_of_the_decoder(tiny_bundle: Path, tmp_path: Path) -> None:
-    NGram.from_levels(*estimate([["ab"], ["ab", "cab"]], EstimateConfig(1))).save(tmp_path / "lm")
+    NGram.from_orders(*estimate([["ab"], ["ab", "cab"]], EstimateConfig(1))).save(tmp_path / "lm")
     recognizer = ds2.load(
         tiny_bundle, "cpu", lm=str(tmp_path / "lm"), lm_weight=0.5, word_bonus=0.1, beam=5, hot=["ab=2"]
     )

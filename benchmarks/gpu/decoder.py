@@ -69,8 +69,8 @@ def read_manual() -> tuple[list[str], list[str], tuple]:
     """Sentences to speak; the words of the others; lexicon, language model and its numbers of the lexicon's words."""
     sentences = simulated.manual()
     training = sentences[len(sentences) // 10 :]
-    words, levels = estimate([sentence.split() for sentence in training], EstimateConfig(3))
-    lm, alphabet = NGram.from_levels(words, levels), simulated.ALPHABET
+    words, orders = estimate([sentence.split() for sentence in training], EstimateConfig(3))
+    lm, alphabet = NGram.from_orders(words, orders), simulated.ALPHABET
     known = [word for word in words if not word.startswith("<")]
     lexicon = Lexicon([[alphabet.index(letter) for letter in word] for word in known], alphabet.index(" "))
     spoken = [sentence for sentence in sentences[: len(sentences) // 10] if simulated.fits(sentence, set(words))]

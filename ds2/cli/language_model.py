@@ -123,7 +123,7 @@ def mix_command(
         weights: One weight for each model, instead of --dev.
         characters: The models are over characters.
     """
-    from ds2.lm.model_files import describe_lm, mix_models, read_levels, weigh
+    from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
     from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
@@ -134,9 +134,9 @@ def mix_command(
     if not models:
         raise InputError("lm mix: name at least one model")
     check_writable(output)
-    parts = [read_levels(path) for path in models]
+    parts = [read_orders(path) for path in models]
     if dev is not None:
-        found = weigh([NGram.from_levels(*part) for part in parts], dev, characters)
+        found = weigh([NGram.from_orders(*part) for part in parts], dev, characters)
         weights = tuple(found.weights)
         print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
         print(f" but the {found.unknown:,} unknown")

@@ -24,8 +24,8 @@ from ds2.decoder.scoring import SearchTables
 from ds2.decoder.search import advance
 from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.lm.automaton import EMPTY
-from ds2.lm.levels import END, UNKNOWN
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import END, UNKNOWN
 from ds2.utils.config import formerly, require
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError

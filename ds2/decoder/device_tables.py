@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ds2.decoder.scoring import OUTSIDE, SearchTables
 from ds2.lm.automaton import Automaton, unpacked
-from ds2.lm.levels import WORD_BITS
+from ds2.lm.orders import WORD_BITS
 from ds2.lm.packed import Packed
 
 

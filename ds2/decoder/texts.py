@@ -8,8 +8,8 @@ import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
-from ds2.lm.levels import BEGIN, END, UNKNOWN
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.text import HOT_BOOST
 from ds2.utils.errors import ParameterError
 

@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from ds2.lm.checks import MOST_ORDER
-from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.orders import END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
@@ -44,52 +44,52 @@ def is_arpa(path: Path) -> bool:
         return False
 
 
-def read_arpa(path: Path) -> tuple[list[str], list[Level]]:
+def read_arpa(path: Path) -> tuple[list[str], list[NGramOrder]]:
     """The words, <unk> first, and the n-grams of each order.
 
     Raises:
         InputError: a line is wrong; the message names it.
     """
     words: list[str] = []
-    levels: list[Level] = []
+    orders: list[NGramOrder] = []
     try:
         with _open(path) as file:
             lines = _Lines(path, file)
             counts = _counts(lines)
             lines.expect("\\1-grams:")
             words, first = _single_words(lines, counts[0])
-            levels.append(first)
+            orders.append(first)
             index = {word: number for number, word in enumerate(words)}
             for order, count in enumerate(counts[1:], 2):
                 lines.expect(f"\\{order}-grams:")
                 blocks = [_block(lines, order, size, index) for size in _sizes(count)]
-                levels.append(_level(path, _joined(blocks, order), words, levels))
+                orders.append(_sorted(path, _joined(blocks, order), words, orders))
             lines.expect("\\end\\")
     except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text") from error
-    return words, levels
+    return words, orders
 
 
-def write_arpa(path: Path, words: list[str], levels: list[Level]) -> None:
+def write_arpa(path: Path, words: list[str], orders: list[NGramOrder]) -> None:
     """Writes a model atomically; gzipped if the name ends in .gz."""
     texts = [""]  # texts of the n-grams of the order below
     with (
         atomic_write(path) as partial,
         (gzip.open if path.suffix == ".gz" else open)(partial, "wt", encoding="utf-8") as to,
     ):
-        to.write("\\data\\\n" + "".join(f"ngram {k}={len(level.word)}\n" for k, level in enumerate(levels, 1)))
-        for order, level in enumerate(levels, 1):
+        to.write("\\data\\\n" + "".join(f"ngram {k}={len(grams.word)}\n" for k, grams in enumerate(orders, 1)))
+        for order, grams in enumerate(orders, 1):
             to.write(f"\n\\{order}-grams:\n")
             own = []
             for prefix, word, log_prob, backoff in zip(
-                level.prefix.tolist(), level.word.tolist(), level.log_prob.tolist(), level.backoff.tolist(), strict=True
+                grams.prefix.tolist(), grams.word.tolist(), grams.log_prob.tolist(), grams.backoff.tolist(), strict=True
             ):
                 text = f"{texts[prefix]} {words[word]}" if order > 1 else words[word]
                 own.append(text)
                 shown = max(IMPOSSIBLE, log_prob / LN_10)
-                tail = "" if order == len(levels) else f"\t{backoff / LN_10:.7g}"
+                tail = "" if order == len(orders) else f"\t{backoff / LN_10:.7g}"
                 to.write(f"{shown:.7g}\t{text}{tail}\n")
             texts = own
         to.write("\n\\end\\\n")
@@ -174,7 +174,7 @@ def _sizes(count: int) -> Iterator[int]:
     return (min(BLOCK, count - start) for start in range(0, count, BLOCK))
 
 
-def _single_words(lines: _Lines, count: int) -> tuple[list[str], Level]:
+def _single_words(lines: _Lines, count: int) -> tuple[list[str], NGramOrder]:
     rows = [_row(lines, lines.take(), 1) for _ in range(count)]
     if all(row[1] != [UNKNOWN] for row in rows):
         rows.append((IMPOSSIBLE, [UNKNOWN], 0.0))
@@ -185,7 +185,7 @@ def _single_words(lines: _Lines, count: int) -> tuple[list[str], Level]:
     if len(set(words)) < len(words):
         raise InputError(f"{lines.path}: a 1-gram stands twice")
     log_probs, backoffs = (np.array([row[column] for row in rows]) * LN_10 for column in (0, 2))
-    return words, Level(np.zeros(len(rows), np.int64), np.arange(len(rows)), log_probs, backoffs)
+    return words, NGramOrder(np.zeros(len(rows), np.int64), np.arange(len(rows)), log_probs, backoffs)
 
 
 def _row(lines: _Lines, line: str, order: int) -> Row:
@@ -245,10 +245,10 @@ def _joined(blocks: list[_Block], order: int) -> _Block:
     return _Block(*(np.concatenate(columns) for columns in zip(empty, *blocks, strict=True)))
 
 
-def _level(path: Path, block: _Block, words: list[str], below: list[Level]) -> Level:
+def _sorted(path: Path, block: _Block, words: list[str], below: list[NGramOrder]) -> NGramOrder:
     prefix = np.zeros(len(block.words), np.int64)
-    for level, column in zip(below, block.words.T, strict=False):  # walks down the orders, one word at a time
-        wanted, keys = prefix << WORD_BITS | column, level.prefix << WORD_BITS | level.word
+    for grams, column in zip(below, block.words.T, strict=False):  # walks down the orders, one word at a time
+        wanted, keys = prefix << WORD_BITS | column, grams.prefix << WORD_BITS | grams.word
         prefix = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         if (missing := np.flatnonzero(keys[prefix] != wanted)).size:
             text = " ".join(words[number] for number in block.words[missing[0]])
@@ -257,7 +257,7 @@ def _level(path: Path, block: _Block, words: list[str], below: list[Level]) -> L
     order = np.lexsort((last, prefix))
     if (np.diff((prefix << WORD_BITS | last)[order]) == 0).any():
         raise InputError(f"{path}: a {len(below) + 1}-gram stands twice")
-    return Level(prefix[order], last[order], LN_10 * block.log_probs[order], LN_10 * block.backoffs[order])
+    return NGramOrder(prefix[order], last[order], LN_10 * block.log_probs[order], LN_10 * block.backoffs[order])
 
 
 def _open(path: Path) -> "IO[str]":

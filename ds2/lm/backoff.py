@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from ds2.lm.automaton import advance, unpacked
-from ds2.lm.levels import Level
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import NGramOrder
 from ds2.utils.jit import compiled
 
 LITTLE = 1e-12  # remaining probability that is only a rounding error, where there is no word to give it to
@@ -26,25 +26,25 @@ def advance_all(model: NGram, states: np.ndarray, words: np.ndarray) -> tuple[np
     return log_probs, following
 
 
-def shorter_log_probs(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
+def shorter_log_probs(words: Sequence[str], orders: Sequence[NGramOrder]) -> np.ndarray:
     """(K,) log-probabilities of the highest order's n-grams without their first word, from the orders below alone."""
-    *lower, highest = levels
-    model = NGram.from_levels(words, lower, np.float64)
+    *lower, highest = orders
+    model = NGram.from_orders(words, lower, np.float64)
     # The state after an n-gram of the order below is that n-gram without its first word.
     contexts = unpacked(model.automaton).next[-len(lower[-1].word) :]
     return advance_all(model, contexts[highest.prefix], highest.word)[0]
 
 
-def with_backoffs(words: Sequence[str], levels: Sequence[Level]) -> list[Level]:
+def with_backoffs(words: Sequence[str], orders: Sequence[NGramOrder]) -> list[NGramOrder]:
     """The same n-grams and probabilities, with the back-off weights by which those of each context sum to 1:
 
         backoff(h) = (1 - sum of p(w | h)) / (1 - sum of p(w | h without its first word)), over the w that follow h
 
-    The weights in `levels` are ignored.
+    The weights in `orders` are ignored.
     """
-    result = list(levels)
-    for order in range(1, len(levels)):
-        contexts, longer = result[order - 1], levels[order]
+    result = list(orders)
+    for order in range(1, len(orders)):
+        contexts, longer = result[order - 1], orders[order]
         shorter = shorter_log_probs(words, [*result[:order], longer])
         rest, rest_shorter = (left(longer.prefix, np.exp(p), len(contexts.word)) for p in (longer.log_prob, shorter))
         some = (rest > LITTLE) & (rest_shorter > LITTLE)

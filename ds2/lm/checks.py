@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ds2.lm import packed
-from ds2.lm.levels import UNKNOWN
+from ds2.lm.orders import UNKNOWN
 
 KINDS = {  # types that each array of an Automaton may have
     "first": (np.int32, np.int64),

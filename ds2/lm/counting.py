@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ds2.lm.external_sort import Column, Columns, SortedRuns, slices
-from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS
+from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS
 from ds2.utils.errors import InputError
 
 BUFFER = 1 << 20  # words that are numbered before they are written

@@ -25,7 +25,7 @@ import numpy as np
 
 from ds2.lm.counting import Grams, count_ngrams, number_words
 from ds2.lm.external_sort import Column, Columns, slices
-from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them
@@ -70,7 +70,7 @@ class EstimateConfig:
         return self.prune[min(order, len(self.prune)) - 1] if self.prune else 0
 
 
-def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tuple[list[str], list[Level]]:
+def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tuple[list[str], list[NGramOrder]]:
     """The words, <unk> first, and the n-grams of each order.
 
     Raises:
@@ -82,7 +82,7 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
         for order, own in enumerate(count_ngrams(corpus, words, config.order, columns, config.rows), 1):
             logger.info("counted %s %d-grams", f"{len(own):,}", order)
             grams.append(own)
-        return words, _Estimator(config, columns, grams, words.index(BEGIN)).levels()
+        return words, _Estimator(config, columns, grams, words.index(BEGIN)).orders()
 
 
 class _Estimator:
@@ -92,7 +92,7 @@ class _Estimator:
         self.config, self.columns, self.grams, self.begin = config, columns, grams, begin
         self.size = config.rows
 
-    def levels(self) -> list[Level]:
+    def orders(self) -> list[NGramOrder]:
         log_probs: list[Column] = []
         backoffs: list[Column] = []  # back-off weights of the contexts, which are n-grams of the order below
         for order in range(1, len(self.grams) + 1):
@@ -171,12 +171,12 @@ class _Estimator:
             np.zeros(5, np.int64),
         )
 
-    def _pruned(self, log_probs: list[Column], backoffs: list[Column]) -> list[Level]:
+    def _pruned(self, log_probs: list[Column], backoffs: list[Column]) -> list[NGramOrder]:
         """The model without the n-grams that are not kept; the context of a kept n-gram stays."""
         kept = self._kept()
-        result: list[Level] = []
+        result: list[NGramOrder] = []
         for order, own in enumerate(self.grams, 1):
-            level = [self.columns(dtype) for dtype in (np.int64, np.int64, np.float64, np.float64)]
+            grams = [self.columns(dtype) for dtype in (np.int64, np.int64, np.float64, np.float64)]
             done, number = 0, 0  # contexts processed, and the number of them that are kept
             for rows, context, contexts in self._families(order):
                 keep = kept[order - 1][rows]
@@ -190,9 +190,9 @@ class _Estimator:
                     log_probs[order - 1][rows],
                     backoffs[order - 1][rows],
                 )
-                for column, values in zip(level, columns, strict=True):
+                for column, values in zip(grams, columns, strict=True):
                     column.append(values[keep])
-            result.append(Level(*(column[:] for column in level)))
+            result.append(NGramOrder(*(column[:] for column in grams)))
         return result
 
     def _kept(self) -> list[Column]:

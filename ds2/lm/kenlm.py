@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ds2.lm.arpa import LN_10, read_arpa
 from ds2.lm.estimate import EstimateConfig
-from ds2.lm.levels import Level
+from ds2.lm.orders import NGramOrder
 from ds2.utils.errors import InputError
 
 MAGIC = b"mmap lm http://kheafield.com/code format version"
@@ -56,7 +56,7 @@ class KenLMModel:
 
 def estimate_by_lmplz(
     lmplz: str, sentences: Iterable[Sequence[str]], config: EstimateConfig
-) -> tuple[list[str], list[Level]]:
+) -> tuple[list[str], list[NGramOrder]]:
     """Estimates the model with KenLM's program; returns the same as `estimate`.
 
     Raises:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ds2.lm.backoff import advance_all, with_backoffs
-from ds2.lm.levels import END, UNKNOWN, WORD_BITS, Level
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.lm.packed import ROOT
 from ds2.utils.errors import InputError
 
@@ -61,8 +61,8 @@ def word_probabilities(models: Sequence[NGram], sentences: Iterable[Sequence[str
 
 
 def mix(
-    models: Sequence[tuple[Sequence[str], Sequence[Level]]], weights: Sequence[float]
-) -> tuple[list[str], list[Level]]:
+    models: Sequence[tuple[Sequence[str], Sequence[NGramOrder]]], weights: Sequence[float]
+) -> tuple[list[str], list[NGramOrder]]:
     """The words, <unk> first, and n-grams of the mixture of models, which are given in the same form.
 
     Raises:
@@ -71,25 +71,25 @@ def mix(
     if len(weights) != len(models) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError(f"{len(models)} models need as many positive weights that sum to 1, got {list(weights)}")
     words = [UNKNOWN, *sorted({word for words, _ in models for word in words} - {UNKNOWN})]
-    keys = union([(_places(own, words), levels) for own, levels in models], len(words))
-    probabilities = [np.zeros(len(level)) for level in keys]
-    for (own, levels), weight in zip(models, weights, strict=True):
-        model, states = NGram.from_levels(own, levels, np.float64), np.full(1, ROOT, np.int32)
+    keys = union([(_places(own, words), orders) for own, orders in models], len(words))
+    probabilities = [np.zeros(len(grams)) for grams in keys]
+    for (own, orders), weight in zip(models, weights, strict=True):
+        model, states = NGram.from_orders(own, orders, np.float64), np.full(1, ROOT, np.int32)
         numbers = np.array([model.index.get(word, model.index.get(UNKNOWN, ROOT)) for word in words], np.int32)
         known = np.array([word in model.index for word in words])
-        for level, total in zip(keys, probabilities, strict=True):
-            word = level & WORD_MASK
-            scores, states = advance_all(model, states[level >> WORD_BITS], numbers[word])
+        for grams, total in zip(keys, probabilities, strict=True):
+            word = grams & WORD_MASK
+            scores, states = advance_all(model, states[grams >> WORD_BITS], numbers[word])
             total += weight * known[word] * np.exp(scores)
     log_probs = [np.log(np.maximum(total, SMALLEST)) for total in probabilities]
     mixed = [
-        Level(level >> WORD_BITS, level & WORD_MASK, log_prob, np.zeros(len(level)))
-        for level, log_prob in zip(keys, log_probs, strict=True)
+        NGramOrder(grams >> WORD_BITS, grams & WORD_MASK, log_prob, np.zeros(len(grams)))
+        for grams, log_prob in zip(keys, log_probs, strict=True)
     ]
     return words, with_backoffs(words, mixed)
 
 
-def union(models: Sequence[tuple[np.ndarray, Sequence[Level]]], words: int) -> list[np.ndarray]:
+def union(models: Sequence[tuple[np.ndarray, Sequence[NGramOrder]]], words: int) -> list[np.ndarray]:
     """The keys of all models' n-grams, for each order: place of the prefix in the order below << WORD_BITS | word.
 
     Args:
@@ -98,12 +98,12 @@ def union(models: Sequence[tuple[np.ndarray, Sequence[Level]]], words: int) -> l
     """
     keys = [np.arange(words)]
     places = [numbers for numbers, _ in models]  # places of each model's n-grams among those of all models
-    for order in range(1, max(len(levels) for _, levels in models)):
+    for order in range(1, max(len(orders) for _, orders in models)):
         own = [
-            place[levels[order].prefix] << WORD_BITS | numbers[levels[order].word]
-            if order < len(levels)
+            place[orders[order].prefix] << WORD_BITS | numbers[orders[order].word]
+            if order < len(orders)
             else np.zeros(0, np.int64)
-            for place, (numbers, levels) in zip(places, models, strict=True)
+            for place, (numbers, orders) in zip(places, models, strict=True)
         ]
         keys.append(np.unique(np.concatenate(own)))
         places = [np.searchsorted(keys[-1], each) for each in own]

@@ -11,9 +11,9 @@ import numpy as np
 from ds2.lm.arpa import is_arpa, read_arpa, write_arpa
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.kenlm import estimate_by_lmplz
-from ds2.lm.levels import Level
 from ds2.lm.mixing import best_weights, mix, word_probabilities
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import NGramOrder
 from ds2.lm.pruning import prune
 from ds2.lm.sentence_model import SentenceModel
 from ds2.lm.texts import read_sentences, with_progress
@@ -38,21 +38,21 @@ def build(
     sentences = with_progress(line for path in corpus for line in read_sentences(path, characters, language))
     own = config.vocabulary or config.words or not config.continuation  # options that lmplz does not have
     lmplz = None if own else shutil.which("lmplz")
-    words, levels = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
-    return write_lm(words, levels, output)
+    words, orders = estimate_by_lmplz(lmplz, sentences, config) if lmplz else estimate(sentences, config)
+    return write_lm(words, orders, output)
 
 
-def write_lm(words: list[str], levels: list[Level], output: Path) -> NGram:
+def write_lm(words: list[str], orders: list[NGramOrder], output: Path) -> NGram:
     """Writes a model as ARPA if the name says so, otherwise in the compiled form, and returns it."""
-    model = NGram.from_levels(words, levels)
+    model = NGram.from_orders(words, orders)
     if output.name.endswith(ARPA_NAMES):
-        write_arpa(output, words, levels)
+        write_arpa(output, words, orders)
     else:
         model.save(output)
     return model
 
 
-def read_levels(path: Path) -> tuple[list[str], list[Level]]:
+def read_orders(path: Path) -> tuple[list[str], list[NGramOrder]]:
     """The words and n-grams of an ARPA file, or of the compiled form.
 
     Raises:
@@ -63,7 +63,7 @@ def read_levels(path: Path) -> tuple[list[str], list[Level]]:
     model = NGram.load(path)
     if model.rounded:
         raise InputError(f"{path}: quantised; mix and prune models before that")
-    return list(model.words), model.levels()
+    return list(model.words), model.orders()
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,17 @@ def prune_model(path: Path, output: Path, threshold: float, most: int, histories
     Raises:
         InputError: the model cannot be read, or its values are rounded.
     """
-    words, levels = read_levels(path)
+    words, orders = read_orders(path)
     contexts = NGram.load(histories) if histories is not None else None
-    return write_lm(words, prune(words, levels, threshold, most, contexts), output)
+    return write_lm(words, prune(words, orders, threshold, most, contexts), output)
 
 
-def mix_models(models: Sequence[tuple[list[str], list[Level]]], weights: Sequence[float], output: Path) -> NGram:
+def mix_models(models: Sequence[tuple[list[str], list[NGramOrder]]], weights: Sequence[float], output: Path) -> NGram:
     """Writes the mixture of models; the weights may have any sum, and a model with hardly any weight is left out."""
     shares = np.array(weights) / np.sum(weights)
     kept = np.flatnonzero(shares >= LEAST_WEIGHT).tolist()
-    words, levels = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
-    return write_lm(words, levels, output)
+    words, orders = mix([models[number] for number in kept], (shares[kept] / shares[kept].sum()).tolist())
+    return write_lm(words, orders, output)
 
 
 def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:

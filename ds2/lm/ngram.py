@@ -16,7 +16,7 @@ from ds2.lm import packed
 from ds2.lm.arpa import is_arpa, read_arpa
 from ds2.lm.automaton import Automaton, advance, unpacked
 from ds2.lm.checks import IMPOSSIBLE, check_arrays, check_packed, check_words
-from ds2.lm.levels import BEGIN, END, UNKNOWN, WORD_BITS, Level
+from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.lm.packed import ROOT, STEP, Packed
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
@@ -61,19 +61,19 @@ class NGram:
         return cls(words, automaton, order)
 
     @classmethod
-    def from_levels(cls, words: Sequence[str], levels: Sequence[Level], dtype: type = np.float32) -> "NGram":
-        """Builds the automaton; `levels` must hold every single word, with the numbers of `words`.
+    def from_orders(cls, words: Sequence[str], orders: Sequence[NGramOrder], dtype: type = np.float32) -> "NGram":
+        """Builds the automaton; `orders` must hold every single word, with the numbers of `words`.
 
         Args:
             dtype: type of log-probabilities and back-off weights.
         """
-        order = len(levels)
-        own = _own_states(levels, words.index(END) if END in words else -1)
+        order = len(orders)
+        own = _own_states(orders, words.index(END) if END in words else -1)
         states = 1 + sum(int((state > ROOT).sum()) for state in own)
-        owners = [np.zeros(len(levels[0].word), np.int64)]
-        owners += [state[level.prefix] for state, level in zip(own, levels[1:], strict=False)]
+        owners = [np.zeros(len(orders[0].word), np.int64)]
+        owners += [state[grams.prefix] for state, grams in zip(own, orders[1:], strict=False)]
         owner = np.concatenate(owners)
-        word = np.concatenate([level.word for level in levels])
+        word = np.concatenate([grams.word for grams in orders])
         keys = owner << WORD_BITS | word
         if not (np.diff(keys) > 0).all():
             raise ValueError("n-grams must be sorted by prefix and word, each once")
@@ -82,25 +82,25 @@ class NGram:
         shorter = np.zeros(states, np.int64)
         follow = np.zeros(len(word), np.int64)
         arcs = 0
-        for k, (level, state) in enumerate(zip(levels, own, strict=True)):
-            here = slice(arcs, arcs + len(level.word))
+        for k, (grams, state) in enumerate(zip(orders, own, strict=True)):
+            here = slice(arcs, arcs + len(grams.word))
             arcs = here.stop
-            suffix = _suffix_states(keys, follow, shorter, owner[here], level.word) if k else np.zeros_like(state)
+            suffix = _suffix_states(keys, follow, shorter, owner[here], grams.word) if k else np.zeros_like(state)
             follow[here] = np.where(state > ROOT, state, suffix)
-            backoffs[state[state > ROOT]] = level.backoff[state > ROOT]
+            backoffs[state[state > ROOT]] = grams.backoff[state > ROOT]
             shorter[state[state > ROOT]] = suffix[state > ROOT]
         if END in words:
             follow[word == words.index(END)] = ROOT
-        log_probs: np.ndarray = np.concatenate([level.log_prob for level in levels]).astype(dtype)
+        log_probs: np.ndarray = np.concatenate([grams.log_prob for grams in orders]).astype(dtype)
         automaton = Automaton(
             first, word.astype(np.int32), log_probs, follow.astype(np.int32), backoffs, shorter.astype(np.int32), 1.0
         )
         return cls(words, automaton, order)
 
-    def levels(self) -> list[Level]:
-        """The n-grams of each order, as `from_levels` takes them."""
+    def orders(self) -> list[NGramOrder]:
+        """The n-grams of each order, as `from_orders` takes them."""
         first, words, log_probs, follow, backoffs, _, unit = unpacked(self.automaton)
-        result: list[Level] = []
+        result: list[NGramOrder] = []
         begin, end, prefixes = ROOT, ROOT + 1, np.zeros(1, np.int64)  # the states whose contexts have the same length
         while len(result) < self.order:
             arcs = slice(first[begin], first[end])
@@ -109,7 +109,7 @@ class NGram:
             after = np.where(own, follow[arcs], ROOT)
             given_up = np.where(own, unit * backoffs[after].astype(np.float64), 0.0)
             log_prob = unit * log_probs[arcs].astype(np.float64)
-            result.append(Level(prefixes[owners], words[arcs].astype(np.int64), log_prob, given_up))
+            result.append(NGramOrder(prefixes[owners], words[arcs].astype(np.int64), log_prob, given_up))
             begin, end = end, max(end, int(after.max(initial=ROOT)) + 1)
             prefixes = np.zeros(end - begin, np.int64)
             prefixes[after[own] - begin] = np.flatnonzero(own)
@@ -197,7 +197,7 @@ class NGram:
             InputError: the file is missing, damaged, or of another kind.
         """
         if is_arpa(Path(path)):
-            return cls.from_levels(*read_arpa(Path(path)))
+            return cls.from_orders(*read_arpa(Path(path)))
         return cls._load_compiled(Path(path))
 
     @classmethod
@@ -233,18 +233,18 @@ def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
     return np.require(part.view(TYPES[entry["dtype"]]), requirements="A").reshape(entry["shape"])
 
 
-def _own_states(levels: Sequence[Level], end: int) -> list[np.ndarray]:
+def _own_states(orders: Sequence[NGramOrder], end: int) -> list[np.ndarray]:
     """For each order the state of each n-gram; ROOT for one that no word follows and whose back-off weight is 1.
 
     After such an n-gram the model predicts the same as after its longest suffix, whose state takes its place.
     """
     states, last = [], ROOT
-    for level, longer in itertools.pairwise(levels):
-        needed = (level.backoff != 0) & (level.word != end)
+    for grams, longer in itertools.pairwise(orders):
+        needed = (grams.backoff != 0) & (grams.word != end)
         needed[longer.prefix] = True
         states.append(np.where(needed, last + np.cumsum(needed), ROOT))
         last += int(needed.sum())
-    return [*states, np.full(len(levels[-1].word), ROOT)]
+    return [*states, np.full(len(orders[-1].word), ROOT)]
 
 
 def _suffix_states(

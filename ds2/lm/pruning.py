@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ds2.lm.backoff import LITTLE, advance_all, left, shorter_log_probs, with_backoffs
-from ds2.lm.levels import BEGIN, END, UNKNOWN, Level
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import BEGIN, END, UNKNOWN, NGramOrder
 from ds2.lm.packed import ROOT
 
 
 def prune(
-    words: Sequence[str], levels: Sequence[Level], threshold: float, most: int = 0, histories: NGram | None = None
-) -> list[Level]:
+    words: Sequence[str], orders: Sequence[NGramOrder], threshold: float, most: int = 0, histories: NGram | None = None
+) -> list[NGramOrder]:
     """The n-grams whose removal would raise the perplexity by at least `threshold`, relatively; all single words stay.
 
     An n-gram also stays while a longer one that begins with it stays.
@@ -30,22 +30,24 @@ def prune(
         most: the largest number of n-grams of all orders that may stay; 0: all that the threshold leaves.
         histories: see `perplexity_rises`.
     """
-    rises = [np.full(len(levels[0].word), np.inf), *perplexity_rises(words, levels, histories)]
+    rises = [np.full(len(orders[0].word), np.inf), *perplexity_rises(words, orders, histories)]
     if 0 < most < sum(map(len, rises)):
         largest = np.sort(np.concatenate(rises))[::-1]
         threshold = max(threshold, float(np.nextafter(largest[most], np.inf)))
     kept = [rise >= threshold for rise in rises]
-    result = [levels[0]]
-    for level, shorter, keep in zip(levels[1:], kept, kept[1:], strict=False):
+    result = [orders[0]]
+    for grams, shorter, keep in zip(orders[1:], kept, kept[1:], strict=False):
         if keep.any():
             numbers = np.cumsum(shorter) - 1
             result.append(
-                Level(numbers[level.prefix[keep]], level.word[keep], level.log_prob[keep], level.backoff[keep])
+                NGramOrder(numbers[grams.prefix[keep]], grams.word[keep], grams.log_prob[keep], grams.backoff[keep])
             )
     return with_backoffs(words, result)
 
 
-def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: NGram | None = None) -> list[np.ndarray]:
+def perplexity_rises(
+    words: Sequence[str], orders: Sequence[NGramOrder], histories: NGram | None = None
+) -> list[np.ndarray]:
     """The relative rise of the perplexity if an n-gram, or a longer one that needs it, is removed.
 
     Returns (K,) rises for each order from 2 on.
@@ -55,38 +57,38 @@ def perplexity_rises(words: Sequence[str], levels: Sequence[Level], histories: N
             do not give them: they have the probabilities of what the longer ones have not seen (Chelba, Brants, Neveitt
             and Xu 2010).
     """
-    contexts, rises = _contexts(words, levels, histories), []
+    contexts, rises = _contexts(words, orders, histories), []
     for order, context in enumerate(contexts, 1):
-        losses = _losses(words, levels[: order + 1])
-        rises.append(np.expm1(np.exp(context[levels[order].prefix]) * losses))
-    for own, longer, level in zip(rises[-2::-1], rises[:0:-1], levels[:1:-1], strict=True):
-        np.maximum.at(own, level.prefix, longer)
+        losses = _losses(words, orders[: order + 1])
+        rises.append(np.expm1(np.exp(context[orders[order].prefix]) * losses))
+    for own, longer, grams in zip(rises[-2::-1], rises[:0:-1], orders[:1:-1], strict=True):
+        np.maximum.at(own, grams.prefix, longer)
     return rises
 
 
-def _contexts(words: Sequence[str], levels: Sequence[Level], histories: NGram | None) -> list[np.ndarray]:
+def _contexts(words: Sequence[str], orders: Sequence[NGramOrder], histories: NGram | None) -> list[np.ndarray]:
     """(K,) log-probability of each n-gram of each order but the highest, by the chain rule; <s> has that of </s>."""
-    model = histories or NGram.from_levels(words, levels, np.float64)
+    model = histories or NGram.from_orders(words, orders, np.float64)
     unknown = model.index.get(UNKNOWN, ROOT)
     numbers = np.array([model.index.get(word, unknown) for word in words])
     result: list[np.ndarray] = []
     states, total = np.full(1, ROOT), np.zeros(1)
-    for level in levels[:-1]:
-        log_probs, following = advance_all(model, states[level.prefix], numbers[level.word])
+    for grams in orders[:-1]:
+        log_probs, following = advance_all(model, states[grams.prefix], numbers[grams.word])
         if not result and {BEGIN, END} <= set(words):
             log_probs[words.index(BEGIN)] = log_probs[words.index(END)]
-        total, states = total[level.prefix] + log_probs, following
+        total, states = total[grams.prefix] + log_probs, following
         result.append(total)
     return result
 
 
-def _losses(words: Sequence[str], levels: Sequence[Level]) -> np.ndarray:
+def _losses(words: Sequence[str], orders: Sequence[NGramOrder]) -> np.ndarray:
     """(K,) relative entropy between the distributions after a context, with and without each top n-gram."""
-    contexts, level = len(levels[-2].word), levels[-1]
-    shorter = shorter_log_probs(words, levels)
-    own, own_shorter = np.exp(level.log_prob), np.exp(shorter)
-    rest = np.maximum(left(level.prefix, own, contexts), LITTLE)[level.prefix]
-    rest_shorter = np.maximum(left(level.prefix, own_shorter, contexts), LITTLE)[level.prefix]
+    contexts, grams = len(orders[-2].word), orders[-1]
+    shorter = shorter_log_probs(words, orders)
+    own, own_shorter = np.exp(grams.log_prob), np.exp(shorter)
+    rest = np.maximum(left(grams.prefix, own, contexts), LITTLE)[grams.prefix]
+    rest_shorter = np.maximum(left(grams.prefix, own_shorter, contexts), LITTLE)[grams.prefix]
     before, after = np.log(rest / rest_shorter), np.log((rest + own) / (rest_shorter + own_shorter))
-    losses: np.ndarray = own * (level.log_prob - shorter - after) + rest * (before - after)
+    losses: np.ndarray = own * (grams.log_prob - shorter - after) + rest * (before - after)
     return np.maximum(losses, 0.0)

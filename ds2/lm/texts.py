@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.lm.levels import BEGIN, END, UNKNOWN
 from ds2.lm.mixing import best_weights
+from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import text_lines

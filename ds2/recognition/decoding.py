@@ -14,8 +14,8 @@ from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
-from ds2.lm.levels import BEGIN, END, UNKNOWN
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.record import LanguageModelPart, Record
 from ds2.text import Tokenizer

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
-from ds2.lm.levels import END
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import END
 
 FEATURES = (
     "peak",  # mean log-probability of the word's labels at their best frames

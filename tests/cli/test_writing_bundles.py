@@ -45,7 +45,7 @@ def whole(tmp_path: Path) -> Path:
         punctuation=PunctuationPart(["zero", "one"], {"comma": 0.5}, 7, tagger),
         more={"of a later version": [1, {"a": 2.5}]},
     )
-    lm = NGram.from_levels(*estimate([[word] for word in WORDS], EstimateConfig(1)))
+    lm = NGram.from_orders(*estimate([[word] for word in WORDS], EstimateConfig(1)))
     spoken = Pronunciations.of({word: [(2 + number, 20), (30 + number,)] for number, word in enumerate(WORDS)})
     with_decoder(bundle, BeamConfig(24, lm_weight=0.3, closed=True), lm, spoken).save(tmp_path / "whole.safetensors")
     return tmp_path / "whole.safetensors"
@@ -144,7 +144,7 @@ def test_a_command_changes_its_own_part_alone(
 
 def test_pronunciations_survive_another_language_model(whole: Path) -> None:
     """Those of its words are the bundle's."""
-    bundle, lm = Bundle.load(whole), NGram.from_levels(*estimate([["seven"], ["one"]], EstimateConfig(1)))
+    bundle, lm = Bundle.load(whole), NGram.from_orders(*estimate([["seven"], ["one"]], EstimateConfig(1)))
     found = bundled_pronunciations(candidate_bundle(bundle, lm, None))
     before = bundled_pronunciations(bundle)
     assert found is not None

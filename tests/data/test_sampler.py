@@ -86,7 +86,7 @@ def test_a_minibatch_is_dealt_by_hand() -> None:
 def test_ranks_and_pieces_share_every_minibatch(
     durations: list[float], ranks: int, microbatches: int, batch_size: int
 ) -> None:
-    """Nothing twice, nothing left out, as many microbatches in every rank, numbers that differ by what rounding makes."""
+    """Nothing twice, nothing left out, as many microbatches in every rank, of equal sizes but for rounding."""
     samplers = [
         SortaGradSampler(durations, batch_size, 1, share=Share(rank, ranks, microbatches)) for rank in range(ranks)
     ]

@@ -20,7 +20,7 @@ from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.utils.errors import InputError
 
-TOKEN_LM = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
+TOKEN_LM = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
 HOT = Lexicon(SPELLINGS.values(), SPACE, [0.0, 2.5, -1.0])
 PROBLEMS = {
@@ -96,7 +96,7 @@ def test_a_closed_vocabulary_is_kept_to() -> None:
 def test_many_symbols_with_a_model_over_them() -> None:
     rng = np.random.default_rng(0)
     names = [chr(0x4E00 + number) for number in range(300)]
-    lm = NGram.from_levels(*estimate([list(rng.choice(names, 12)) for _ in range(200)], EstimateConfig(3)))
+    lm = NGram.from_orders(*estimate([list(rng.choice(names, 12)) for _ in range(200)], EstimateConfig(3)))
     numbers = [0, *(lm.index.get(name, 0) for name in names)]
     log_probs, lengths = batch(3, [30, 20], len(names) + 1)
     config = BeamConfig(50, nbest=5)

@@ -206,7 +206,7 @@ def test_impossible_cumulative_probabilities_are_refused(wrong: float) -> None:
 SPACE, A, B = 1, 2, 3
 SPELLINGS = {"a": (A,), "ab": (A, B), "ba": (B, A)}
 LEXICON = Lexicon(SPELLINGS.values(), SPACE)
-LM = NGram.from_levels(*estimate([["a", "ab"], ["ab", "a", "ba"], ["a"], ["a", "ab", "a"]], EstimateConfig(3)))
+LM = NGram.from_orders(*estimate([["a", "ab"], ["ab", "a", "ba"], ["a"], ["a", "ab", "a"]], EstimateConfig(3)))
 LM_WORDS = [LM.index[word] for word in SPELLINGS]
 CLOSED = dataclasses.replace(EXHAUSTIVE, closed=True, lm_weight=0.8, word_bonus=0.6)
 
@@ -265,7 +265,7 @@ def test_language_model_weighs_every_string_as_the_formula_says(seed: int, frame
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_a_model_over_tokens_weighs_every_token(seed: int, frames: int) -> None:
     log_probs = random_log_probs(seed, frames, 4)
-    lm = NGram.from_levels(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(2)))
+    lm = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(2)))
     numbers = [0, *(lm.index[word] for word in "xyz")]
     config = dataclasses.replace(EXHAUSTIVE, lm_weight=0.5, word_bonus=0.3)
     expected = {

@@ -9,7 +9,7 @@ from ds2.lm.ngram import NGram
 
 
 def test_acoustics_stay_and_the_language_model_is_replaced() -> None:
-    lm = NGram.from_levels(*estimate([["a", "b"], ["a", "b"], ["b"]], EstimateConfig(2)))
+    lm = NGram.from_orders(*estimate([["a", "b"], ["a", "b"], ["b"]], EstimateConfig(2)))
     first, second = Hypothesis((1,), score=-1.0, gains=-0.5), Hypothesis((2, 3), score=-1.2, gains=-0.9)
     found = rescore([first, second], [["b"], ["a", "b"]], lm, 2.0, 0.25)
     expected = {(1,): -0.5 + 2 * lm.score(["b"]) + 0.25, (2, 3): -0.3 + 2 * lm.score(["a", "b"]) + 0.5}
@@ -19,5 +19,5 @@ def test_acoustics_stay_and_the_language_model_is_replaced() -> None:
 
 
 def test_nothing_to_rescore() -> None:
-    lm = NGram.from_levels(*estimate([["a"]], EstimateConfig(1)))
+    lm = NGram.from_orders(*estimate([["a"]], EstimateConfig(1)))
     assert rescore([], [], lm, 1.0, 0.0) == []

@@ -57,7 +57,7 @@ def test_a_language_model_over_tokens() -> None:
     tokens = ["", "我", "用", "他"]
     from ds2.lm.ngram import NGram
 
-    lm = NGram.from_levels(*estimate([list("我用")] * 9 + [list("他")], EstimateConfig(2)))
+    lm = NGram.from_orders(*estimate([list("我用")] * 9 + [list("他")], EstimateConfig(2)))
     log_probs = np.log(np.array([[0.001, 0.499, 0.0, 0.5], [0.001, 0.0, 0.999, 0.0]]) + 1e-9)
     assert BeamDecoder.from_tokens(tokens).decode(log_probs) == "他用"
     assert BeamDecoder.from_tokens(tokens, lm).decode(log_probs) == "我用"

@@ -65,7 +65,7 @@ console.log(JSON.stringify(texts));
 def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
     """Searches of all kinds, and how many phones each hears."""
     narrow = BeamConfig(beam_width=3, cumulative_probability=0.9, max_symbols=2)
-    characters = NGram.from_levels(["<unk>", "<s>", "</s>", "a", "b", "c"], _unigrams(6))
+    characters = NGram.from_orders(["<unk>", "<s>", "</s>", "a", "b", "c"], _unigrams(6))
     lookahead = dataclasses.replace(BeamConfig(), lm_weight=1.3, word_bonus=-0.5, blank_skip=0.9, score_threshold=5.0)
     return [
         (BeamDecoder(BeamConfig(beam_width=8)), 0),
@@ -79,10 +79,10 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
 
 
 def _unigrams(count: int) -> list:
-    from ds2.lm.levels import Level
+    from ds2.lm.orders import NGramOrder
 
     none = np.zeros(count, np.int64)
-    return [Level(none, np.arange(count), np.log(np.full(count, 1 / count)), np.zeros(count))]
+    return [NGramOrder(none, np.arange(count), np.log(np.full(count, 1 / count)), np.zeros(count))]
 
 
 def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:

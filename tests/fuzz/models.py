@@ -39,7 +39,7 @@ from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict
 
-LEVELS = estimate([["a", "b"], ["b", "a", "c"], ["a", "c", "c"], ["c"]], EstimateConfig(3))
+ORDERS = estimate([["a", "b"], ["b", "a", "c"], ["a", "c", "c"], ["c"]], EstimateConfig(3))
 TOKENS = ["<blank>", " ", "a", "b", "c"]
 PRONUNCIATIONS = Pronunciations.of({"a": [(2, 3), (4,)], "b": [(2, 3)], "c": [(5,)]})
 EXTREMES = (0.0, -0.0, 1e-45, 1e38, -1e38, float("nan"), float("inf"), float("-inf"))
@@ -49,19 +49,19 @@ SOUND = (AUDIO / "so762_000010035.opus").read_bytes()
 
 def lm_seeds() -> list[Files]:
     """A model in natural logarithms and a quantised one."""
-    model = NGram.from_levels(*LEVELS)
+    model = NGram.from_orders(*ORDERS)
     return [{"lm": _saved(model.save)}, {"lm": _saved(model.quantized().save)}]
 
 
 def arpa_seeds() -> list[Files]:
-    return [{"lm.arpa": _saved(lambda path: write_arpa(path, *LEVELS))}]
+    return [{"lm.arpa": _saved(lambda path: write_arpa(path, *ORDERS))}]
 
 
 def bundle_seeds() -> list[Files]:
     """Greedy, with a closed vocabulary, with a language model, with pronunciations, and with all that ds2 adds."""
     torch.manual_seed(0)
     plain = _bundle(TINY)
-    model = NGram.from_levels(*LEVELS)
+    model = NGram.from_orders(*ORDERS)
     closed = dataclasses.replace(plain, vocabulary=["a", "b", "ab"])
     spoken = with_decoder(_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
     judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))

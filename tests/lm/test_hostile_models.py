@@ -23,7 +23,7 @@ from ds2.recognition.decoding import bundled_model, with_decoder
 from ds2.record import LanguageModelPart
 from ds2.utils.errors import InputError
 
-MODEL = NGram.from_levels(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))
+MODEL = NGram.from_orders(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))
 ARRAYS = tuple(MODEL.arrays)
 PACKED = MODEL.quantized()
 HUGE = 2**31 - 1

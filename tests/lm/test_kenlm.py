@@ -16,21 +16,21 @@ def test_lmplz_and_the_built_in_estimator_give_the_same_model(order: int, prune:
     if lmplz is None:
         pytest.skip("lmplz is not installed")
     config = EstimateConfig(order, prune, memory=100)
-    words, levels = estimate(corpus(2000, 100), config)
-    their_words, their_levels = estimate_by_lmplz(lmplz, corpus(2000, 100), config)
+    words, orders = estimate(corpus(2000, 100), config)
+    their_words, their_orders = estimate_by_lmplz(lmplz, corpus(2000, 100), config)
     assert sorted(their_words) == sorted(words)
-    for own, theirs in zip(scores(words, levels), scores(their_words, their_levels), strict=True):
+    for own, theirs in zip(scores(words, orders), scores(their_words, their_orders), strict=True):
         assert own.keys() == theirs.keys()
         for gram, values in own.items():
             assert values == pytest.approx(theirs[gram], abs=2e-5)
 
 
-def scores(words: list[str], levels: list) -> list[dict[tuple[str, ...], np.ndarray]]:
+def scores(words: list[str], orders: list) -> list[dict[tuple[str, ...], np.ndarray]]:
     """For each order: n-gram -> (log-probability, back-off)."""
     result, prefixes = [], [()]
-    for level in levels:
-        pairs = zip(level.prefix, level.word, strict=True)
+    for grams in orders:
+        pairs = zip(grams.prefix, grams.word, strict=True)
         prefixes = [(*prefixes[prefix], words[word]) for prefix, word in pairs]
-        values = np.stack([level.log_prob, level.backoff], 1)
+        values = np.stack([grams.log_prob, grams.backoff], 1)
         result.append({gram: row for gram, row in zip(prefixes, values, strict=True) if gram != ("<s>",)})
     return result

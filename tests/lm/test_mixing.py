@@ -14,27 +14,27 @@ from lm.test_ngram import corpus
 from ds2.lm.arpa import write_arpa
 from ds2.lm.backoff import with_backoffs
 from ds2.lm.estimate import EstimateConfig, estimate
-from ds2.lm.levels import Level
 from ds2.lm.mixing import best_weights, mix, word_probabilities
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import NGramOrder
 from ds2.utils.errors import InputError
 
-Model = tuple[list[str], list[Level]]
+Model = tuple[list[str], list[NGramOrder]]
 SENTENCES = st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12)
 
 
 def float64(model: Model) -> NGram:
-    return NGram.from_levels(*model, np.float64)
+    return NGram.from_orders(*model, np.float64)
 
 
 def ngrams(model: Model) -> list[dict[tuple[str, ...], tuple[float, float]]]:
     """For each order: n-gram -> (log-probability, back-off weight)."""
-    words, levels = model
-    result, grams = [], [()]
-    for level in levels:
-        grams = [(*grams[prefix], words[word]) for prefix, word in zip(level.prefix, level.word, strict=True)]
-        values = zip(level.log_prob.tolist(), level.backoff.tolist(), strict=True)
-        result.append(dict(zip(grams, values, strict=True)))
+    words, orders = model
+    result, texts = [], [()]
+    for grams in orders:
+        texts = [(*texts[prefix], words[word]) for prefix, word in zip(grams.prefix, grams.word, strict=True)]
+        values = zip(grams.log_prob.tolist(), grams.backoff.tolist(), strict=True)
+        result.append(dict(zip(texts, values, strict=True)))
     return result
 
 
@@ -67,11 +67,11 @@ def two_models(order: int = 3) -> list[Model]:
 
 def test_two_unigram_models_by_hand() -> None:
     numbers, zeros = np.arange(3), np.zeros(3)
-    first = ["<unk>", "</s>", "a"], [Level(zeros.astype(int), numbers, np.log([0.2, 0.3, 0.5]), zeros)]
-    second = ["<unk>", "</s>", "b"], [Level(zeros.astype(int), numbers, np.log([0.1, 0.1, 0.8]), zeros)]
-    words, [level] = mix([first, second], [0.25, 0.75])
+    first = ["<unk>", "</s>", "a"], [NGramOrder(zeros.astype(int), numbers, np.log([0.2, 0.3, 0.5]), zeros)]
+    second = ["<unk>", "</s>", "b"], [NGramOrder(zeros.astype(int), numbers, np.log([0.1, 0.1, 0.8]), zeros)]
+    words, [grams] = mix([first, second], [0.25, 0.75])
     assert words == ["<unk>", "</s>", "a", "b"]
-    assert np.exp(level.log_prob) == pytest.approx([0.125, 0.15, 0.125, 0.6])
+    assert np.exp(grams.log_prob) == pytest.approx([0.125, 0.15, 0.125, 0.6])
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])
@@ -136,9 +136,9 @@ def test_any_two_texts_give_a_distribution(first: list, second: list, data: st.D
 
 
 def test_back_off_weights_follow_from_the_probabilities() -> None:
-    words, levels = estimate(corpus(60, 10), EstimateConfig(3))
-    spoilt = [Level(level.prefix, level.word, level.log_prob, level.backoff + 1.0) for level in levels]
-    for own, expected in zip(with_backoffs(words, spoilt), levels, strict=True):
+    words, orders = estimate(corpus(60, 10), EstimateConfig(3))
+    spoilt = [NGramOrder(grams.prefix, grams.word, grams.log_prob, grams.backoff + 1.0) for grams in orders]
+    for own, expected in zip(with_backoffs(words, spoilt), orders, strict=True):
         assert own.backoff == pytest.approx(expected.backoff, abs=1e-6)
 
 

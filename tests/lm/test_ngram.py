@@ -72,9 +72,9 @@ def test_scores_by_hand(tmp_path: Path) -> None:
 
 
 def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
-    words, levels = estimate(corpus(), EstimateConfig(4))
+    words, orders = estimate(corpus(), EstimateConfig(4))
     path = tmp_path / "lm.arpa"
-    write_arpa(path, words, levels)
+    write_arpa(path, words, orders)
     theirs, ours = kenlm.Model(str(path)), NGram.load(path)
     rng = random.Random(1)
     known = [word for word in words if not word.startswith("<")]
@@ -87,7 +87,7 @@ def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 def test_probabilities_sum_to_one_in_every_context(order: int) -> None:
-    model = NGram.from_levels(*estimate(corpus(60, 8), EstimateConfig(order)))
+    model = NGram.from_orders(*estimate(corpus(60, 8), EstimateConfig(order)))
     words = [word for word in model.words if word != "<s>"]
     rng = random.Random(2)
     for _ in range(60):
@@ -99,8 +99,8 @@ def test_probabilities_sum_to_one_in_every_context(order: int) -> None:
 
 @pytest.mark.parametrize("prune", [(0, 1), (0, 0, 1), (0, 1, 2)])
 def test_pruned_models_are_smaller_and_still_sum_to_one(prune: tuple[int, ...]) -> None:
-    whole = NGram.from_levels(*estimate(corpus(), EstimateConfig(3)))
-    model = NGram.from_levels(*estimate(corpus(), EstimateConfig(3, prune)))
+    whole = NGram.from_orders(*estimate(corpus(), EstimateConfig(3)))
+    model = NGram.from_orders(*estimate(corpus(), EstimateConfig(3, prune)))
     assert model.ngrams < whole.ngrams
     words = [word for word in model.words if word != "<s>"]
     for first, second in itertools.product(words[:6], repeat=2):
@@ -111,17 +111,17 @@ def test_pruned_models_are_smaller_and_still_sum_to_one(prune: tuple[int, ...]) 
 
 @pytest.mark.parametrize("memory", [1e-4, 0.002, 0.05])
 @pytest.mark.parametrize(("order", "prune", "vocabulary"), [(1, (), 0), (3, (), 0), (4, (0, 1, 2), 0), (2, (0, 1), 9)])
-def test_the_size_of_blocks_changes_no_bit(memory: float, order: int, prune: tuple[int, ...], vocabulary: int) -> None:
+def test_the_size_of_slices_changes_no_bit(memory: float, order: int, prune: tuple[int, ...], vocabulary: int) -> None:
     config = EstimateConfig(order, prune, vocabulary)
     sentences = corpus(40 if memory < 0.001 else 400)
-    words, levels = estimate(sentences, config)
-    again, pieces = estimate(iter(sentences), dataclasses.replace(config, memory=memory))
+    words, orders = estimate(sentences, config)
+    again, slices = estimate(iter(sentences), dataclasses.replace(config, memory=memory))
     assert again == words
-    for level, piece in zip(levels, pieces, strict=True):
-        for field in dataclasses.fields(level):
-            whole, part = getattr(level, field.name), getattr(piece, field.name)
-            assert part.dtype == whole.dtype
-            assert np.array_equal(part, whole)
+    for grams, sliced in zip(orders, slices, strict=True):
+        for field in dataclasses.fields(grams):
+            whole, other = getattr(grams, field.name), getattr(sliced, field.name)
+            assert other.dtype == whole.dtype
+            assert np.array_equal(other, whole)
 
 
 def test_no_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_no_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_kneser_ney_by_hand() -> None:
     """Two sentences, bigrams; the text is too small to estimate discounts, so they are 0.5, 1, 1.5."""
-    model = NGram.from_levels(*estimate([["a", "b"], ["a", "c"]], EstimateConfig(2)))
+    model = NGram.from_orders(*estimate([["a", "b"], ["a", "c"]], EstimateConfig(2)))
     # single words count their left neighbours: a 1 (<s>), b 1, c 1, </s> 2; each gives 0.5, </s> gives 1: gamma 2.5 / 5
     even = 1 / 5  # <unk>, </s>, a, b, c
     single = {"a": 0.5 / 5 + 0.5 * even, "</s>": 1 / 5 + 0.5 * even, "<unk>": 0.5 * even}
@@ -147,7 +147,7 @@ def test_kneser_ney_by_hand() -> None:
 
 
 def test_a_limited_vocabulary_makes_unknown_words_likely() -> None:
-    model = NGram.from_levels(*estimate([["a", "a", "b"], ["a", "c"]] * 5, EstimateConfig(2, vocabulary=1)))
+    model = NGram.from_orders(*estimate([["a", "a", "b"], ["a", "c"]] * 5, EstimateConfig(2, vocabulary=1)))
     assert set(model.words) == {"<unk>", "<s>", "</s>", "a"}
     assert model.advance(model.start, "b")[0] > math.log(0.01)
 
@@ -155,7 +155,7 @@ def test_a_limited_vocabulary_makes_unknown_words_likely() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
 def test_any_corpus_gives_a_distribution(sentences: list[list[str]], order: int) -> None:
-    model = NGram.from_levels(*estimate(sentences, EstimateConfig(order)))
+    model = NGram.from_orders(*estimate(sentences, EstimateConfig(order)))
     words = [word for word in model.words if word != "<s>"]
     for sentence in sentences[:3]:
         state = model.start
@@ -165,7 +165,7 @@ def test_any_corpus_gives_a_distribution(sentences: list[list[str]], order: int)
 
 
 def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
-    model = NGram.from_levels(*estimate(corpus(50), EstimateConfig(3)))
+    model = NGram.from_orders(*estimate(corpus(50), EstimateConfig(3)))
     model.save(tmp_path / "lm.safetensors")
     again = NGram.load(tmp_path / "lm.safetensors")
     assert again.words == model.words
@@ -176,16 +176,16 @@ def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
 
 
 def test_arpa_survives_a_round_trip_also_gzipped(tmp_path: Path) -> None:
-    words, levels = estimate(corpus(50), EstimateConfig(3))
-    write_arpa(tmp_path / "lm.arpa", words, levels)
-    write_arpa(tmp_path / "lm.arpa.gz", words, levels)
+    words, orders = estimate(corpus(50), EstimateConfig(3))
+    write_arpa(tmp_path / "lm.arpa", words, orders)
+    write_arpa(tmp_path / "lm.arpa.gz", words, orders)
     assert gzip.decompress((tmp_path / "lm.arpa.gz").read_bytes()) == (tmp_path / "lm.arpa").read_bytes()
     for path in tmp_path.iterdir():
         again_words, again = read_arpa(path)
         assert again_words == words
-        for level, expected in zip(again, levels, strict=True):
-            assert np.array_equal(level.word, expected.word)
-            assert np.allclose(level.log_prob, expected.log_prob, rtol=1e-5)
+        for grams, expected in zip(again, orders, strict=True):
+            assert np.array_equal(grams.word, expected.word)
+            assert np.allclose(grams.log_prob, expected.log_prob, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_impossible_settings_are_refused(change: dict) -> None:
 
 def test_listed_words_are_the_vocabulary_seen_or_not() -> None:
     config = EstimateConfig(2, words=("c", "b", "dog"))
-    model = NGram.from_levels(*estimate([["a", "a", "b"], ["a", "c"]] * 5, config))
+    model = NGram.from_orders(*estimate([["a", "a", "b"], ["a", "c"]] * 5, config))
     assert model.words == ("<unk>", "</s>", "<s>", "b", "c", "dog")
     words = [word for word in model.words if word != "<s>"]
     assert sum(math.exp(model.advance(model.start, word)[0]) for word in words) == pytest.approx(1.0, abs=1e-5)
@@ -262,7 +262,7 @@ def test_without_continuation_counts_a_single_word_is_as_probable_as_frequent() 
     """san comes only before francisco: francisco is frequent, but follows one context."""
     text = [["san", "francisco"]] * 20 + [[word, "rose"] for word in "abcdefghij"]
     kneser_ney, raw = (
-        NGram.from_levels(*estimate(text, EstimateConfig(2, continuation=continuation)))
+        NGram.from_orders(*estimate(text, EstimateConfig(2, continuation=continuation)))
         for continuation in (True, False)
     )
     assert kneser_ney.advance(0, "francisco")[0] < kneser_ney.advance(0, "rose")[0] - 1
@@ -274,8 +274,8 @@ def test_without_continuation_counts_a_single_word_is_as_probable_as_frequent() 
 
 @pytest.mark.parametrize(("order", "prune"), [(1, ()), (3, ()), (4, (0, 1)), (3, (0, 0, 1))])
 def test_the_n_grams_of_an_automaton_are_those_that_it_was_made_of(order: int, prune: tuple[int, ...]) -> None:
-    words, levels = estimate(corpus(), EstimateConfig(order, prune))
-    for own, expected in zip(NGram.from_levels(words, levels, np.float64).levels(), levels, strict=True):
+    words, orders = estimate(corpus(), EstimateConfig(order, prune))
+    for own, expected in zip(NGram.from_orders(words, orders, np.float64).orders(), orders, strict=True):
         for field in dataclasses.fields(own):
             assert np.array_equal(getattr(own, field.name), getattr(expected, field.name)), field.name
 
@@ -283,7 +283,7 @@ def test_the_n_grams_of_an_automaton_are_those_that_it_was_made_of(order: int, p
 def test_an_n_gram_that_nothing_follows_needs_no_state() -> None:
     """After `the cat` the model predicts the same as after `cat`."""
     text = [["the", "cat"], ["a", "cat"], ["cat", "sat"]]
-    model = NGram.from_levels(*estimate(text, EstimateConfig(3, (0, 0, 1))))
+    model = NGram.from_orders(*estimate(text, EstimateConfig(3, (0, 0, 1))))
     assert model.states <= len(model.words)  # the root, and single words without </s> and <unk>
     [_, cat], [_, the_cat] = model.advance(0, "cat"), model.advance(model.advance(0, "the")[1], "cat")
     assert cat == the_cat != 0

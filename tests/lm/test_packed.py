@@ -14,8 +14,8 @@ from lm.test_ngram import SMALL, corpus, write
 from ds2.lm.arpa import write_arpa
 from ds2.lm.automaton import Automaton, unpacked
 from ds2.lm.estimate import EstimateConfig, estimate
-from ds2.lm.levels import Level
 from ds2.lm.ngram import NGram
+from ds2.lm.orders import NGramOrder
 from ds2.lm.packed import LEAST, LEVELS, STEP, bits_for, coded, in_bits, read_all
 from ds2.utils.errors import InputError
 
@@ -59,7 +59,7 @@ def test_of_many_values_each_gets_the_nearest_level() -> None:
 @pytest.mark.parametrize(("order", "prune"), [(1, ()), (2, ()), (4, (0, 1)), (5, (0, 0, 1))])
 def test_a_packed_model_has_the_states_of_the_flat_one(order: int, prune: tuple[int, ...]) -> None:
     """And in each state, for each word, the log-probability of the same n-grams, each within its rounding."""
-    model = NGram.from_levels(*estimate(corpus(300), EstimateConfig(order, prune)))
+    model = NGram.from_orders(*estimate(corpus(300), EstimateConfig(order, prune)))
     packed, flat = model.quantized(), model.automaton
     assert isinstance(flat, Automaton)
     again = unpacked(packed.automaton)
@@ -78,9 +78,9 @@ def test_a_packed_model_has_the_states_of_the_flat_one(order: int, prune: tuple[
 
 def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
     """The packed model against KenLM with its values: the ARPA file is written from the packed model."""
-    words, levels = estimate(corpus(), EstimateConfig(4))
-    packed = NGram.from_levels(words, levels).quantized()
-    write_arpa(tmp_path / "lm.arpa", words, packed.levels())
+    words, orders = estimate(corpus(), EstimateConfig(4))
+    packed = NGram.from_orders(words, orders).quantized()
+    write_arpa(tmp_path / "lm.arpa", words, packed.orders())
     theirs = kenlm.Model(str(tmp_path / "lm.arpa"))
     for sentence in [*corpus(100, seed=1), ["w1", "dog", "w2"], []]:
         for begin, end in itertools.product((True, False), repeat=2):
@@ -92,14 +92,14 @@ def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
 def test_any_corpus_is_packed_as_it_is(sentences: list[list[str]], order: int) -> None:
     """Within the rounding of single words: no more than 256 values are different in such models."""
-    model = NGram.from_levels(*estimate(sentences, EstimateConfig(order)))
+    model = NGram.from_orders(*estimate(sentences, EstimateConfig(order)))
     packed = model.quantized()
     for sentence in sentences[:5]:
         assert packed.score(sentence) == pytest.approx(model.score(sentence), abs=(len(sentence) + 1) * STEP)
 
 
 def test_the_packed_form_is_the_packed_model_and_small(tmp_path: Path) -> None:
-    model = NGram.from_levels(*estimate(corpus(3000), EstimateConfig(3)))
+    model = NGram.from_orders(*estimate(corpus(3000), EstimateConfig(3)))
     packed = model.quantized()
     packed.save(tmp_path / "lm")
     again = NGram.load(tmp_path / "lm")
@@ -112,19 +112,19 @@ def test_the_packed_form_is_the_packed_model_and_small(tmp_path: Path) -> None:
 
 
 def test_single_words_end_at_what_16_bits_hold() -> None:
-    words, [level] = estimate([["a"]], EstimateConfig(1))
-    level.log_prob[words.index("a")] = -1e9
-    packed = NGram.from_levels(words, [level]).quantized()
+    words, [grams] = estimate([["a"]], EstimateConfig(1))
+    grams.log_prob[words.index("a")] = -1e9
+    packed = NGram.from_orders(words, [grams]).quantized()
     assert packed.advance(0, "a")[0] == LEAST == packed.single_log_probs[words.index("a")]
 
 
 def test_n_grams_after_the_end_of_a_sentence_are_refused() -> None:
     words = ["<unk>", "</s>", "<s>", "a"]
-    singles = Level(np.zeros(4, int), np.arange(4), np.full(4, -1.0), np.zeros(4))
-    pairs = Level(np.array([1, 3]), np.array([3, 3]), np.full(2, -1.0), np.zeros(2))
+    singles = NGramOrder(np.zeros(4, int), np.arange(4), np.full(4, -1.0), np.zeros(4))
+    pairs = NGramOrder(np.array([1, 3]), np.array([3, 3]), np.full(2, -1.0), np.zeros(2))
     with pytest.raises(InputError, match="words follow </s>"):
-        NGram.from_levels(words, [singles, pairs]).quantized()
-    assert math.isfinite(NGram.from_levels(words, [singles]).quantized().score(["a"]))
+        NGram.from_orders(words, [singles, pairs]).quantized()
+    assert math.isfinite(NGram.from_orders(words, [singles]).quantized().score(["a"]))
 
 
 def test_a_back_off_weight_of_the_end_of_a_sentence_needs_no_state(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def small_models() -> list[Model]:
 def test_the_rise_of_perplexity_is_that_of_the_definition(number: int, own: bool) -> None:
     """An n-gram that longer ones begin with has the largest of their rises, if that is larger than its rise."""
     model = small_models()[number]
-    other = NGram.from_levels(*estimate(corpus(25, 6), EstimateConfig(2, continuation=False)), np.float64)
+    other = NGram.from_orders(*estimate(corpus(25, 6), EstimateConfig(2, continuation=False)), np.float64)
     entropies = relative_entropies(model, float64(model) if own else other)
     expected = {gram: math.expm1(value) for gram, value in entropies.items()}
     for gram, value in rises(model, None if own else other).items():
@@ -95,10 +95,10 @@ def test_pruning_nothing_is_the_model_itself() -> None:
 
 @pytest.mark.parametrize("most", [1, 30, 100, 10**6])
 def test_a_number_of_n_grams_is_not_exceeded(most: int) -> None:
-    words, levels = estimate(corpus(40, 9), EstimateConfig(3))
-    total, pruned = sum(len(level.word) for level in levels), prune(words, levels, 0.0, most)
+    words, orders = estimate(corpus(40, 9), EstimateConfig(3))
+    total, pruned = sum(len(grams.word) for grams in orders), prune(words, orders, 0.0, most)
     assert_normalized((words, pruned), 1e-9)
-    kept = sum(len(level.word) for level in pruned)
+    kept = sum(len(grams.word) for grams in pruned)
     assert kept <= max(most, len(words))
     assert kept >= min(total, max(most, len(words))) - 5  # n-grams with equal loss are removed together
 
@@ -106,20 +106,20 @@ def test_a_number_of_n_grams_is_not_exceeded(most: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(SENTENCES, st.integers(2, 4), st.floats(0, 0.05))
 def test_any_pruned_model_is_a_distribution(sentences: list, order: int, threshold: float) -> None:
-    words, levels = estimate(sentences, EstimateConfig(order))
-    assert_normalized((words, prune(words, levels, threshold)), 1e-9)
+    words, orders = estimate(sentences, EstimateConfig(order))
+    assert_normalized((words, prune(words, orders, threshold)), 1e-9)
 
 
 def test_a_mixture_of_pruned_models_is_a_distribution() -> None:
     """A pruned model may lack the shorter n-gram that a longer one ends in."""
-    pruned = [(words, prune(words, levels, 1e-3)) for words, levels in two_models()]
+    pruned = [(words, prune(words, orders, 1e-3)) for words, orders in two_models()]
     assert_normalized(mix(pruned, [0.5, 0.5]), 1e-9)
 
 
 def test_the_least_harmful_half_costs_less_than_rare_n_grams_do() -> None:
     text, held_out = corpus(400, 20), corpus(100, 20, seed=5)
-    words, levels = estimate(text, EstimateConfig(3))
+    words, orders = estimate(text, EstimateConfig(3))
     by_count = estimate(text, EstimateConfig(3, (0, 1, 2)))
-    by_entropy = words, prune(words, levels, 0.0, sum(len(level.word) for level in by_count[1]))
+    by_entropy = words, prune(words, orders, 0.0, sum(len(grams.word) for grams in by_count[1]))
     score = {name: sum(map(float64(m).score, held_out)) for name, m in (("count", by_count), ("entropy", by_entropy))}
     assert score["entropy"] > score["count"]

@@ -33,7 +33,7 @@ UNSURE = torch.tensor([[[0.02, 0.0, 0.5, 0.48, 0.0], [0.96, 0.01, 0.01, 0.01, 0.
 
 
 def model(*sentences: str, order: int = 2) -> NGram:
-    return NGram.from_levels(*estimate([sentence.split() for sentence in sentences], EstimateConfig(order)))
+    return NGram.from_orders(*estimate([sentence.split() for sentence in sentences], EstimateConfig(order)))
 
 
 def best(beam: object, log_probs: torch.Tensor = UNSURE) -> str:
@@ -207,7 +207,7 @@ PRONUNCIATIONS = {"a": [(2, 3), (4,)], "b": [(2, 3)]}
 def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
     tokens: list[str], phones: int, arrays: dict[str, torch.Tensor | None]
 ) -> None:
-    model = NGram.from_levels(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
+    model = NGram.from_orders(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
     plain = replace(EMPTY, tokens=["<blank>", " ", "a", "b"], config={"phones": 5})
     whole = with_decoder(plain, BeamConfig(), model, Pronunciations.of(PRONUNCIATIONS))
     found = bundled_pronunciations(whole)

@@ -38,7 +38,7 @@ def test_each_word_has_its_own_evidence_and_that_of_its_neighbours() -> None:
 
 
 def test_the_language_model_speaks_for_likely_words() -> None:
-    lm = NGram.from_levels(*estimate([["a", "b"], ["a", "b"], ["a", "c"]], EstimateConfig(2)))
+    lm = NGram.from_orders(*estimate([["a", "b"], ["a", "b"], ["a", "c"]], EstimateConfig(2)))
     [of_a, of_b], [after_a, _], [alone_a, alone_b] = lm_scores(["a", "b"], lm)
     assert of_b == after_a
     assert of_a > of_b

@@ -45,7 +45,7 @@ def dev(tmp_path: Path) -> Path:
 @pytest.fixture
 def lm(tmp_path: Path) -> Path:
     digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-    NGram.from_levels(*estimate([[word] for word in digits], EstimateConfig(1))).save(tmp_path / "lm")
+    NGram.from_orders(*estimate([[word] for word in digits], EstimateConfig(1))).save(tmp_path / "lm")
     return tmp_path / "lm"
 
 
@@ -136,7 +136,7 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert "hot: new york, nine: without a pronunciation in the model, and not found" in caplog.text
     assert "lm: 40.0 % of its 10 words have a pronunciation in the model; not found: " in caplog.text
     assert "ds2 tune-decoder takes more of them from a lexicon" in caplog.text
-    NGram.from_levels(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
+    NGram.from_orders(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
     options = DecoderOptions(lm=tmp_path / "letters")
     assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
 

@@ -126,8 +126,8 @@ def test_workers_do_not_change_the_result(spoken_digits: Manifests, tmp_path: Pa
     assert_same_weights(tmp_path / "none", tmp_path / "two")
 
 
-def test_pieces_add_up_to_the_minibatch(spoken_digits: Manifests, tmp_path: Path) -> None:
-    """Without batch normalisation, which takes statistics of each microbatch, three of them give the gradient of one."""
+def test_microbatches_add_up_to_the_minibatch(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Without batch normalisation, which takes statistics of each, three microbatches give the gradient of one."""
     config = plain_config(spoken_digits(9), model=dataclasses.replace(TINY, batch_norm=False))
     whole = trained_weights(config, tmp_path / "whole")
     divided = trained_weights(dataclasses.replace(config, accumulate=3), tmp_path / "divided")

@@ -9,7 +9,7 @@ WORD_BITS = 32  # of the key of an n-gram: prefix << WORD_BITS | word
 
 
 @dataclass(frozen=True)
-class Level:
+class NGramOrder:
     """All n-grams of one order, sorted by (prefix, word).
 
     Attributes:
