@@ -1,17 +1,24 @@
-"""What the READMEs and the help texts tell people to type is understood."""
+"""What the documentation tells people to type is understood, and what it names exists."""
 
+import dataclasses
+import importlib
 import re
 import shlex
 import tomllib
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ds2.cli.commands import GROUPS, SECTIONS, parse_command_line
+from ds2.serve.config import ServeConfig
+from ds2.train.config import TrainConfig
+from ds2.utils.config import FORMERLY
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for folder in ("", "ds2", "recipes", "examples") for path in (ROOT / folder).rglob("README.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ("ds2", "recipes") for page in (ROOT / folder).rglob("*.md"))])
+PAGES.remove(ROOT / "CHANGELOG.md")  # speaks of what was
 
 
 def commands(text: str) -> Iterator[str]:
@@ -43,9 +50,9 @@ def names_in_files() -> Iterator[tuple[Path, Path, str]]:
     """The page, the file and each name in "`FILE.py` (`NAME`, ...)", "`FILE.py`: `NAME`" or "`NAME` in `FILE.py`"."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for file, names in re.findall(r"`([\w/]+\.py)`(?: \(|: )((?:`\w+`(?:, )?)+)", text):
+        for file, names in re.findall(r"`([\w/]+\.py)`(?:\s\(|:\s)((?:`\w+`(?:,\s)?)+)", text):
             yield from ((page, Path(file), name) for name in re.findall(r"\w+", names))
-        yield from ((page, Path(file), name) for name, file in re.findall(r"`(\w+)` in `([\w/]+\.py)`", text))
+        yield from ((page, Path(file), name) for name, file in re.findall(r"`(\w+)`\sin\s`([\w/]+\.py)`", text))
 
 
 def test_a_file_named_beside_a_name_holds_it() -> None:
@@ -54,6 +61,77 @@ def test_a_file_named_beside_a_name_holds_it() -> None:
     for page, file, name in found:
         [place, *_] = [folder / file for folder in (page.parent, ROOT, ROOT / "ds2") if (folder / file).is_file()]
         assert re.search(rf"\b{name}\b", place.read_text(encoding="utf-8")), f"{page}: {file} holds no {name}"
+
+
+def test_a_file_named_in_a_page_exists() -> None:
+    """Scripts and sources in backticks: from the page's folder or one below it, from the root, or from ds2/."""
+    for page in PAGES:
+        for name in set(re.findall(r"`([\w/-]+\.(?:py|sh|cu|js))`", page.read_text(encoding="utf-8"))):
+            direct = any((folder / name).is_file() for folder in (page.parent, ROOT, ROOT / "ds2"))
+            assert direct or (page.parent != ROOT and [*page.parent.rglob(name)]), f"{page}: {name}"
+
+
+def test_a_link_in_a_page_leads_to_a_file() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_a_name_imported_or_dotted_in_a_page_exists() -> None:
+    """`from ds2.x import NAME` in blocks, and `ds2.x.NAME` in the text."""
+    found = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for module, names in re.findall(r"^    from (ds2[\w.]*) import ([\w, ]+)", text, re.MULTILINE):
+            for name in names.split(","):
+                assert hasattr(importlib.import_module(module), name.strip()), f"{page}: {module} has no {name}"
+                found += 1
+        for dotted in re.findall(r"`(ds2(?:\.\w+)+)(?:\(.*?\))?`", text.replace("`ds2.key.KEY`", "")):  # a subprotocol
+            module, _, name = dotted.rpartition(".")
+            try:
+                importlib.import_module(dotted)
+            except ModuleNotFoundError:
+                assert hasattr(importlib.import_module(module), name), f"{page}: {dotted}"
+            found += 1
+    assert found > 10
+
+
+def keys_of(config: type, prefix: str = "") -> Iterator[str]:
+    """ "model", "limits.streams", ...: the keys of a configuration, with their former names."""
+    for field, kind in zip(dataclasses.fields(config), typing.get_type_hints(config).values(), strict=True):
+        yield prefix + field.name
+        if FORMERLY in field.metadata:
+            yield prefix + field.metadata[FORMERLY]
+        if dataclasses.is_dataclass(kind):
+            yield from keys_of(typing.cast(type, kind), f"{prefix}{field.name}.")
+
+
+def test_a_key_named_in_a_page_is_one_of_a_configuration() -> None:
+    """`section.key`, alone or before its value."""
+    known = {*keys_of(TrainConfig), *keys_of(ServeConfig)}
+    sections = {key.partition(".")[0] for key in known if "." in key}
+    assert {"optimizer", "limits"} <= sections
+    for page in PAGES:
+        for key in re.findall(r"`(\w+\.\w+)(?:`| ?=)", page.read_text(encoding="utf-8")):
+            if key.partition(".")[0] in sections and not key.endswith((".py", ".toml", ".onnx", ".safetensors")):
+                assert key in known, f"{page}: {key}"
+
+
+def test_an_option_named_in_a_page_is_one_of_a_program() -> None:
+    """In backticks, alone or after `ds2`: a parameter of a command, or an option that a script of ours names."""
+    scripts = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("recipes", "benchmarks", "tests", "ds2")
+        for suffix in ("py", "sh")
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    )
+    literal = set(re.findall(r"--[a-z][\w-]*", scripts))
+    names = {word for path in (ROOT / "ds2/cli").glob("*.py") for word in re.findall(r"\w+", path.read_text())}
+    for page in PAGES:
+        for quoted in re.findall(r"`((?:--|ds2 )[^`]*)`", page.read_text(encoding="utf-8")):
+            for option in re.findall(r"(?<!\S)--[a-z][\w-]*", quoted):
+                name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+                assert option in literal or name in names, f"{page}: {option}"
 
 
 def test_the_extras_of_the_readme_are_those_of_the_package() -> None:
