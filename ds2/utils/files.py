@@ -4,6 +4,9 @@ import contextlib
 import fcntl
 import gzip
 import os
+import shutil
+import stat
+import tempfile
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,21 +21,52 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
     On any failure the temporary file is removed and what stood at `path` before stays as it was. The data and the
     folder reach the disk, so that a power cut leaves the old file or the new one, never half of one. What a killed
-    process left behind is used again by the next one that writes the same file.
+    process left behind is used again by the next one that writes the same file. A symbolic link stays, and its target
+    is replaced; a terminal, null device or pipe gets the bytes when the block ends well.
 
     Raises:
-        InputError: the file cannot be written (no folder, no permission, full disk).
+        InputError: the file cannot be written (no folder, no permission, full disk, a disk or socket in its place).
     """
     path = Path(path)
     try:
-        with _reserved(path) as partial:
+        target = _target(path)
+        with _reserved(target) if target else _spooled(path) as partial:
             yield partial
-            to_disk(partial)
-            partial.replace(path)
-            to_disk(path.parent)
+            if target:
+                to_disk(partial)
+                partial.replace(target)
+                to_disk(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be written ({reason}); the previous file, if any, is intact") from error
+
+
+def _target(path: Path) -> Path | None:
+    """The file that writing `path` replaces: the end of a symbolic link; None for a character device or a pipe.
+
+    Raises:
+        OSError: a disk, a socket or a circle of links, or one that the system does not let this process follow.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:  # also a link to a file that is still to be made
+        mode = stat.S_IFREG
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return None
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise OSError("a disk or a socket, not a file")
+    return path.resolve() if path.is_symlink() else path
+
+
+@contextlib.contextmanager
+def _spooled(path: Path) -> Iterator[Path]:
+    """A temporary file whose bytes go into a device or a pipe when the block ends well: writers seek, pipes do not."""
+    with tempfile.TemporaryDirectory() as folder:
+        partial = Path(folder, path.name)
+        partial.touch()
+        yield partial
+        with partial.open("rb") as source, path.open("wb") as sink:
+            shutil.copyfileobj(source, sink)
 
 
 @contextlib.contextmanager
@@ -64,7 +98,7 @@ def _locked(partial: Path) -> int:
     Raises:
         OSError: it cannot be made, or another process holds its lock.
     """
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(descriptor), os.stat(partial)):
@@ -95,11 +129,19 @@ def check_writable(*paths: Path | None) -> None:
     """Checks up front that output files can be written; None stands for a file that is not wanted.
 
     Raises:
-        InputError: there is no such folder, it is not writable, or a folder stands in the file's place.
+        InputError: there is no such folder, it is not writable, or a folder, disk or socket stands in the file's place.
     """
     for path in paths:
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+        if path is not None and not _writable(path):
             raise InputError(f"{path}: cannot be written; name a file in a folder that exists and is writable")
+
+
+def _writable(path: Path) -> bool:
+    try:
+        target = _target(path)
+    except OSError:
+        return False
+    return os.access(target.parent, os.W_OK) and not target.is_dir() if target else os.access(path, os.W_OK)
 
 
 def make_folder(path: str | Path) -> None:
@@ -122,9 +164,10 @@ def in_utf8(path: Path) -> bool:
 
 
 def write_lines(path: str | Path, lines: Sequence[str]) -> None:
-    """Writes a text file of these lines; without any it removes the file of an earlier run."""
+    """Writes a text file of these lines; without any it removes the file of an earlier run, never a device or link."""
     if not lines:
-        Path(path).unlink(missing_ok=True)
+        if target := _target(Path(path)):
+            target.unlink(missing_ok=True)
         return
     with atomic_write(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")

@@ -3,8 +3,11 @@
 import gzip
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -93,6 +96,84 @@ def test_data_and_folder_reach_the_disk_around_the_rename(tmp_path: Path, monkey
     with atomic_write(tmp_path / "a.txt") as partial:
         partial.write_text("x")
     assert events == ["sync .a.txt.partial", "rename", f"sync {tmp_path.name}"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path: Path, there: bool) -> None:
+    folder, link = tmp_path / "data", tmp_path / "link"
+    folder.mkdir()
+    target = folder / "a.txt"
+    if there:
+        target.write_text("old")
+    (tmp_path / "between").symlink_to(target)
+    link.symlink_to("between")
+    check_writable(link)
+    with atomic_write(link) as partial:
+        assert partial.parent == folder
+        partial.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    write_lines(link, [])
+    assert link.is_symlink()
+    assert not target.exists()
+
+
+def test_a_circle_of_links_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    for write in (lambda: check_writable(tmp_path / "a"), lambda: write_lines(tmp_path / "a", ["x"])):
+        with pytest.raises(InputError, match="a: cannot be written"):
+            write()
+    assert (tmp_path / "a").is_symlink()
+
+
+def test_a_pipe_gets_the_bytes_of_a_file_that_was_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_writable(pipe)
+    with subprocess.Popen(["timeout", "60", "cat", pipe], stdout=subprocess.PIPE) as reader:
+        with atomic_write(pipe) as partial, partial.open("wb") as file:
+            file.write(b"xbc")
+            file.seek(0)
+            file.write(b"a")
+        assert reader.communicate()[0] == b"abc"
+    write_lines(pipe, [])
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["full", "null"])
+def test_a_device_is_written_into_and_never_replaced(tmp_path: Path, name: str) -> None:
+    device = tmp_path / name
+    number = os.stat(f"/dev/{name}").st_rdev
+    try:
+        os.mknod(device, 0o600 | stat.S_IFCHR, number)
+        device.open("rb").close()
+    except PermissionError:
+        pytest.skip("making a device needs root")
+    check_writable(device)
+    refused = pytest.raises(InputError, match=r"full: cannot be written \(No space left")
+    with refused if name == "full" else nullcontext():
+        write_lines(device, ["x"])
+    write_lines(device, [])
+    assert os.stat(device).st_rdev == number
+    assert list(tmp_path.iterdir()) == [device]
+
+
+def test_a_socket_is_refused(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(str(tmp_path / "socket"))
+        for write in (lambda: check_writable(tmp_path / "socket"), lambda: write_lines(tmp_path / "socket", ["x"])):
+            with pytest.raises(InputError, match="socket: cannot be written"):
+                write()
+    assert (tmp_path / "socket").is_socket()
+
+
+def test_a_link_planted_where_the_temporary_file_will_be_is_not_followed(tmp_path: Path) -> None:
+    victim, planted = tmp_path / "victim", tmp_path / ".a.txt.partial"
+    victim.write_text("precious")
+    planted.symlink_to(victim)
+    write_lines(tmp_path / "a.txt", ["new"])
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "a.txt").is_symlink()
 
 
 def test_name_too_long(tmp_path: Path) -> None:
