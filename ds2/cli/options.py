@@ -67,12 +67,14 @@ class TranscriptOptions:
         format: txt, json, srt, vtt, tsv, ctm, TextGrid, several of them separated by commas, or all.
         skip_existing: Skip recordings whose transcripts are in the output folder already.
         channels: mix averages them; separate transcribes each by itself, for calls with a speaker on each.
+        alternatives: How many of the best texts to write, each with its score in nats; txt or json.
         language: The language that is spoken, such as en; refused where a model of the package does not know it.
     """
 
     format: str = "txt"
     skip_existing: bool = False
     channels: Literal["mix", "separate"] = "mix"
+    alternatives: int | None = None
     language: str | None = None
 
 

@@ -62,16 +62,17 @@ def transcribe_command(
     from ds2.recognition.recognizer import Recognizer
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
-    formats, separate = choose_formats(transcripts.format), transcripts.channels == "separate"
+    formats = choose_formats(transcripts.format)
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     recordings = find_recordings(files)
     _check_outputs(formats, output, len(recordings), transcripts.skip_existing)
+    separate = _separate(transcripts, formats, recordings[0])
     if transcripts.language is not None:
         check_language(transcripts.language, model)
-    if separate and recordings[0].path == STDIN:
-        raise ParameterError("channels", "separate: standard input is mixed; name a file")
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
+    if transcripts.alternatives is not None:
+        recognizer = recognizer.with_alternatives(transcripts.alternatives)
     folder = None if output is None else OutputFolder(output, formats, recordings)
     if transcripts.skip_existing and folder is not None:
         recordings = folder.missing(recordings)
@@ -101,6 +102,22 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
         raise ParameterError(
             "format", f"{formats[0]}: several recordings need --output, the folder for one file for each"
         )
+
+
+def _separate(transcripts: Transcripts, formats: Sequence[str], first: "RecordingSpan") -> bool:
+    """Whether channels are transcribed each by itself. Refuses what cannot be done to them, or written."""
+    from ds2.recognition.batch import STDIN
+    from ds2.recognition.formats import SEVERAL_TEXTS
+
+    separate, several = transcripts.channels == "separate", transcripts.alternatives is not None
+    if separate and first.path == STDIN:
+        raise ParameterError("channels", "separate: standard input is mixed; name a file")
+    if separate and several:
+        raise ParameterError("alternatives", "cannot be combined with separate channels; split them into files")
+    if several and (lacking := [format for format in formats if format not in SEVERAL_TEXTS]):
+        known = " and ".join(SEVERAL_TEXTS)
+        raise ParameterError("alternatives", f"the format {lacking[0]} holds one text; {known} hold several")
+    return separate
 
 
 @contextlib.contextmanager

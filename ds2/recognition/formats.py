@@ -18,6 +18,17 @@ CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
 SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 
 
+class WrittenAlternatives(Protocol):
+    """The best texts of a segment, with their scores."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+    @property
+    def alternatives(self) -> "Sequence[tuple[Written, float]]": ...
+
+
 class Written(Protocol):
     """What a format reads of a transcript, see `ds2.recognition.transcript`."""
 
@@ -37,11 +48,17 @@ class Written(Protocol):
     def turns(self) -> Sequence[tuple[int, TranscriptSegment]]: ...
     @property
     def display(self) -> str: ...
+    @property
+    def alternatives(self) -> "Sequence[tuple[Written, float]]": ...
+    @property
+    def segment_alternatives(self) -> Sequence[WrittenAlternatives]: ...
 
 
 def to_txt(transcript: Written, name: str) -> str:
     """The text as people read it, a line for each segment, "1: ..." where channels are separate; empty where nothing
-    was said."""
+    was said. Where there are alternatives, a line for each: its score, a tab, its text."""
+    if transcript.alternatives:
+        return "".join(f"{score:.2f}\t{each.display}\n" for each, score in transcript.alternatives)
     return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.turns) + "\n"
 
 
@@ -50,7 +67,9 @@ def to_json(transcript: Written, name: str) -> str:
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
     seconds. Where the bundle has punctuation, text, segments and words have a display form beside them. Where channels
-    are separate, segments and words have their channel. An alignment also has characters, with the words' keys.
+    are separate, segments and words have their channel. An alignment also has characters, with the words' keys. Where
+    alternatives were asked for, they are those of the whole (score, text), and segment_alternatives those of the
+    segments that were searched one by one (start, end, alternatives).
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
@@ -70,7 +89,22 @@ def to_json(transcript: Written, name: str) -> str:
         channels = [channel for channel, turn in transcript.turns for _ in turn.words]
         for word, channel in zip(values["words"], channels, strict=True):
             word["channel"] = channel
+    if transcript.alternatives:
+        values["alternatives"] = _scored(transcript.alternatives)
+        values["segment_alternatives"] = [
+            {"start": round(each.start, 3), "end": round(each.end, 3), "alternatives": _scored(each.alternatives)}
+            for each in transcript.segment_alternatives
+        ]
     return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _scored(alternatives: "Sequence[tuple[Written, float]]") -> list[dict[str, Any]]:
+    """Score and text of each, and its display form where its words have one."""
+    return [
+        {"score": round(score, 4), "text": each.text}
+        | ({"display": each.display} if any(word.display is not None for word in each.words) else {})
+        for each, score in alternatives
+    ]
 
 
 def to_srt(transcript: Written, name: str) -> str:
@@ -154,6 +188,7 @@ FORMATS: dict[str, Callable[[Written, str], str]] = {
     "ctm": to_ctm,
     "TextGrid": to_textgrid,
 }
+SEVERAL_TEXTS = ("txt", "json")  # formats that hold alternatives
 ONE_A_FILE = ("srt", "vtt", "tsv", "TextGrid")  # formats that cannot hold several recordings one after another
 
 

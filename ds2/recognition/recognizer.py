@@ -1,5 +1,6 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOST_ALTERNATIVES = 100
 ON_GPU = 16  # segments from which on a GPU searches them: its time hardly depends on their number
 
 
@@ -102,6 +104,23 @@ class Recognizer:
         rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
         finish = make_builder(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, rescorer, finish)
+
+    def with_alternatives(self, most: int) -> "Recognizer":
+        """The same, whose transcripts also hold the best texts, at most so many; see `Transcript.alternatives`.
+
+        Raises:
+            ParameterError: a number out of range, or the search is greedy and finds one text only.
+        """
+        if not 1 <= most <= MOST_ALTERNATIVES:
+            raise ParameterError("alternatives", f"must be from 1 to {MOST_ALTERNATIVES}, got {most}")
+        if (beam := self.beam) is None:
+            raise ParameterError("alternatives", "the search is greedy and finds one text; give it a beam, such as 100")
+        finish = dataclasses.replace(self.finish, compared=beam.config.nbest, alternatives=most)
+        # Several hypotheses may have one text. A rescorer weighs no more than without alternatives: it would choose
+        # another best one among them.
+        if self.rescorer is None:
+            beam = beam.with_nbest(beam.config.beam_width)
+        return Recognizer(self.model, self.tokenizer, beam, self.rescorer, finish)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.formats import FORMATS
@@ -15,12 +15,30 @@ if TYPE_CHECKING:  # only for annotations: the server reads transcripts without 
     from ds2.decoder import Hypothesis
 
 
+class Alternative(NamedTuple):
+    """A text that a recording, or a segment of it, may hold; `score` in nats, as the search weighs it."""
+
+    transcript: "Transcript"
+    score: float
+
+
+class SegmentAlternatives(NamedTuple):
+    """The best texts of a segment between pauses, best first; seconds from the start of the recording."""
+
+    start: float
+    end: float
+    alternatives: tuple[Alternative, ...]
+
+
 @dataclass(frozen=True)
 class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
     ordered by time. `characters` are those of the words of an alignment, with their times.
+
+    Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
+    `segment_alternatives` are those of the segments that were searched one by one.
     """
 
     text: str
@@ -29,6 +47,8 @@ class Transcript:
     model: str = ""
     channels: "tuple[Transcript, ...]" = ()
     characters: tuple[Word, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    segment_alternatives: tuple[SegmentAlternatives, ...] = ()
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
@@ -54,7 +74,7 @@ class Transcript:
         return "".join(space + word.shown for word, space in with_spaces(self.text, self.words) if word.shown).strip()
 
     def to_txt(self) -> str:
-        """The text as people read it, a line for each segment."""
+        """The text as people read it, a line for each segment; or the alternatives, a line with the score for each."""
         return self._formatted("txt")
 
     def to_json(self, file: str = "") -> str:

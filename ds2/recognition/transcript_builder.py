@@ -1,8 +1,10 @@
 """From the decoder's hypotheses of a segment to its transcript: the same offline, live and in the server."""
 
 import dataclasses
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,14 @@ from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.figures import with_figures
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import Punctuator
-from ds2.recognition.transcript import Transcript, make_transcript, with_confidences, words_of
+from ds2.recognition.transcript import (
+    Alternative,
+    SegmentAlternatives,
+    Transcript,
+    make_transcript,
+    with_confidences,
+    words_of,
+)
 from ds2.record import Record
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict
@@ -31,6 +40,8 @@ class TranscriptBuilder:
         punctuator: gives words their display form; None leaves them plain.
         figures: display forms have numbers as figures.
         model: name or path of the bundle.
+        compared: how many hypotheses, the best one among them, give its words their confidence; None: all.
+        alternatives: how many of the best texts a transcript holds besides its own.
     """
 
     tokenizer: Tokenizer
@@ -39,6 +50,8 @@ class TranscriptBuilder:
     punctuator: Punctuator | None = None
     figures: bool = True
     model: str = ""
+    compared: int | None = None
+    alternatives: int = 0
 
     def __call__(
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
@@ -56,13 +69,48 @@ class TranscriptBuilder:
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
     ) -> Transcript:
         """Like `__call__`, of a segment of a recording: `joined` makes the transcript of all segments."""
-        transcript, margin = self._compared(nbest, duration)
-        if self.judge is not None and rows and transcript.words:
-            transcript = self.judge(transcript, nbest[0], margin, np.concatenate(rows))
-        return later(transcript, start)
+        found = later(self._judged(nbest[: self.compared], rows, duration), start)
+        if not self.alternatives:
+            return found
+        texts = {found.text: Alternative(found, nbest[0].score)}
+        for hypothesis in self._of_other_texts(nbest):
+            if len(texts) == self.alternatives:
+                break
+            competing = [hypothesis, *(each for each in nbest[: self.compared] if each is not hypothesis)]
+            transcript = later(self._judged(competing, rows, duration), start)
+            texts.setdefault(transcript.text, Alternative(transcript, hypothesis.score))
+        ranked = SegmentAlternatives(start, start + duration, tuple(texts.values()))
+        return dataclasses.replace(found, segment_alternatives=(ranked,))
 
     def joined(self, segments: Sequence[Transcript], duration: float) -> Transcript:
         """The transcript of a recording of `duration` seconds from what was heard in its segments, in order of time."""
+        whole = self._joined(segments, duration)
+        ranked = [each for segment in segments for each in segment.segment_alternatives]
+        if not ranked:
+            return whole
+        texts: dict[str, Alternative] = {}
+        for places, score in best_sums(
+            [[score for _, score in each.alternatives] for each in ranked], self.alternatives
+        ):
+            chosen = [each.alternatives[place].transcript for each, place in zip(ranked, places, strict=True)]
+            transcript = self._joined(chosen, duration)
+            texts.setdefault(transcript.text, Alternative(transcript, score))
+        shown = tuple(
+            each._replace(
+                alternatives=tuple(Alternative(self._joined([t], t.duration), s) for t, s in each.alternatives)
+            )
+            for each in ranked
+        )
+        return dataclasses.replace(whole, alternatives=tuple(texts.values()), segment_alternatives=shown)
+
+    def _of_other_texts(self, nbest: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """The best hypothesis of each text but the first; some differ only in a pronunciation, or a space at an end."""
+        found: dict[str, Hypothesis] = {}
+        for hypothesis in nbest:
+            found.setdefault(self.tokenizer.decode(hypothesis.tokens).strip(), hypothesis)
+        return list(found.values())[1:]
+
+    def _joined(self, segments: Sequence[Transcript], duration: float) -> Transcript:
         between = " " if " " in self.tokenizer.index else ""
         text = between.join(segment.text for segment in segments if segment.text)
         words = tuple(word for segment in segments for word in segment.words)
@@ -76,6 +124,13 @@ class TranscriptBuilder:
         assert self.judge is not None
         transcript, margin = self._compared(nbest, duration)
         return transcript, self.judge.evidence(transcript, nbest[0], margin, log_probs)
+
+    def _judged(self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float) -> Transcript:
+        """The transcript of the first hypothesis, its times from the start of the segment."""
+        transcript, margin = self._compared(nbest, duration)
+        if self.judge is None or not rows or not transcript.words:
+            return transcript
+        return self.judge(transcript, nbest[0], margin, np.concatenate(rows))
 
     def _compared(self, nbest: Sequence[Hypothesis], duration: float) -> tuple[Transcript, np.ndarray]:
         """The transcript of the best hypothesis, its words' confidence their share of the n-best, and their margins."""
@@ -114,6 +169,24 @@ def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) ->
     pairs = zip(transcript.words, forms, strict=True)
     words = tuple(dataclasses.replace(word, display=form) for word, form in pairs)
     return dataclasses.replace(transcript, words=with_figures(words) if figures else words)
+
+
+def best_sums(scores: Sequence[Sequence[float]], most: int) -> list[tuple[list[int], float]]:
+    """The largest sums of one score of each list, best first: the place of each score, and the sum."""
+    # Whatever follows, only the best sums of the first lists can become the best of all. Places are chained backwards.
+    found: list[tuple[float, Any]] = [(0.0, None)]
+    for each in scores:
+        sums = ((total + score, (place, before)) for total, before in found for place, score in enumerate(each))
+        found = heapq.nlargest(most, sums, key=lambda pair: pair[0])
+    return [(_unchained(chain), total) for total, chain in found]
+
+
+def _unchained(chain: Any) -> list[int]:
+    places = []
+    while chain is not None:
+        place, chain = chain
+        places.append(place)
+    return places[::-1]
 
 
 def later(transcript: Transcript, seconds: float) -> Transcript:

@@ -157,7 +157,23 @@ def test_the_first_command_of_the_readme_writes_english_words(
         assert transcript["display"][0].isupper()
         assert transcript["display"][-1] in ".?"
     assert run("transcribe", "call.wav")[1] == found["call"]["display"] + "\n"
+    ranked = run("transcribe", "call.wav", "--alternatives", "3")[1].splitlines()
+    assert ranked[0].partition("\t")[2] == found["call"]["display"]
+    assert len({line.partition("\t")[2].lower() for line in ranked}) == 3  # other words, not other points alone
     assert run("transcribe", "call.wav", "--no-punctuate")[1] == found["call"]["text"] + "\n"
+
+
+def test_alternatives_in_json_and_refused_where_they_would_be_lost(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    path = write_noise(tmp_path / "a.wav")
+    arguments = ("transcribe", path, "--model", tiny_bundle, "--beam", "20", "--alternatives", "2")
+    found = json.loads(run(*arguments, "--format", "json")[1])
+    assert [sorted(each) for each in found["alternatives"]] == [["score", "text"]] * 2
+    [segment] = found["segment_alternatives"]
+    assert segment == {"start": 0.0, "end": found["duration"], "alternatives": found["alternatives"]}
+    assert_refused(run(*arguments, "--format", "srt"), "alternatives: the format srt holds one text")
+    assert_refused(run(*arguments, "--channels", "separate"), "alternatives: cannot be combined with separate channels")
 
 
 def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:
