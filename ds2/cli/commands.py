@@ -34,14 +34,14 @@ Command = Callable[..., int]
 LM: dict[str, Command] = {
     "vocabulary": language_model.vocabulary_command,
     "build": language_model.build_command,
-    "mix": language_model.mix_command,
+    "mix": language_model.lm_mix_command,
     "prune": language_model.prune_command,
-    "compile": language_model.compile_command,
+    "compile": language_model.lm_compile_command,
     "score": language_model.score_command,
-    "info": language_model.info_command,
+    "info": language_model.lm_info_command,
 }
 DATA: dict[str, Command] = {
-    "compile": data.compile_command,
+    "compile": data.compile_manifest_command,
     "validate": data.validate_command,
     "stats": data.stats_command,
     "split": data.split_command,
@@ -49,11 +49,11 @@ DATA: dict[str, Command] = {
     "sample": data.sample_command,
     "convert": data.convert_command,
     "shard": data.shard_command,
-    "mix": noise.mix_command,
+    "mix": noise.mix_noise_command,
     "noise": noise.noise_command,
 }
 SPARK: dict[str, Command] = {
-    "transcribe": spark.transcribe_command,
+    "transcribe": spark.spark_transcribe_command,
 }
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),

@@ -80,7 +80,7 @@ def _print_findings(findings: "Sequence[Finding]") -> None:
         print(f"... and {len(findings) - SHOWN} more")
 
 
-def compile_command(manifest: Positional[Path], output: Output) -> int:
+def compile_manifest_command(manifest: Positional[Path], output: Output) -> int:
     """Compile a manifest of millions of utterances: it opens at once.
 
     Example: ds2 data compile train.jsonl -o train.arrow

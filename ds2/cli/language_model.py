@@ -105,7 +105,7 @@ def vocabulary_command(
     return 0
 
 
-def mix_command(
+def lm_mix_command(
     models: Positional[tuple[Path, ...]],
     output: Output,
     dev: Path | None = None,
@@ -176,7 +176,7 @@ def prune_command(
     return 0
 
 
-def compile_command(model: Positional[Path], output: Output, quantize: bool = False) -> int:
+def lm_compile_command(model: Positional[Path], output: Output, quantize: bool = False) -> int:
     """Convert a model to the compiled form, which loads at once.
 
     Example: ds2 lm compile lm.arpa.gz -o lm.compiled --quantize
@@ -220,7 +220,7 @@ def score_command(model: Positional[Path], text: Positional[Path], characters: b
     return 0
 
 
-def info_command(model: Positional[Path]) -> int:
+def lm_info_command(model: Positional[Path]) -> int:
     """Show what is in a language model.
 
     Example: ds2 lm info lm.arpa.gz

@@ -37,7 +37,7 @@ class MixOptions:
 DEFAULT_MIX = MixOptions()
 
 
-def mix_command(
+def mix_noise_command(
     manifest: Positional[Path],
     output: Output,
     sound: Annotated[MixOptions, tyro.conf.arg(name="")] = DEFAULT_MIX,

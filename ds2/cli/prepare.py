@@ -9,7 +9,7 @@ from ds2.cli.exits import BAD_INPUT
 from ds2.data.columnar import durations, values
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import write_manifest
-from ds2.data.prepare import unpacked
+from ds2.data.prepare import corpus_folder
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.extras import hint
@@ -49,7 +49,7 @@ def parse_arguments(
     if archives and arguments.download is not None:
         fetch_all([archives[part] for part in arguments.parts], arguments.download)
         arguments.source = arguments.download
-    arguments.source = unpacked(arguments.source, arguments.output / "unpacked")
+    arguments.source = corpus_folder(arguments.source, arguments.output / "unpacked")
     return arguments
 
 

@@ -22,7 +22,7 @@ Conf = Annotated[
 ]
 
 
-def transcribe_command(
+def spark_transcribe_command(
     source: Positional[str],
     output: Annotated[str, tyro.conf.arg(aliases=["-o"])],
     master: str = "local[*]",

@@ -71,12 +71,12 @@ def unpack_once(path: Path, folder: Path) -> None:
     """Unpacks an archive, unless it has been unpacked into `folder` before."""
     done = _mark(folder, path.name)
     if not done.exists():
-        unpack(path, folder)
+        extract_archive(path, folder)
         os.sync()  # after a power cut the mark must not be there without the files
         done.touch()
 
 
-def unpack(path: Path, folder: Path) -> None:
+def extract_archive(path: Path, folder: Path) -> None:
     """Unpacks a tar (of any compression) or a zip; nothing is written outside `folder`.
 
     Raises:

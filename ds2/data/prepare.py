@@ -33,7 +33,7 @@ class Row:
     place: str = ""  # "file:line", for messages
 
 
-def unpacked(place: Path, folder: Path) -> Path:
+def corpus_folder(place: Path, folder: Path) -> Path:
     """The folder itself, or the one within `folder` into which a tar is unpacked.
 
     Raises:

@@ -21,7 +21,7 @@ from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
 from ds2.decoder.lexicon import Lexicon, Trie, check_word_numbers, look_ahead
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import SearchTables
-from ds2.decoder.search import advance
+from ds2.decoder.search import search_frames
 from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.lm.automaton import EMPTY
 from ds2.lm.ngram import NGram
@@ -247,7 +247,7 @@ class BeamDecoder:
             list(pool.map(self._advance, streams, frames))
 
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        stream.beam = advance(stream.beam, frames, self.tables)
+        stream.beam = search_frames(stream.beam, frames, self.tables)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
         # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.

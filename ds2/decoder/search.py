@@ -47,7 +47,7 @@ class Scratch(NamedTuple):
     spare: np.ndarray  # (N + M,)
 
 
-def advance(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
+def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
     """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
     scratch, done = _scratch(log_probs.shape[1], 64, 256), 0
     while True:

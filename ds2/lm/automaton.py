@@ -81,7 +81,7 @@ def unpacked(lm: Automaton | Packed) -> Automaton:
     """The same automaton in arrays without bits."""
     if isinstance(lm, Automaton):
         return lm
-    first, words, shorter = packed.unpack(lm)
+    first, words, shorter = packed.flat_arrays(lm)
     following = np.empty(len(words), np.int32)
     _follow_all(lm, first, words, following)
     log_probs = np.concatenate((np.float32(STEP) * lm.singles, lm.levels[lm.log_probs]))

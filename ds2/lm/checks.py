@@ -1,6 +1,6 @@
 """Checks the arrays of a language model before a kernel walks them: a file may hold anything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -34,13 +34,14 @@ def check_words(words: Sequence[str], order: int) -> None:
         raise ValueError(f"its words must differ and begin with {UNKNOWN}")
 
 
-def check_arrays(arrays: Sequence[np.ndarray], words: int, order: int, unit: float) -> None:
+def check_arrays(arrays: Mapping[str, np.ndarray], words: int, order: int, unit: float) -> None:
     """Raises ValueError unless every index in an automaton's arrays leads to an existing place, every search
     for a shorter context ends, and every weight is a number."""
-    for array, (name, kinds) in zip(arrays, KINDS.items(), strict=True):
+    for name, kinds in KINDS.items():
+        array = arrays[name]
         if array.ndim != 1 or array.dtype.type not in kinds:
             raise ValueError(f"{name} must be one row of {' or '.join(kind.__name__ for kind in kinds)}")
-    first, labels, log_probs, following, backoffs, shorter = arrays
+    first, labels, log_probs, following, backoffs, shorter = (arrays[name] for name in KINDS)
     if log_probs.dtype != backoffs.dtype:
         raise ValueError("log_probs and backoffs must have one type")
     if not len(labels) == len(log_probs) == len(following) or not len(backoffs) == len(shorter) == len(first) - 1 > 0:

@@ -52,10 +52,10 @@ class NGram:
             found = packed.from_arrays(*(arrays[name] for name in packed.ARRAYS))
             check_packed(found, len(words), order)
             return cls(words, found, order)
-        flat = [arrays[name] for name in Automaton._fields[:-1]]
-        unit = STEP if flat[2].dtype == np.int16 else 1.0
+        flat = {name: arrays[name] for name in Automaton._fields if name != "unit"}
+        unit = STEP if flat["log_probs"].dtype == np.int16 else 1.0
         check_arrays(flat, len(words), order, unit)
-        automaton = Automaton._make((*flat, unit))
+        automaton = Automaton(**flat, unit=unit)
         if automaton.log_probs.min() == -math.inf:  # -inf times a weight of 0 would be NaN
             automaton = automaton._replace(log_probs=np.maximum(automaton.log_probs, np.float32(IMPOSSIBLE)))
         return cls(words, automaton, order)

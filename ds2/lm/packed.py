@@ -87,7 +87,7 @@ def pack(
     )
 
 
-def unpack(lm: Packed) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def flat_arrays(lm: Packed) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(S + 1,) first, (A,) words, (S,) shorter of an `Automaton`."""
     first = read_all(lm.first, lm.place_bits, len(lm.backoffs) + 1)
     words = read_all(lm.words, lm.word_bits, len(lm.log_probs)).astype(np.int32)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.utils.bfloat16 import load, store
+from ds2.utils.bfloat16 import store, widen
 from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
@@ -67,13 +67,13 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # typ
         r, own = here + here + here, b * (hidden + hidden + hidden)
         z, n, own_n, after = r + hidden, r + hidden + hidden, own + hidden + hidden, here + batch * hidden
         for j in range(hidden + hidden):
-            store(gates, r + j, sigmoid(load(terms[r + j]) + load(recurrent[own + j]), one))
+            store(gates, r + j, sigmoid(widen(terms[r + j]) + widen(recurrent[own + j]), one))
         for j in range(hidden):
-            store(products, here + j, load(recurrent[own_n + j]) + bias[j])
+            store(products, here + j, widen(recurrent[own_n + j]) + bias[j])
         for j in range(hidden):
-            store(gates, n + j, tanh(load(terms[n + j]) + load(gates[r + j]) * load(products[here + j]), one))
+            store(gates, n + j, tanh(widen(terms[n + j]) + widen(gates[r + j]) * widen(products[here + j]), one))
         for j in range(hidden):
-            states[after + j] = load(gates[n + j]) + load(gates[z + j]) * (states[here + j] - load(gates[n + j]))
+            states[after + j] = widen(gates[n + j]) + widen(gates[z + j]) * (states[here + j] - widen(gates[n + j]))
 
 
 @kernel
@@ -96,17 +96,17 @@ def backward_step(t, batch, hidden, one, grad, history, gradients):  # type: ign
         for j in range(hidden):
             flowing[own + j] += grad[here + j]
         for j in range(hidden):
-            new, update = load(gates[n + j]), load(gates[z + j])
+            new, update = widen(gates[n + j]), widen(gates[z + j])
             store(grad_terms, n + j, flowing[own + j] * (one - update) * (one - new * new))
         for j in range(hidden):
-            new, update = load(gates[n + j]), load(gates[z + j])
+            new, update = widen(gates[n + j]), widen(gates[z + j])
             store(grad_terms, z + j, flowing[own + j] * (states[here + j] - new) * update * (one - update))
         for j in range(hidden):
-            reset = load(gates[r + j])
-            store(grad_terms, r + j, load(grad_terms[n + j]) * load(products[here + j]) * reset * (one - reset))
+            reset = widen(gates[r + j])
+            store(grad_terms, r + j, widen(grad_terms[n + j]) * widen(products[here + j]) * reset * (one - reset))
         for j in range(hidden + hidden):
             grad_recurrent[r + j] = grad_terms[r + j]
         for j in range(hidden):
-            store(grad_recurrent, n + j, load(grad_terms[n + j]) * load(gates[r + j]))
+            store(grad_recurrent, n + j, widen(grad_terms[n + j]) * widen(gates[r + j]))
         for j in range(hidden):
-            flowing[own + j] *= load(gates[z + j])
+            flowing[own + j] *= widen(gates[z + j])

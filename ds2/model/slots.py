@@ -24,33 +24,17 @@ from ds2.model.bn_lstm_step import BNLSTMStep
 from ds2.model.cell_kernels import KERNELS
 from ds2.model.cells import CELLS, Cell
 from ds2.model.config import Precision
-from ds2.model.convolution import Convolution
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_dot import has_matrix_unit
 from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction, int8_states
-from ds2.model.normalization import ChannelBatchNorm
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
+from ds2.model.slot_convolutions import SlotConvolution, fold_convolutions
 from ds2.model.steps import Steps
 from ds2.model.streaming import StreamingModel
-from ds2.model.time_delay import TimeDelay
 
 Weight = Tensor | Int8Weight
 AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there
-
-
-@dataclass
-class SlotConvolution:
-    """A convolution with its BN folded in, and what it keeps of each slot."""
-
-    weight: Tensor
-    bias: Tensor | None
-    stride: tuple[int, int]
-    padding: int  # bins above and below
-    total_stride: int  # front-end frames per frame of its output
-    delay: int  # of its output, in its own frames
-    kept: Tensor  # (slots, C, F, T)
-    time_delay: TimeDelay | None = None  # takes the place of the convolution
 
 
 @dataclass
@@ -119,7 +103,7 @@ class SlotModel:
         self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
         self.feature_sum = self.power_sum.new_zeros(slots + 1, model.config.frontend.bins)
         with torch.no_grad():
-            self.convolutions = self._fold_convolutions()
+            self.convolutions = fold_convolutions(model, slots + 1)
             self.dense = self._fold_dense()
             self.recurrent = [self._fold_recurrent(cast(RecurrentLayer, layer)) for layer in model.recurrent]
         self.future = torch.zeros(slots + 1, model.config.lookahead, model.config.width, device=self.device)
@@ -194,12 +178,7 @@ class SlotModel:
         # The kernel's past stands before the chunk; the chunk's last frames are the past of the next.
         x = torch.cat([batch.kept(layer.kept), x], dim=3)
         batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
-        if layer.time_delay is not None:
-            frames = x.shape[3] - layer.time_delay.config.kernel[1] + 1
-            return layer.time_delay.with_context(x, batch.valid(frames, layer.total_stride, layer.delay))
-        x = torch.nn.functional.conv2d(x, layer.weight, layer.bias, layer.stride, (layer.padding, 0))
-        valid = batch.valid(x.shape[3], layer.total_stride, layer.delay)
-        return clipped_relu(x).mul_(valid[:, None, None, :])
+        return layer.run(x, batch.valid(layer.frames(x.shape[3]), layer.total_stride, layer.delay))
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
         rows, state = _run(layer, x, valid, tuple(map(batch.kept, layer.state)))
@@ -210,27 +189,6 @@ class SlotModel:
             return rows
         start = tuple(part.expand(len(x), -1) for part in layer.backwards.state)
         return rows + _run(layer.backwards, x.flip(1), valid.flip(1), start)[0].flip(1)
-
-    def _fold_convolutions(self) -> list[SlotConvolution]:
-        channels, bins, total = 1, self.config.frontend.bins, 1
-        layers = []
-        for layer, (keeps, delay) in zip(self.model.convolutions, self.config.waits, strict=True):
-            if isinstance(layer, TimeDelay):
-                kept = layer.wide.new_zeros(self.slots + 1, channels, bins, keeps)
-                layers.append(SlotConvolution(layer.wide, None, (1, 1), 0, total, delay, kept, layer))
-                channels = layer.config.channels
-                continue
-            assert isinstance(layer, Convolution)
-            config, weight, bias = layer.config, layer.kernel.weight, layer.kernel.bias
-            if isinstance(layer.norm, ChannelBatchNorm):
-                scale, bias = layer.norm.scale_and_shift(layer.norm.mean, layer.norm.variance)
-                weight = weight * scale[:, None, None, None]
-            total *= config.stride[1]
-            kept = weight.new_zeros(self.slots + 1, channels, bins, keeps)
-            padding = config.kernel[0] // 2
-            layers.append(SlotConvolution(weight, bias, config.stride, padding, total, delay, kept))
-            channels, bins = config.channels, config.bins(bins)
-        return layers
 
     def _fold_recurrent(self, layer: RecurrentLayer) -> SlotRecurrent:
         folded = self._fold_direction(layer.forwards, self.slots + 1)

@@ -25,7 +25,7 @@ import soundfile
 from ds2.cli.prepare import run_script, write_splits
 from ds2.data.audio import read_audio
 from ds2.data.layouts import common_voice, librispeech
-from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, read_table, unpacked
+from ds2.data.prepare import Row, corpus_folder, csv_rows, manifest_rows, measured, read_table
 from ds2.data.split import cut_speakers, split
 from ds2.data.utterance import Utterance
 from ds2.utils.files import make_folder
@@ -66,7 +66,7 @@ def main() -> None:
 
 def read(place: Path, output: Path, skipped: list[str]) -> list[Utterance]:
     """The normalised utterances of a corpus; each one that cannot be used becomes a line of `skipped`."""
-    folder = unpacked(place, output / "unpacked")
+    folder = corpus_folder(place, output / "unpacked")
     utterances, left_out = measured(corpus_rows(folder), "en", ALPHABET)
     skipped += left_out
     skipped += [f"{each.place}: longer than {LONGEST} s" for each in utterances if each.duration > LONGEST]

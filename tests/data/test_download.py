@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ds2.data.download import Archive, fetch, fetch_all, unpack
+from ds2.data.download import Archive, extract_archive, fetch, fetch_all
 from ds2.utils.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000
@@ -148,11 +148,11 @@ def test_archives_write_nothing_outside_their_folder(
         archive.add(tmp_path / "x.txt", "../outside.txt")
     (tmp_path / "in").mkdir()
     with pytest.raises(InputError, match="cannot be unpacked"):
-        unpack(tmp_path / "a.tar", tmp_path / "in")
+        extract_archive(tmp_path / "a.tar", tmp_path / "in")
     assert not (tmp_path / "outside.txt").exists()
     (tmp_path / "b.tar").write_text("no tar")
     with pytest.raises(InputError, match="cannot be unpacked"):
-        unpack(tmp_path / "b.tar", tmp_path / "in")
+        extract_archive(tmp_path / "b.tar", tmp_path / "in")
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])
@@ -164,4 +164,4 @@ def test_archives_damaged_in_the_middle_are_refused(tmp_path: Path, kind: str) -
     data[40_000:80_000] = b"\xff" * 40_000
     (tmp_path / "a.tar").write_bytes(data)
     with pytest.raises(InputError, match=r"a\.tar: cannot be unpacked"):
-        unpack(tmp_path / "a.tar", tmp_path / "in")
+        extract_archive(tmp_path / "a.tar", tmp_path / "in")

@@ -22,24 +22,31 @@ from ds2.serve.model_process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError
 
+Body = Callable[[WorkerConfig, Any], None]  # what runs in the process
+WithProcess = Callable[..., None]
 
-def config(path: Path, slots: int = 4) -> WorkerConfig:
-    return WorkerConfig(path, "cpu", DecoderOptions(), "float32", slots, LiveConfig(), DispatchConfig())
 
+@pytest.fixture
+def with_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithProcess:
+    """Has a test with one process that runs `body`; it is ended behind it. A body may keep a file at `config.model`."""
 
-def with_process(
-    path: Path, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 150.0, load: float = 150.0
-) -> None:
-    """Has the test with one process, which is ended behind it."""
+    def run(
+        body: Body, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 150.0, load: float = 150.0
+    ) -> None:
+        monkeypatch.setattr(model_process, "run_worker", body)
+        path = tmp_path / "model"
+        config = WorkerConfig(path, "cpu", DecoderOptions(), "float32", 4, LiveConfig(), DispatchConfig())
 
-    async def run() -> None:
-        model = ModelProcess("model 0", config(path), Metrics(), Timeouts(timeout, load))
-        try:
-            await asyncio.wait_for(test(model), 200)
-        finally:
-            model.stop()
+        async def run_test() -> None:
+            model = ModelProcess("model 0", config, Metrics(), Timeouts(timeout, load))
+            try:
+                await asyncio.wait_for(test(model), 200)
+            finally:
+                model.stop()
 
-    asyncio.run(run())
+        asyncio.run(run_test())
+
+    return run
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -59,10 +66,9 @@ def ill_at_first(config: WorkerConfig, connection: Any) -> None:
 
 
 def test_a_process_that_cannot_load_for_a_while_is_started_until_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_process: WithProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second start fails with an error, the third without one; then the next pause is the first again."""
-    monkeypatch.setattr(model_process, "run_worker", ill_at_first)
     monkeypatch.setattr(model_process, "RESTART_SECONDS", (0.01, 0.02))
 
     async def test(model: ModelProcess) -> None:
@@ -71,27 +77,23 @@ def test_a_process_that_cannot_load_for_a_while_is_started_until_it_can(
         await until(lambda: not model.is_ready)
         assert handle.failed == model_process.STOPPED
         await until(lambda: model.is_ready)
-        assert (tmp_path / "starts").read_text() == "xxxx"
+        assert (tmp_path / "model").read_text() == "xxxx"
         assert model.delay == 0.01
 
-    with_process(tmp_path / "starts", test)
+    with_process(ill_at_first, test)
 
 
 def dies(config: WorkerConfig, connection: Any) -> None:
     os._exit(1)
 
 
-def test_a_process_that_ends_before_it_was_ever_ready_is_not_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_process, "run_worker", dies)
-
+def test_a_process_that_ends_before_it_was_ever_ready_is_not_started_again(with_process: WithProcess) -> None:
     async def test(model: ModelProcess) -> None:
         with pytest.raises(InputError, match="ended while it loaded"):
             await model.loaded
         assert model.stopping
 
-    with_process(tmp_path, test)
+    with_process(dies, test)
 
 
 def silent(config: WorkerConfig, connection: Any) -> None:
@@ -111,11 +113,7 @@ def answers_once(config: WorkerConfig, connection: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [silent, answers_once])
-def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[WorkerConfig, Any], None]
-) -> None:
-    monkeypatch.setattr(model_process, "run_worker", body)
-
+def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(with_process: WithProcess, body: Body) -> None:
     async def test(model: ModelProcess) -> None:
         await model.loaded
         handle, first = model.open(StreamConfig()), model.process
@@ -123,14 +121,10 @@ def test_a_process_that_hangs_is_replaced_though_nobody_sends_anything(
         assert handle.failed == model_process.STOPPED
         await until(lambda: model.process is not first and model.is_ready)
 
-    with_process(tmp_path, test, timeout=0.4)
+    with_process(body, test, timeout=0.4)
 
 
-def test_a_process_is_not_to_blame_where_the_server_stood_still(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_process, "run_worker", silent)
-
+def test_a_process_is_not_to_blame_where_the_server_stood_still(with_process: WithProcess) -> None:
     async def test(model: ModelProcess) -> None:
         await model.loaded
         handle = model.open(StreamConfig())
@@ -140,7 +134,7 @@ def test_a_process_is_not_to_blame_where_the_server_stood_still(
         await handle.changed.wait()
         assert handle.failed == model_process.STOPPED
 
-    with_process(tmp_path, test, timeout=1.0)
+    with_process(silent, test, timeout=1.0)
 
 
 def pads(config: WorkerConfig, connection: Any) -> None:
@@ -153,11 +147,8 @@ def pads(config: WorkerConfig, connection: Any) -> None:
                     connection.send(Report([Result(command.stream, 1.5, [])]))
 
 
-def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(with_process: WithProcess) -> None:
     """It would let the client run ahead by as much."""
-    monkeypatch.setattr(model_process, "run_worker", pads)
 
     async def test(model: ModelProcess) -> None:
         await model.loaded
@@ -169,7 +160,7 @@ def test_silence_that_the_model_heard_behind_a_reset_counts_as_no_sound(
             handle.changed.clear()
             assert handle.processed == second
 
-    with_process(tmp_path, test)
+    with_process(pads, test)
 
 
 def never_ready(config: WorkerConfig, connection: Any) -> None:
@@ -182,23 +173,18 @@ def never_ready(config: WorkerConfig, connection: Any) -> None:
     time.sleep(600)
 
 
-def test_a_process_that_hangs_while_it_loads_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_process, "run_worker", never_ready)
-    (tmp_path / "started").touch()
+def test_a_process_that_hangs_while_it_loads_is_killed(with_process: WithProcess, tmp_path: Path) -> None:
+    (tmp_path / "model").touch()
 
     async def test(model: ModelProcess) -> None:
         with pytest.raises(InputError, match=r"not ready after 0\.5 s"):
             await model.loaded
         await until(lambda: not model.process.is_alive())
 
-    with_process(tmp_path / "started", test, load=0.5)
+    with_process(never_ready, test, load=0.5)
 
 
-def test_a_process_that_hangs_in_a_later_start_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_process, "run_worker", never_ready)
-
+def test_a_process_that_hangs_in_a_later_start_is_started_again(with_process: WithProcess) -> None:
     async def test(model: ModelProcess) -> None:
         await model.loaded
         first = model.process
@@ -209,7 +195,7 @@ def test_a_process_that_hangs_in_a_later_start_is_started_again(
         await until(lambda: model.process is not second)
         assert not second.is_alive()
 
-    with_process(tmp_path / "started", test, timeout=1.0)
+    with_process(never_ready, test, timeout=1.0)
 
 
 ORPHAN = """
