@@ -38,14 +38,22 @@ class Bundle(Record):
     weights: dict[str, Any] = field(repr=False)
 
     def save(self, path: str | Path) -> None:
-        """Writes the bundle whole or not at all."""
+        """Writes the bundle whole or not at all.
+
+        Raises:
+            InputError: it cannot be written, or a header cannot hold the words of its language model.
+        """
+        from safetensors import SafetensorError
         from safetensors.torch import save
 
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata()}, ensure_ascii=False)}
         tensors = dict(self.weights)
         for prefix, part in ((LM_PREFIX, self.language_model), (PUNCTUATION_PREFIX, self.punctuation)):
             tensors |= {prefix + name: tensor for name, tensor in (part.arrays if part else {}).items()}
-        data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
+        try:
+            data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
+        except SafetensorError as error:
+            raise InputError(f"{path}: a bundle cannot hold this ({error}); use fewer words or tokens") from error
         with atomic_write(path) as partial:
             partial.write_bytes(data)
 

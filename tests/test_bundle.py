@@ -31,6 +31,14 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
+def test_words_beyond_the_header_of_safetensors_are_refused(tmp_path: Path) -> None:
+    """safetensors ends at 100 MB, some six million words."""
+    words = LanguageModelPart(1, ["a" * 101_000_000])
+    with pytest.raises(InputError, match=r"cannot hold this .*use fewer words"):
+        Bundle(weights={}, config={}, tokens=[], language_model=words).save(tmp_path / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["digits", "english"])
 def test_a_bundle_that_is_saved_again_is_the_same_file(name: str, tmp_path: Path) -> None:
     """Also one of before, whose keys have another order."""

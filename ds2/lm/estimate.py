@@ -16,16 +16,15 @@ through memory in slices. The result does not depend on the size of the slices.
 """
 
 import logging
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ds2.lm.counting import Grams, count_ngrams, number_words
 from ds2.lm.external_sort import Column, Columns, slices
 from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
+from ds2.utils.files import temporary_folder
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them
@@ -74,9 +73,9 @@ def estimate(sentences: Iterable[Sequence[str]], config: EstimateConfig) -> tupl
     """The words, <unk> first, and the n-grams of each order.
 
     Raises:
-        InputError: there is no sentence, or a sentence holds <s>, </s> or <unk> as a word.
+        InputError: there is no sentence, a sentence holds <s>, </s> or <unk> as a word, or the temporary disk is full.
     """
-    with tempfile.TemporaryDirectory(prefix="ds2-lm-") as folder, Columns(Path(folder)) as columns:
+    with temporary_folder() as folder, Columns(folder) as columns:
         words, corpus = number_words(sentences, config.vocabulary, config.words, columns, config.rows)
         grams = []
         for order, own in enumerate(count_ngrams(corpus, words, config.order, columns, config.rows), 1):

@@ -6,7 +6,6 @@ walk it.
 
 import math
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ds2.lm.arpa import LN_10, read_arpa
 from ds2.lm.estimate import EstimateConfig
 from ds2.lm.orders import NGramOrder
 from ds2.utils.errors import InputError
+from ds2.utils.files import temporary_folder
 
 MAGIC = b"mmap lm http://kheafield.com/code format version"
 
@@ -60,16 +60,16 @@ def estimate_by_lmplz(
     """Estimates the model with KenLM's program; returns the same as `estimate`.
 
     Raises:
-        InputError: lmplz refuses the text; the message is that of lmplz.
+        InputError: lmplz refuses the text, with its message, or the temporary disk is full.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        text, arpa = Path(folder) / "text", Path(folder) / "lm.arpa"
+    with temporary_folder() as folder:
+        text, arpa = folder / "text", folder / "lm.arpa"
         with text.open("w", encoding="utf-8") as file:
             file.writelines(" ".join(sentence) + "\n" for sentence in sentences)
         command = [lmplz, "--order", str(config.order), "--discount_fallback", "--text", str(text), "--arpa", str(arpa)]
         command += [
             "--temp_prefix",
-            folder,
+            str(folder),
             "--memory",
             f"{math.ceil(config.memory)}M",
             *(["--prune", *map(str, config.prune)] if config.prune else []),

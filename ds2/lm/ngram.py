@@ -180,14 +180,21 @@ class NGram:
         return word in self.index
 
     def save(self, path: str | Path) -> None:
-        """Writes the compiled form atomically."""
+        """Writes the compiled form atomically; the same model gives the same bytes.
+
+        safetensors would write the metadata in an order of chance, and none beyond 100 MB, some six million words.
+        """
         from safetensors.numpy import save
 
         name = FORMATS[isinstance(self.automaton, Packed)]
         metadata = {"format": name, "order": str(self.order), "words": json.dumps(self.words, ensure_ascii=False)}
-        data = save({name: np.ascontiguousarray(array) for name, array in self.arrays.items()}, metadata)
-        with atomic_write(path) as partial:
-            partial.write_bytes(data)
+        data = save({name: np.ascontiguousarray(array) for name, array in self.arrays.items()})
+        start = 8 + int.from_bytes(data[:8], "little")
+        entries = {"__metadata__": metadata} | json.loads(data[8:start])
+        header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+        header += b" " * (-len(header) % 8)  # arrays are aligned
+        with atomic_write(path) as partial, partial.open("wb") as file:
+            file.writelines((len(header).to_bytes(8, "little"), header, memoryview(data)[start:]))
 
     @classmethod
     def load(cls, path: str | Path) -> "NGram":

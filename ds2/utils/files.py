@@ -110,6 +110,22 @@ def _locked(partial: Path) -> int:
     return descriptor
 
 
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is removed at the end, with all that the block wrote into it.
+
+    Raises:
+        InputError: it cannot be made or written, such as on a full disk; the block meets no other OSError.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="ds2-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "name a folder with more room in TMPDIR"
+        raise InputError(f"{tempfile.gettempdir()}: cannot hold the temporary files ({reason}); {hint}") from error
+
+
 def to_disk(path: Path) -> None:
     """Waits until a file's data, or a folder's names, lie on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -11,6 +11,7 @@ from pathlib import Path
 import kenlm
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,13 @@ def test_no_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_of_temporary_files_is_named(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    with pytest.raises(InputError, match=rf"{small_disk}: cannot hold the temporary files .*TMPDIR"):
+        estimate(corpus(5000), EstimateConfig(3, memory=0.1))
+    assert list(small_disk.iterdir()) == []
+
+
 def test_kneser_ney_by_hand() -> None:
     """Two sentences, bigrams; the text is too small to estimate discounts, so they are 0.5, 1, 1.5."""
     model = NGram.from_orders(*estimate([["a", "b"], ["a", "c"]], EstimateConfig(2)))
@@ -173,6 +181,23 @@ def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
     assert isinstance(again.automaton.log_probs.base, np.memmap | np.ndarray)
     for sentence in corpus(20, seed=3):
         assert again.score(sentence) == model.score(sentence)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    model = NGram.from_orders(*estimate(corpus(50), EstimateConfig(3)))
+    files = []
+    for name in map(str, range(8)):  # three metadata have six orders
+        model.save(tmp_path / name)
+        files.append((tmp_path / name).read_bytes())
+    assert len(set(files)) == 1
+    assert safetensors.numpy.load(files[0]).keys() == model.arrays.keys()
+
+
+def test_words_beyond_the_header_of_safetensors(tmp_path: Path) -> None:
+    """safetensors ends at 100 MB, some six million words."""
+    model = NGram.from_orders(*estimate([["a" * 101_000_000]], EstimateConfig(1)))
+    model.save(tmp_path / "lm")
+    assert NGram.load(tmp_path / "lm").words == model.words
 
 
 def test_arpa_survives_a_round_trip_also_gzipped(tmp_path: Path) -> None:
