@@ -1,6 +1,5 @@
 """Word and character error rates, and a listing that shows where the errors are."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,8 @@ from itertools import zip_longest
 from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
+
+from ds2.text import width
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
 MARKS: dict[Kind, str] = {"equal": "", "substitute": "S", "delete": "D", "insert": "I"}
@@ -138,21 +139,9 @@ def _columns(edits: Sequence[Edit]) -> str:
         "HYP": [edit.hypothesis or "" for edit in edits],
         "   ": [MARKS[edit.kind] for edit in edits],
     }
-    widths = [max(map(_width, column)) for column in zip(*rows.values(), strict=True)]
+    columns = [max(map(width, column)) for column in zip(*rows.values(), strict=True)]
     lines = []
     for title, row in rows.items():
-        cells = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
+        cells = (cell + " " * (column - width(cell)) for cell, column in zip(row, columns, strict=True))
         lines.append(f"  {title} {' '.join(cells)}".rstrip())
     return "\n".join(lines)
-
-
-def _width(text: str) -> int:
-    """Columns that a text fills on a terminal."""
-    return sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    """East Asian wide characters fill two columns; marks upon the letter before, and invisible ones, fill none."""
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

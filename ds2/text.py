@@ -185,3 +185,15 @@ def _visible(text: str) -> str:
 def _belongs_to_word(character: str) -> bool:
     """Letters, marks and digits belong to words, whatever the script; so does an apostrophe."""
     return character == "'" or unicodedata.category(character)[0] in "LMN"
+
+
+def width(text: str) -> int:
+    """Columns that a text fills on a screen."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    """East Asian wide characters fill two columns; marks upon the letter before, and invisible ones, fill none."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

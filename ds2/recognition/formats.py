@@ -1,21 +1,14 @@
 """Transcripts as files: txt, json, srt, vtt, tsv, ctm, TextGrid."""
 
 import dataclasses
-import itertools
 import json
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ds2.recognition.segments import TranscriptSegment, group_words
+from ds2.recognition.cues import Cue, make_cues
+from ds2.recognition.segments import TranscriptSegment
 from ds2.recognition.words import Word
 from ds2.utils.errors import ParameterError, printable
-
-CUE_COLUMNS = 42  # the width of a subtitle line that people read at a glance; a cue has two at most
-CUE_PAUSE = 0.5  # seconds of silence that end a cue
-CUE_SECONDS = 6.0  # the longest that the words of a cue may take
-CUE_LEAST = 1.0  # seconds that a cue stays, unless the next one begins
-SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 
 
 class WrittenAlternatives(Protocol):
@@ -111,7 +104,7 @@ def to_srt(transcript: Written, name: str) -> str:
     """SubRip subtitles."""
     cues = []
     for number, (channel, cue) in enumerate(_cues(transcript), 1):
-        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, _in_lines(cue.display))}\n\n")
+        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.text)}\n\n")
     return "".join(cues)
 
 
@@ -119,7 +112,7 @@ def to_vtt(transcript: Written, name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
-        text = _in_lines(cue.display).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
     return "WEBVTT\n\n" + "".join(cues)
 
@@ -211,58 +204,14 @@ def _labelled(channel: int, text: str) -> str:
     return f"{channel}: {text}" if channel else text
 
 
-def _cues(transcript: Written) -> list[tuple[int, TranscriptSegment]]:
+def _cues(transcript: Written) -> list[tuple[int, Cue]]:
     """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
     parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
-    cues = [(channel, cue) for channel, part in parts for cue in _readable_cues(part)]
+    cues = [(channel, cue) for channel, part in parts for cue in make_cues(part.text, part.words, part.duration)]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 
 
-def _readable_cues(transcript: Written) -> Iterator[TranscriptSegment]:
-    """Subtitle cues that stay long enough to be read: a word alone would flash by."""
-    cues = list(group_words(transcript.text, transcript.words, _ends_cue))
-    for cue, following in itertools.zip_longest(cues, cues[1:]):
-        limit = transcript.duration if following is None else following.start
-        yield dataclasses.replace(cue, end=max(cue.end, min(cue.start + CUE_LEAST, limit)))
-
-
-def _ends_cue(cue: TranscriptSegment, longer: TranscriptSegment) -> bool:
-    """A cue ends at a pause, after a sentence longer than a line, and before its lines or its time grow too long."""
-    return (
-        longer.words[-1].start - cue.end > CUE_PAUSE
-        or longer.end - longer.start > CUE_SECONDS
-        or (cue.display.endswith(SENTENCE_ENDS) and _width(cue.display) > CUE_COLUMNS)
-        or max(map(_width, _in_lines(longer.display).split("\n"))) > CUE_COLUMNS
-    )
-
-
-def _in_lines(text: str) -> str:
-    """The text of a cue in two lines as equal as its words allow, where one would be too long."""
-    before = list(itertools.accumulate(map(_columns, text), initial=0))
-    places = [at for at in range(1, len(text)) if _may_break(text[at - 1], text[at])]
-    if before[-1] <= CUE_COLUMNS or not places:
-        return text
-    at = min(places, key=lambda at: max(before[at] - text[at - 1].isspace(), before[-1] - before[at]))
-    return f"{text[:at].rstrip()}\n{text[at:]}"
-
-
-def _may_break(before: str, after: str) -> bool:
-    """Lines break after a space, and between ideographs; no line begins with their punctuation."""
-    ideographs = _columns(before) == _columns(after) == 2 and not unicodedata.category(after).startswith("P")
-    return before == " " or ideographs
-
-
-def _width(text: str) -> int:
-    """Columns on the screen."""
-    return sum(map(_columns, text))
-
-
-def _columns(character: str) -> int:
-    """An ideograph takes two."""
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _span(cue: TranscriptSegment, point: str) -> str:
+def _span(cue: Cue, point: str) -> str:
     return f"{_clock(cue.start, point)} --> {_clock(cue.end, point)}"
 
 

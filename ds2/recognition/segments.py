@@ -1,4 +1,4 @@
-"""Groups of neighbouring words: the segments of a transcript, the cues of subtitles."""
+"""Groups of neighbouring words between pauses: the segments of a transcript."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

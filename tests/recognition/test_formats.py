@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import srt
 
 from ds2.recognition.formats import FORMATS, _clock, choose_formats
 from ds2.recognition.transcript import Transcript, merge_channels
@@ -54,14 +53,9 @@ def test_nothing_said(name: str, empty: str) -> None:
     assert FORMATS[name](NOTHING, "a.wav") == empty
 
 
-def test_ideographs_stand_together_and_take_two_columns() -> None:
+def test_ideographs_stand_together() -> None:
     words = tuple(Word(text, 0.1 * n, 0.1 * n + 0.1, 1.0) for n, text in enumerate(["你", "好", "ok", "我"]))
     assert "你好 ok我\n" in FORMATS["srt"](Transcript("你好 ok我", words, 1.0), "a")
-    many = tuple(Word("好", 0.1 * n, 0.1 * n + 0.1, 1.0) for n in range(50))
-    lines = FORMATS["vtt"](Transcript("好" * 50, many, 5.0), "a").splitlines()
-    assert [len(line) for line in lines if line.startswith("好")] == [21, 21, 8]
-    ended = tuple(Word("好", 0.1 * n, 0.1 * n + 0.1, 1.0, "好，" if n == 10 else "好") for n in range(22))
-    assert "\n好好好好好好好好好好好，\n好好" in FORMATS["vtt"](Transcript("好" * 22, ended, 5.0), "a")
 
 
 def test_vtt_escapes_what_it_would_take_for_markup() -> None:
@@ -76,47 +70,6 @@ def test_names_that_are_not_utf8_can_be_written(name: str) -> None:
     assert text.encode("utf-8")
     if name == "json":
         assert json.loads(text)["file"] == "\\udcff.wav"
-
-
-def test_cues_break_where_lines_or_times_grow_too_long() -> None:
-    wide = tuple(Word("abcdefghi", n * 0.1, n * 0.1 + 0.1, 1.0) for n in range(11))
-    cues = list(srt.parse(FORMATS["srt"](Transcript("", wide, 2.0), "a")))
-    assert [[len(line) for line in cue.content.split("\n")] for cue in cues] == [[39, 39], [29]]
-    long = Word("a" * 50, 0.0, 0.5, 1.0)
-    assert FORMATS["srt"](Transcript("a" * 50, (long,), 1.0), "a").count("a" * 50) == 1
-    slow = tuple(Word("a", n * 1.0, n + 0.9, 1.0) for n in range(9))
-    assert FORMATS["srt"](Transcript("", slow, 9.0), "a").count("-->") == 2
-
-
-def test_a_cue_of_two_lines_divides_its_words_evenly() -> None:
-    text = "the quick brown fox jumps over the lazy dog again and again"
-    words = tuple(Word(word, n * 0.1, n * 0.1 + 0.1, 1.0) for n, word in enumerate(text.split()))
-    assert "\nthe quick brown fox jumps over\nthe lazy dog again and again\n" in FORMATS["srt"](
-        Transcript(text, words, 2.0), ""
-    )
-
-
-def test_a_cue_ends_after_a_sentence_longer_than_a_line() -> None:
-    said = [*(("so",) * 15), "so.", "And", "on."]
-    words = tuple(Word("so", n * 0.1, n * 0.1 + 0.1, 1.0, display) for n, display in enumerate(said))
-    cues = list(srt.parse(FORMATS["srt"](Transcript("", words, 2.0), "")))
-    assert [cue.content.split()[-1] for cue in cues] == ["so.", "on."]
-    assert cues[1].content == "And on."
-
-
-def test_a_cue_stays_a_second_or_until_the_next() -> None:
-    words = (Word("a", 0.0, 0.09, 1.0), Word("b", 0.7, 0.79, 1.0), Word("c", 2.0, 3.5, 1.0))
-    spans = [line for line in FORMATS["srt"](Transcript("a b c", words, 4.0), "a").splitlines() if "-->" in line]
-    assert spans == [
-        "00:00:00,000 --> 00:00:00,700",
-        "00:00:00,700 --> 00:00:01,700",
-        "00:00:02,000 --> 00:00:03,500",
-    ]
-
-
-def test_the_last_cue_ends_with_the_recording() -> None:
-    cues = FORMATS["srt"](Transcript("a", (Word("a", 3.8, 3.9, 1.0),), 4.0), "a")
-    assert "00:00:03,800 --> 00:00:04,000" in cues
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,181 @@
+"""Cues of subtitles: what stands on the screen at once, in one line or two.
+
+    And so he went home,  |  and then, in the evening, it rained.  |  He ...
+
+Whatever makes a cue hard to read has a cost. A dynamic program over the words finds the cues whose costs are least in
+sum; those of the first n words cost
+
+    least[n] = min over k < n of least[k] + the cost of a cue of the words k to n - 1
+
+The limits are those that broadcasters agree on: two lines of 42 columns, 17 to 20 characters a second.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ds2.recognition.segments import with_spaces
+from ds2.recognition.words import Word
+from ds2.text import width
+
+COLUMNS = 42  # of a line
+LONGEST = 7.0  # seconds that the words of a cue may take
+LEAST = 1.0  # seconds that a cue stays, unless the next one begins
+SPEED, FASTEST = 17.0, 20.0  # characters a second: at ease, just so
+
+# Costs of a break: after a comma or a pause, between other words, after a word that belongs to the next one. A break
+# after a sentence costs nothing, and one between the lines of a cue half as much.
+CLAUSE, PLAIN, DANGLING = 0.6, 1.5, 5.0
+# Costs of a cue: of each, of one without text, of one of a single word, of one that is read at the speed FASTEST.
+CUE, EMPTY, ORPHAN, FAST = 0.5, 1.0, 3.0, 1.0
+# Costs within a cue: of the end of a sentence, of a second of a pause, of an empty line beside a full one.
+SENTENCE, PAUSE, IMBALANCE = 1.2, 3.0, 3.0
+SHORT_PAUSE = 0.2  # seconds that cost nothing
+
+SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
+CLAUSE_ENDS = (",", ";", ":", "—", "，", "、", "；", "：")
+QUOTES = "\"'”’»)」"  # may follow them
+TITLES = frozenset("mr mrs ms dr mister missus miss doctor saint".split())
+DANGLERS = TITLES | frozenset(
+    "a an the my your his her its our their this these every no about above across after against along among around at "
+    "before behind below beneath beside between beyond by during for from in into near of on onto through to toward "
+    "towards under upon with within without and or nor but if as than that because while when where until unless "
+    "though although whether who which".split()
+)  # articles, possessives, prepositions, conjunctions
+
+
+@dataclass(frozen=True)
+class Cue:
+    """Seconds from the start of the recording, and what is shown: one line or two."""
+
+    start: float
+    end: float
+    text: str
+
+
+def make_cues(text: str, words: Sequence[Word], duration: float) -> Iterator[Cue]:
+    """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words."""
+    if words:
+        layout = _Layout(_units(text, words), duration)
+        yield from itertools.starmap(layout.cue, layout.best_cues())
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A word, or a number in figures; `cost` is that of a break after it."""
+
+    text: str
+    space: str  # before it
+    start: float
+    end: float
+    cost: float
+
+
+def _units(text: str, words: Sequence[Word]) -> list[_Unit]:
+    units: list[_Unit] = []
+    for word, space in with_spaces(text, words):
+        if word.shown or not units:
+            units.append(_Unit(word.shown, space, word.start, word.end, _break_cost(word)))
+        else:
+            units[-1] = replace(units[-1], end=word.end)
+    return units
+
+
+def _break_cost(word: Word) -> float:
+    shown, plain = word.shown.rstrip(QUOTES), word.text.lower()
+    if plain in TITLES:  # whose full stop ends no sentence
+        return DANGLING
+    if shown.endswith(SENTENCE_ENDS):
+        return 0.0
+    if shown.endswith(CLAUSE_ENDS):
+        return CLAUSE
+    return DANGLING if plain in DANGLERS else PLAIN
+
+
+class _Layout:
+    """The units of a recording in one endless line, and what it costs to divide it.
+
+    A span of units is given by its first one and the one past its last.
+    """
+
+    def __init__(self, units: Sequence[_Unit], duration: float):
+        self.units = units
+        self.starts, self.ends = [*(each.start for each in units), duration], [each.end for each in units]
+        # The columns where units begin and end.
+        widths = [width(each.text) for each in units]
+        self.rights = list(itertools.accumulate(len(each.space) + own for each, own in zip(units, widths, strict=True)))
+        self.lefts = [right - own for right, own in zip(self.rights, widths, strict=True)]
+        # What a break after each unit costs, and what the places up to each unit cost without a break, in sum.
+        self.breaks, self.unbroken = [each.cost for each in units], [0.0]
+        for place, (unit, following) in enumerate(itertools.pairwise(units)):
+            pause = max(0.0, following.start - unit.end - SHORT_PAUSE)
+            self.unbroken.append(self.unbroken[-1] + PAUSE * pause + (0.0 if unit.cost else SENTENCE))
+            if unit.cost == PLAIN and pause:
+                self.breaks[place] = CLAUSE
+        self.breaks[-1] = 0.0
+
+    def best_cues(self) -> list[tuple[int, int]]:
+        """The spans of the cues whose costs are least in sum."""
+        least, begins = [0.0], [0]
+        for past in range(1, len(self.units) + 1):
+            cost, first = min((least[first] + self.cue_cost(first, past), first) for first in self.candidates(past))
+            least.append(cost)
+            begins.append(first)
+        edges = [len(self.units)]
+        while edges[-1]:
+            edges.append(begins[edges[-1]])
+        return list(itertools.pairwise(reversed(edges)))
+
+    def candidates(self, past: int) -> Iterator[int]:
+        """Where a cue that ends before `past` may begin, latest first: it fits into two lines and is not too long."""
+        yield past - 1
+        second = past  # where the second line would begin at the earliest
+        for first in range(past - 2, -1, -1):
+            if self.fits(first, past):
+                second = first
+            if not self.fits(first, second) or self.ends[past - 1] - self.starts[first] > LONGEST:
+                return
+            yield first
+
+    def fits(self, first: int, past: int) -> bool:
+        """Whether the units fit into one line."""
+        return first == past or self.width(first, past) <= COLUMNS
+
+    def width(self, first: int, past: int) -> int:
+        return self.rights[past - 1] - self.lefts[first]
+
+    def cue_cost(self, first: int, past: int) -> float:
+        columns = self.width(first, past)
+        cost = CUE + EMPTY * (1 - columns / (2 * COLUMNS)) ** 2
+        cost += self.breaks[past - 1] + self.unbroken[past - 1] - self.unbroken[first]
+        if past - first == 1:
+            cost += ORPHAN
+        # It can stay until the next one begins.
+        seconds = max(0.01, self.starts[past] - self.starts[first])
+        speed = max(columns, SPEED * LEAST) / seconds
+        cost += FAST * (max(0.0, speed - SPEED) / (FASTEST - SPEED)) ** 4
+        return cost + self.line_break(first, past)[0]
+
+    def line_break(self, first: int, past: int) -> tuple[float, int]:
+        """The least cost of a break between lines, and the first unit of the second line; `past` without a break."""
+        if past - first == 1 or self.fits(first, past):
+            return 0.0, past
+        places = []
+        for second in range(past - 1, first, -1):
+            above, below = self.width(first, second), self.width(second, past)
+            if below > COLUMNS:
+                break
+            if above <= COLUMNS:
+                imbalance = ((above - below) / COLUMNS) ** 2
+                places.append((self.breaks[second - 1] / 2 + IMBALANCE * imbalance, second))
+        return min(places)
+
+    def cue(self, first: int, past: int) -> Cue:
+        """A cue, which stays long enough to be read unless the next one begins."""
+        second = self.line_break(first, past)[1]
+        text = "\n".join(filter(None, (self.text(first, second), self.text(second, past))))
+        readable = self.starts[first] + max(LEAST, self.width(first, past) / SPEED)
+        return Cue(self.starts[first], max(self.ends[past - 1], min(readable, self.starts[past])), text)
+
+    def text(self, first: int, past: int) -> str:
+        return "".join(each.space + each.text for each in self.units[first:past]).lstrip()
