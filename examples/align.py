@@ -1,6 +1,6 @@
-"""Finds when each word of a known text is said, and which words are doubtful; writes a TextGrid beside it.
+"""Finds when each word of a known text is said, and which words are doubtful.
 
-python examples/align.py [recording "its text"]
+python examples/align.py [recording "its text"] [--output aligned.TextGrid]
 """
 
 import argparse
@@ -17,12 +17,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recording", nargs="?", type=Path, default=READ)
     parser.add_argument("text", nargs="?", default=TEXT)
+    parser.add_argument("--output", type=Path, help="a TextGrid for Praat")
     asked = parser.parse_args()
     aligned = align(ds2.load("english"), asked.recording, asked.text)
     for word in aligned.transcript.words:
         mark = "?" if word in aligned.doubtful else " "
         print(f"{word.start:6.2f} {word.end:6.2f} {word.confidence:.2f} {mark} {word.text}")
-    Path("aligned.TextGrid").write_text(aligned.transcript.to_textgrid())
+    if asked.output is not None:
+        asked.output.write_text(aligned.transcript.to_textgrid())
 
 
 if __name__ == "__main__":

@@ -2,20 +2,19 @@
 
 import sys
 from pathlib import Path
-
-from tyro.conf import Positional
+from typing import Annotated
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
-from ds2.cli.options import Device, OptionalOutput
+from ds2.cli.options import NO_DEFAULT, Device, OptionalOutput, Paths
 from ds2.utils.errors import InputError, ParameterError
 
 
 def calibrate_command(
-    manifests: Positional[tuple[Path, ...]],
+    manifests: Paths,
     model: Path,
     output: OptionalOutput = None,
-    noise: tuple[str, ...] = (),
+    noise: Annotated[tuple[str, ...], NO_DEFAULT] = (),
     device: Device = "auto",
 ) -> int:
     """Fit the confidence of words; keep words out of noise.

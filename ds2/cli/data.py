@@ -9,7 +9,7 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import Output
+from ds2.cli.options import Output, Paths
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -20,7 +20,7 @@ SHOWN = 20  # findings on the terminal; the report holds all
 
 
 def validate_command(
-    manifests: Positional[tuple[Path, ...]],
+    manifests: Paths,
     report: Path | None = None,
     clean: Path | None = None,
     frame_seconds: float = 0.02,
@@ -157,7 +157,7 @@ def split_command(
     return 0
 
 
-def merge_command(manifests: Positional[tuple[Path, ...]], output: Output) -> int:
+def merge_command(manifests: Paths, output: Output) -> int:
     """Join manifests; utterances that are in several are taken once.
 
     Example: ds2 data merge english.jsonl more.jsonl -o all.jsonl

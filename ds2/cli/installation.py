@@ -35,10 +35,13 @@ def warmup_command() -> int:
 
     Example: ds2 warmup
     """
+    import logging
     import time
 
     from ds2.recognition.warm_up import warm_up
 
+    logging.getLogger("ds2").setLevel(logging.ERROR)  # the words that each model knows are no news here
+    print("compiling for this processor what is not compiled yet: it may take a minute", flush=True)
     began = time.monotonic()
     for ready in warm_up():
         print(f"{ready}: ready after {time.monotonic() - began:.1f} s", flush=True)

@@ -4,18 +4,19 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 from tyro.conf import Positional
 
-from ds2.cli.options import DEFAULT_COUNTING, Counting, Output
+from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Output, Paths
 from ds2.utils.errors import InputError, ParameterError, printable
 
 
 def build_command(
-    corpus: Positional[tuple[Path, ...]],
+    corpus: Paths,
     output: Output,
     order: int = 3,
-    prune: tuple[int, ...] = (),
+    prune: Annotated[tuple[int, ...], NO_DEFAULT] = (),
     counting: Counting = DEFAULT_COUNTING,
     memory: float = 1000.0,
     characters: bool = False,
@@ -75,7 +76,7 @@ def _warn_of_unusual(corpus: Sequence[Path]) -> None:
 
 
 def vocabulary_command(
-    texts: Positional[tuple[Path, ...]],
+    texts: Paths,
     dev: Path,
     size: int,
     output: Output,
@@ -106,10 +107,10 @@ def vocabulary_command(
 
 
 def lm_mix_command(
-    models: Positional[tuple[Path, ...]],
+    models: Paths,
     output: Output,
     dev: Path | None = None,
-    weights: tuple[float, ...] = (),
+    weights: Annotated[tuple[float, ...], NO_DEFAULT] = (),
     characters: bool = False,
 ) -> int:
     """Mix n-gram models by given weights or by weights from a text.

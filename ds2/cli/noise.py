@@ -9,7 +9,7 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.data import refuse_overwriting, report_skipped
-from ds2.cli.options import Output, Settings
+from ds2.cli.options import NO_DEFAULT, Files, Output, Settings
 from ds2.utils.errors import InputError, ParameterError
 
 
@@ -26,8 +26,8 @@ class MixOptions:
         channel_probability: Probability that an utterance goes through a telephone channel or a codec.
     """
 
-    noise: tuple[str, ...] = ()
-    impulse_responses: tuple[str, ...] = ()
+    noise: Annotated[tuple[str, ...], NO_DEFAULT] = ()
+    impulse_responses: Annotated[tuple[str, ...], NO_DEFAULT] = ()
     snr: tuple[float, float] = (5.0, 30.0)
     noise_probability: float = 1.0
     layers: tuple[int, int] = (1, 1)
@@ -94,7 +94,7 @@ def _augment_values(sound: MixOptions) -> dict[str, object]:
 
 
 def noise_command(
-    files: Positional[tuple[str, ...]],
+    files: Files,
     output: Output,
     hours: float,
     layers: tuple[int, int] = (2, 4),

@@ -5,11 +5,31 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from tyro.conf import Positional
+from tyro.constructors import PrimitiveConstructorSpec
 
+from ds2.bundle import MODELS
 from ds2.recognition.options import DecoderOptions, EngineName, OfflinePrecision
 
+
+class Suggestions(tuple[str, ...]):
+    """Values that a shell completes; others are accepted, too."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+MODEL_NAME = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="MODEL",
+    instance_from_str=lambda words: words[0],
+    is_instance=lambda value: isinstance(value, str),
+    str_from_instance=lambda name: [name],
+    choices=Suggestions(path.stem for path in sorted(MODELS.glob("*.safetensors"))),
+)
 Model = Annotated[
     str,
+    MODEL_NAME,
     tyro.conf.arg(
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
@@ -17,6 +37,10 @@ Model = Annotated[
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
+LIST = "(one or more)"
+Paths = Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PATH [PATH ...]", help_behavior_hint=LIST)]]
+Files = Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint=LIST)]]
+NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # of an empty list
 Output = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"])]
 Skip = Annotated[
@@ -115,7 +139,8 @@ class CountingOptions:
     Attributes:
         vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
         words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
-        continuation: Without it, shorter n-grams have the counts of the text, as ds2 lm prune --histories needs them.
+        continuation: Whether shorter n-grams count what they continue, for Kneser-Ney; if not, they have the counts of
+            the text, as ds2 lm prune --histories needs them.
     """
 
     vocabulary: int = 0

@@ -18,6 +18,7 @@ from ds2.cli.options import (
     DEFAULT_TRANSCRIPTS,
     Compute,
     Decoder,
+    Files,
     Messages,
     Model,
     OptionalOutput,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def transcribe_command(
-    files: Positional[tuple[str, ...]],
+    files: Files,
     model: Model = DEFAULT_MODEL,
     output: OptionalOutput = None,
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
@@ -57,7 +58,7 @@ def transcribe_command(
         compute: What computes.
         decoder: How to search.
     """
-    from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all
+    from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all, unread
     from ds2.recognition.formats import choose_formats
     from ds2.recognition.recognizer import Recognizer
 
@@ -75,14 +76,15 @@ def transcribe_command(
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
     folder = None if output is None else OutputFolder(output, formats, recordings)
     if transcripts.skip_existing and folder is not None:
-        recordings = folder.missing(recordings)
+        recordings = _missing(folder, recordings, messages.quiet)
     with _progress(recordings, messages.quiet, separate) as on_audio:
         if recordings and recordings[0].path == STDIN:
             results = _standard_input(recognizer, recordings[0], folder)
         else:
             results = transcribe_all(recognizer, recordings, folder, on_audio, separate)
         done, failed = _show(results, formats if folder is None else (), len(recordings) > 1, messages.verbose)
-    _report_unread(files, messages.quiet)
+    if not messages.quiet and (line := unread(files)):
+        print(f"ds2: {line}", file=sys.stderr)
     if failed and len(recordings) > 1:
         print(f"ds2: {done} transcribed, {failed} failed", file=sys.stderr)
     return 0 if not failed else SOME_FAILED if done else BAD_INPUT
@@ -118,6 +120,15 @@ def _separate(transcripts: Transcripts, formats: Sequence[str], first: "Recordin
         known = " and ".join(SEVERAL_TEXTS)
         raise ParameterError("alternatives", f"the format {lacking[0]} holds one text; {known} hold several")
     return separate
+
+
+def _missing(folder: "OutputFolder", recordings: "list[RecordingSpan]", quiet: bool) -> "list[RecordingSpan]":
+    """The recordings without transcripts in the folder; says how many have them."""
+    missing = folder.missing(recordings)
+    if not quiet:
+        there = len(recordings) - len(missing)
+        print(f"ds2: {there} of {len(recordings)} transcribed before, {len(missing)} to do", file=sys.stderr)
+    return missing
 
 
 @contextlib.contextmanager
@@ -176,15 +187,6 @@ def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bo
         if verbose:
             print(f"ds2: {name}: {result.duration:.1f} s, {len(result.words)} words", file=sys.stderr)
     return done, failed
-
-
-def _report_unread(files: Sequence[str], quiet: bool) -> None:
-    """A line on files in the folders whose format is not read."""
-    from ds2.recognition.batch import count_unread
-
-    if not quiet and (unread := count_unread(files)):
-        kinds = ", ".join(f"{count} {suffix}" for suffix, count in unread.most_common())
-        print(f"ds2: not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav", file=sys.stderr)
 
 
 def evaluate_command(

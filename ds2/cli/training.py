@@ -6,7 +6,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from ds2.cli.options import Device, OptionalOutput, Output, Settings
+from ds2.cli.options import Device, OptionalOutput, Output, Paths, Settings
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -188,7 +188,7 @@ def report_command(run: Positional[Path], output: OptionalOutput = None) -> int:
     return 0
 
 
-def average_command(bundles: Positional[tuple[Path, ...]], output: Output) -> int:
+def average_command(bundles: Paths, output: Output) -> int:
     """Average the weights of models trained from the same start.
 
     They may differ in seed or data.

@@ -93,11 +93,11 @@ class FilterReport:
         kept = f"kept {self.kept:.1%} of the segments"
         if self.judged_by == CHECKED:
             wers = f"{self.wer_before:.2%} before, {self.wer_after:.2%} after"
-            return f"{kept}; WER of their transcripts {wers}, by {self.examples} {CHECKED}"
-        differ = f"{self.wer_before:.0%} of the words differ from the model's transcripts"
+            return f"{kept}; WER of the transcripts {wers}, by {self.examples} {CHECKED}"
+        differ = f"words that differ from the model's transcripts: {self.wer_before:.0%}"
         if self.by_alignment:
-            return f"{kept} by their alignment scores, because the model is too weak to judge texts: {differ}"
-        return f"{kept}; {differ}, {self.wer_after:.0%} in those that are kept; the true WER needs {CHECKED}"
+            return f"{kept} by their alignment scores, because the model is too weak to judge texts; {differ}"
+        return f"{kept}; {differ} before, {self.wer_after:.0%} after; the true WER needs {CHECKED}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

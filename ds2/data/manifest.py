@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ds2.data.audio_files import SUFFIXES
 from ds2.data.columnar import durations, values
-from ds2.data.compiled import SUFFIX, CompiledManifest, write_compiled
+from ds2.data.compiled import SUFFIX as COMPILED
+from ds2.data.compiled import CompiledManifest, write_compiled
 from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
 from ds2.data.remote import fetched
 from ds2.data.utterance import Utterance
@@ -48,7 +50,8 @@ def read_manifest(path: str | Path) -> Sequence[Utterance]:
             a duplicate; or the file is missing, not UTF-8, or has no utterance.
     """
     here = fetched(path)
-    if here.suffix == SUFFIX:
+    _check_manifest(here)
+    if here.suffix == COMPILED:
         return CompiledManifest(here)
     with _collector_paused():
         utterances = _read(here)
@@ -63,7 +66,7 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
     A path that ends in .arrow gets a compiled manifest.
     """
     path = Path(path)
-    if path.suffix == SUFFIX:
+    if path.suffix == COMPILED:
         write_compiled(path, utterances)
         return
     relative = relative_audio(path.parent)
@@ -128,6 +131,15 @@ def _read(path: Path) -> list[Utterance]:
                 Utterance(folder / below, seconds, line.text, offset, line.speaker, line.lang, own, place)
             )
     return utterances
+
+
+def _check_manifest(path: Path) -> None:
+    """Refuses a recording, and says what makes the manifests of a recipe."""
+    if path.suffix.lower() in SUFFIXES:
+        raise InputError(f"{path}: is a recording; name a manifest: JSON Lines with audio_filepath, duration, text")
+    script = path.parent.parent / "prepare.py"
+    if not path.exists() and script.is_file():
+        raise InputError(f"{path}: is not there; {script} makes it")
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeVar
 
 from ds2.utils.errors import InputError
+from ds2.utils.extras import install_line
 from ds2.utils.files import atomic_write, make_folder
 
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
@@ -116,7 +117,9 @@ def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
     for wait in (*WAITS, None):
         try:
             return work(*fsspec.url_to_fs(url))
-        except (PermissionError, ImportError, ValueError) as error:
+        except ImportError as error:
+            raise StorageError(f"{url}: {_line(error)}; {install_line('remote')}") from error
+        except (PermissionError, ValueError) as error:
             raise StorageError(f"{url}: cannot be read ({_line(error)})") from error
         except Exception as error:  # every storage has errors of its own
             cause = error.__cause__ or error

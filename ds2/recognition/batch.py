@@ -39,9 +39,7 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
             if not inside:
-                raise InputError(
-                    f"{path}: no audio file in this folder ({', '.join(SUFFIXES)}); ffmpeg converts others"
-                )
+                raise InputError(f"{path}: no audio file in this folder; {unread([argument]) or 'name another one'}")
             found += inside
         elif glob.has_magic(argument) and not path.exists():
             matches = sorted(Path(match) for match in glob.glob(argument, recursive=True))
@@ -70,10 +68,12 @@ def find_recordings(arguments: Sequence[str]) -> list[RecordingSpan]:
     return list(dict.fromkeys(found))
 
 
-def count_unread(arguments: Sequence[str]) -> Counter[str]:
-    """How many files below the folders hold sound in formats that are not read here, by their suffix."""
+def unread(arguments: Sequence[str]) -> str:
+    """What to do with files below the folders whose sound is in formats that are not read here; empty without any."""
     inside = (path for argument in map(Path, arguments) if argument.is_dir() for path in argument.rglob("*"))
-    return Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
+    counts = Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
+    kinds = ", ".join(f"{count} {suffix}" for suffix, count in counts.most_common())
+    return kinds and f"not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav"
 
 
 def total_seconds(recordings: Sequence[RecordingSpan]) -> float:
@@ -168,13 +168,16 @@ def _is_of(line: str, names: set[str]) -> bool:
 
 
 def _targets(recordings: Sequence[RecordingSpan], output: Path) -> dict[RecordingSpan, Path]:
-    """Output paths without their format, all distinct: by stem, and where two stems are equal by the whole path."""
+    """Output paths without their format, all distinct: by stem; where two are equal, by the path below the common
+    folder."""
+    whole = {recording: recording.path.absolute() for recording in recordings}
+    folder = os.path.commonpath([path.parent for path in whole.values()] or [Path(os.sep)])
     bases = {recording: _base(recording, recording.path.stem) for recording in recordings}
     counts = Counter(bases.values())
     taken, targets = {Path(REPORT).stem}, {}
     for recording, base in bases.items():
         if counts[base] > 1:
-            base = _base(recording, "_".join(part for part in recording.path.parts if part != recording.path.anchor))
+            base = _base(recording, "_".join(whole[recording].relative_to(folder).parts))
         base = printable(base).encode()[-NAME_BYTES:].decode(errors="ignore")
         numbered = (f"{base}_{number}" for number in itertools.count(2))
         name = base if base not in taken else next(name for name in numbered if name not in taken)

@@ -6,6 +6,7 @@ so far; then it ends.
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import signal
@@ -19,7 +20,7 @@ from ds2.bundle import LIVE_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import Settings
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 log = logging.getLogger("ds2.serve")
 
@@ -155,6 +156,10 @@ def _listen(config: ServeConfig, backlog: int) -> socket.socket:
         _drop_who_does_not_read(listening, config.limits.idle_seconds)
         return listening
     except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise ParameterError(
+                "port", f"{config.port} is in use on {config.host}; name another one, or 0 for any that is free"
+            ) from error
         raise InputError(f"{config.host}:{config.port}: cannot listen here ({error})") from error
 
 

@@ -126,8 +126,7 @@ class _Reader:
         for name, value in values.items():
             key = prefix + name
             if name not in kinds:
-                known = difflib.get_close_matches(name, kinds, 1) or sorted(kinds)
-                raise InputError(f"{self.source}: unknown key {_named(key)}; did you mean {' or '.join(known)}?")
+                raise InputError(f"{self.source}: unknown key {_named(key)}; {_meant(name, kinds)}")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -203,6 +202,13 @@ class _Reader:
 
     def wrong(self, key: str, value: Any, rule: str) -> InputError:
         return InputError(f"{self.source}: {key} = {_shown(value)} must {rule}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """What a wrong name stands for: a similar one, or one with these initials, as lr for learning_rate."""
+    initials = [key for key in known if "".join(word[0] for word in key.split("_")) == name]
+    near = initials or difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(sorted(known))}"
 
 
 def _named(key: str) -> str:

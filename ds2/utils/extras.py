@@ -49,4 +49,9 @@ def hint(error: ModuleNotFoundError) -> str:
         return f"{package} is not installed; pip install {package}"
     if package not in EXTRAS:
         raise error
-    return f"{package} is not installed; in ds2's checkout, pip install -c constraints.txt '.[{EXTRAS[package]}]'"
+    return f"{package} is not installed; {install_line(EXTRAS[package])}"
+
+
+def install_line(extra: str) -> str:
+    """How to install the packages of an extra."""
+    return f"in ds2's checkout, pip install -c constraints.txt '.[{extra}]'"

@@ -24,6 +24,8 @@ def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], com
     code, output, _ = run(*command.split(), "--help")
     assert code == 0
     assert f"Example: ds2 {command}" in output
+    assert "default: )" not in output
+    assert "[[" not in output
 
 
 def test_version(run: Callable[..., Outcome]) -> None:
@@ -56,6 +58,7 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("transcribe a.wav --snr 3", "options: --snr 3; try ds2 transcribe --help"),
         ("transcribe a.wav --language de", "--language: de: english knows English (en) only"),
         ("data stats a.jsonl --pictur a.png", "did you mean --picture?; try ds2 data stats"),
+        ("eval mine.wav", "mine.wav: is a recording; name a manifest"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
             "align",
@@ -201,6 +204,7 @@ def test_completion_is_printed_for_the_shells() -> None:
         assert (result.returncode, result.stderr) == (0, "")
         assert "transcribe" in result.stdout
         assert "tune-decoder" in result.stdout
+        assert "digits-streaming" in result.stdout
 
 
 def test_names_of_several_lines_and_colours_are_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:

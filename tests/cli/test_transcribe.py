@@ -111,6 +111,7 @@ def test_all_formats_in_any_case_and_existing_ones_are_skipped(
     write_noise(tmp_path / "in" / "b.wav")
     code, _, errors = run("transcribe", tmp_path / "in", *arguments)
     assert code == 0
+    assert "ds2: 1 of 2 transcribed before, 1 to do\n" in errors
     assert "b.wav" in errors
     assert "a.wav" not in errors
     assert (tmp_path / "out" / "a.txt").read_text() == "mine"
@@ -213,12 +214,17 @@ def test_folder_with_sound_for_ffmpeg_tells_of_it(
     run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
 ) -> None:
     write_noise(tmp_path / "in" / "a.wav")
+    (tmp_path / "else").mkdir()
     for name in ("b.wma", "c.WMA", "d.avi", "notes.txt"):
         (tmp_path / "in" / name).touch()
+        (tmp_path / "else" / name).touch()
     code, _, errors = run("transcribe", tmp_path / "in", "--model", tiny_bundle)
     assert code == 0
     assert errors.startswith("ds2: not transcribed: 2 .wma, 1 .avi; ")
     assert errors.count("\n") == 1
+    assert_refused(
+        run("transcribe", tmp_path / "else"), "no audio file in this folder; not transcribed: 2 .wma, 1 .avi"
+    )
 
 
 @pytest.mark.parametrize("kind", ["gone", "empty", "text", "cut", "flac", "none", "nan"])

@@ -61,6 +61,13 @@ def server() -> Iterator[str]:
     process.wait(PATIENCE)
 
 
+def test_a_storage_whose_package_is_missing_names_the_extra(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.implementations.http", None)
+    monkeypatch.setattr("fsspec.registry._registry", {})
+    with pytest.raises(StorageError, match=r"example\.org/a\.wav: .* '\.\[remote\]'"):
+        fetched("https://example.org/a.wav")
+
+
 def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0

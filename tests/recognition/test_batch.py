@@ -52,6 +52,13 @@ def test_outputs_that_are_there_are_not_missing(tiny_bundle: Path, tmp_path: Pat
     assert output.missing(recordings) == recordings
 
 
+def test_recordings_of_one_name_are_called_by_their_folders_below_the_common_one(tmp_path: Path) -> None:
+    names = ["a/x.wav", "b/x.wav", "b/y.wav", "b/z.wav", "b/z.mp3"]
+    recordings = [RecordingSpan(tmp_path / "calls" / name) for name in names]
+    targets = OutputFolder(tmp_path, ["txt"], recordings).targets
+    assert [targets[each].name for each in recordings] == ["a_x.wav", "b_x.wav", "y", "b_z.wav", "b_z.mp3"]
+
+
 def test_parts_of_one_recording_have_outputs_of_their_own(tmp_path: Path) -> None:
     recordings = [
         RecordingSpan(Path("a.wav"), 0.0, 1.0),

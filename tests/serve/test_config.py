@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["serve", "--port", str(port)]) == 2
-    assert f"127.0.0.1:{port}: cannot listen" in capsys.readouterr().err
+    assert f"--port: {port} is in use on 127.0.0.1; name another one" in capsys.readouterr().err
 
 
 def test_a_certificate_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ class Example:
     path: Path | None = None
     layers: tuple[Layer, ...] = ()
     inner: Layer = field(default_factory=Layer)
+    most_seconds: int = 9
 
     def __post_init__(self) -> None:
         if self.rate < 0:
@@ -53,8 +54,9 @@ def test_overrides(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("nmae = 'one'", "unknown key nmae; did you mean name"),
-        ("9" * 5000 + " = 1", "unknown key '9{99}[.]{3}; did you mean"),
-        (r'"a\nb" = 1', r"unknown key 'a\\nb'; did you mean"),
+        ("ms = 3", r"unknown key ms; did you mean most_seconds\?"),
+        ("9" * 5000 + " = 1", "unknown key '9{99}[.]{3}; choose from inner, layers, most_seconds, name, path, rate"),
+        (r'"a\nb" = 1', r"unknown key 'a\\nb'; choose from"),
         ("[inner]\nsise = 1", r"unknown key inner\.sise; did you mean size"),
         ("layers = [{sizes = 1}]", r"unknown key layers\[0\]\.sizes"),
         ("rate = 'fast'", "rate = 'fast' must be of type float"),

@@ -17,6 +17,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
 PROFILED = 6  # minibatches in a timeline
+SILENT = "5"  # of torch's profiler, whose lines begin with USDT:
 HEADER = (
     "| strategy | ranks | utterances/s | speed-up | efficiency | seconds to dev loss {target:.2f} | final dev loss | "
     "final WER | waiting | communication |\n|---|---|---|---|---|---|---|---|---|---|"
@@ -79,7 +80,7 @@ def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequen
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     options = [f"--set={key}" for key in (*settings, f"parallel.strategy={strategy}", f"profile={PROFILED}")]
     command = [sys.executable, *torchrun, "-m", "ds2", "train", str(config), "--output", str(folder)]
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    environment = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": SILENT, **os.environ}
     if subprocess.run([*command, "--device", device, *options], env=environment).returncode != 0:
         raise InputError(f"{folder}: training with {ranks} ranks, {strategy}, failed; see above")
     return read_run(folder, strategy, ranks)
