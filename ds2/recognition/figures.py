@@ -16,7 +16,11 @@ GROUPED = 10_000  # from here on commas divide thousands: years have none
 LONGEST_PAUSE = 0.3  # seconds within a number
 CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
+VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
+DIGITS = "one two three four five six seven eight nine".split()
 MONTHS = tuple("january february march april may june july august september october november december".split())
+TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
+DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
 HALVES = {("a", "m"): " a.m.", ("am",): " a.m.", ("p", "m"): " p.m.", ("pm",): " p.m."}
@@ -32,7 +36,7 @@ class Number:
 
     @property
     def ordinal(self) -> bool:
-        return self.text[-1].isalpha()
+        return self.text.endswith(("st", "nd", "rd", "th"))
 
     @property
     def value(self) -> float:
@@ -70,9 +74,8 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
         shown = number.text if mark == "." and number.text.endswith(".") else number.text + mark
         for place in range(number.first, number.past):
             found[place] = replace(words[place], display=shown if place == number.first else "")
-        before = number.first - 1
-        if number.ordinal and before >= 0 and words[before].text in MONTHS:
-            found[before] = replace(words[before], display=words[before].shown.capitalize())
+        if number.ordinal and (month := _month(words, number)) is not None:
+            found[month] = replace(words[month], display=words[month].shown.capitalize())
     return tuple(found)
 
 
@@ -89,10 +92,12 @@ def _runs(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those that follow each other at once, or by "oh", in one run."""
     runs: list[list[Number]] = []
     for each in find_numbers([_Spoken(word) for word in words], "en", threshold=0):
+        if VAGUE.intersection(word.text for word in words[each.start : each.end]):
+            continue
         number = Number(each.start, each.end, each.text)
         last = runs[-1][-1] if runs else number
         between = [word.text for word in words[last.past : number.first]]
-        if runs and between in ([], ["oh"]) and _whole(words, last.first, number.past):
+        if runs and not last.ordinal and between in ([], ["oh"]) and _whole(words, last.first, number.past):
             runs[-1].append(number)
         else:
             runs.append([number])
@@ -132,11 +137,16 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     before = words[first - 1].text if first else ""
     after = words[past].text if past < len(words) else ""
     if number.ordinal:
-        dated = before in MONTHS or (after == "of" and past + 1 < len(words) and words[past + 1].text in MONTHS)
-        return number if dated or (number.value >= LEAST and words[first].text not in SCALES) else None
-    # "a hundred", "half past ten", "quarter to twelve", "ten o'clock"
-    to = before == "to" and first > 1 and words[first - 2].text == "quarter"
-    if words[first].text in SCALES or "past" in (before, after) or to or after == "o'clock":
+        counted = number.value >= LEAST and words[first].text not in SCALES
+        return number if counted or _month(words, number) is not None else None
+    if after in DECADES and number.value in CENTURIES and _follows(words, past, (after,)):
+        return Number(first, past + 1, f"{number.text}{DECADES[after]}s")
+    # "quarter to twelve", "three and twenty"
+    joined = (words[first - 2].text, before) if first > 1 else ("", "")
+    if joined == ("quarter", "to") or (joined[0] in DIGITS and before == "and"):
+        return None
+    # "a hundred", "half past ten", "ten o'clock"
+    if words[first].text in SCALES or "past" in (before, after) or after == "o'clock":
         return None
     if after in MONEY and _follows(words, past, (after,)):
         return _money(words, number, MONEY[after])
@@ -146,15 +156,25 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     return Number(first, past, number.figures) if number.value >= LEAST or "." in number.text else None
 
 
+def _month(words: Sequence[Word], day: Number) -> int | None:
+    """The place of the month in "may fifth", "the fifth of may"; None where there is none."""
+    before, after = day.first - 1, day.past + 1
+    if before >= 0 and words[before].text in MONTHS:
+        return before
+    dated = after < len(words) and words[after - 1].text == "of" and words[after].text in MONTHS
+    return after if dated else None
+
+
 def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     """ "twenty dollars", also "and fifty cents"."""
     past = number.past + 1
+    amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
     if _follows(words, past, ("and",)):
         for cents in find_numbers([_Spoken(word) for word in words[past + 1 : past + 4]], "en", threshold=0)[:1]:
             end = past + 1 + cents.end
             if cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _follows(words, end, ("cents",)):
-                return Number(number.first, end + 1, f"{sign}{number.figures}.{int(cents.value):02}")
-    return Number(number.first, past, sign + number.figures)
+                return Number(number.first, end + 1, f"{amount}.{int(cents.value):02}")
+    return Number(number.first, past, amount)
 
 
 def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:

@@ -1,31 +1,53 @@
 """Numbers as figures in display forms; the words and their times stay."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import ds2
 from ds2.recognition.figures import with_figures
 from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 
+RECIPES = Path(__file__).parents[2] / "recipes"
 CASES = """
 on may twenty fifth we left|on May 25th we left
-the fifth of june|the 5th of june
+the fifth of june|the 5th of June
+on july fourth seventeen seventy six,|on July 4th 1776,
+december first two thousand|December 1st 2000
+may twenty five men|may 25 men
 it cost twenty dollars.|it cost $20.
 twenty dollars and fifty cents|$20.50
 two million dollars|$2,000,000
+twelve hundred dollars|$1,200
+three dollars and five cents|$3.05
+two hundred euros|€200
 in nineteen eighty four, he|in 1984, he
 in nineteen oh five|in 1905
+between nineteen fourteen and nineteen eighteen|between 1914 and 1918
+the nineteen eighties|the 1980s
 twenty twenty four|2024
 two thousand and five|2005
 half past three|half past three
 half past ten|half past ten
+a quarter past six|a quarter past six
+quarter to twelve|quarter to twelve
 ten o'clock|ten o'clock
+twelve fifteen a m|12:15 a.m.
 one of them|one of them
 the second man|the second man
 a second later|a second later
+the first two|the first two
+the hundredth time|the 100th time
 a hundred men|a hundred men
+thousands of men|thousands of men
+ten millions|ten millions
+three and twenty men|three and twenty men
+one half|one half
+minus ten degrees|minus 10 degrees
+three point one four|3.14
 three point five percent|3.5%
 five per cent|5%
 at five thirty p m.|at 5:30 p.m.
@@ -56,6 +78,18 @@ def test_a_pause_divides_numbers() -> None:
     first, second = said("twenty five")
     found = with_figures((first, replace(second, start=1.5, end=2.0)))
     assert [word.shown for word in found] == ["20", "five"]
+
+
+def test_recognised_sentences_and_digit_strings_keep_their_words() -> None:
+    """On real recordings: "five years" and "three one seven nine" are no figures, whatever else was recognised."""
+    sentences = ds2.load("english", "cpu").transcribe_files(sorted(RECIPES.glob("english/audio/*.opus")))
+    shown = [transcript.display for _, transcript in sentences if isinstance(transcript, Transcript)]
+    assert any("five years" in text for text in shown)
+    assert not any(character.isdigit() for text in shown for character in text)
+    strings = ds2.load("digits", "cpu").transcribe_files(sorted(RECIPES.glob("digits/audio/so762*.opus"))[:20])
+    found = [transcript.words for _, transcript in strings if isinstance(transcript, Transcript)]
+    assert len(found) == 20
+    assert all(with_figures(words) == words for words in found)
 
 
 def test_files_show_the_figures_and_the_plain_text_stays() -> None:
