@@ -1,48 +1,100 @@
-"""Word boundaries: CTC's peaks lie inside the words, slightly late and much shorter than they are."""
+"""Word boundaries: CTC's peaks tell where words are, the energy of the sound where pauses begin and end.
+
+peaks     |the|           |cat||sat|
+level   _/-----\\__________/----v----\\__      a pause is the quiet between two words;
+words   |  the |         |cat | sat |         without one they meet at the quietest point
+"""
 
 import itertools
+import math
 
 import numpy as np
 
 from ds2.data.loudness import HOP
 
-LATE = 0.06  # seconds by which the peaks of a CTC model follow the sound: measured on synthesised voices
-REACH = 0.5  # seconds beyond its peaks that the first word may begin, and the last one end
-AROUND = 5  # levels on each side of a gap that give the loudness of the words
-QUIET_FRACTION = 0.08  # of the range of levels (dB) around a gap: below it lies the gap
+Span = tuple[int, int]  # first level and one past the last
+
+LATE = 0.03  # seconds by which the peaks of a CTC model follow the sound: measured on synthesised voices
+REACH = 100  # levels beyond its peaks that the first word may begin, and the last one end
+NEAR = 3  # levels by which a pause may fail to reach into the gap between the peaks of two words
+LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
+CLEAR_PAUSE = 20  # levels: what sounds between two such pauses, as a breath does, belongs to no word
+CLICK = 2  # levels: a sound as short as this does not end a pause
+AROUND = 30  # levels on each side of a word's peaks that give its loudness
+NOISE_AROUND = 1000  # levels on each side of a gap that give the noise
+NOISE_PERCENTILE = 8.0
+DIGITAL_SILENCE = -95.0  # dB, as between recordings that were joined: tells nothing about their noise
+QUIET_FRACTION = 0.2  # of the dB from the noise up to the quieter of two words: below it is quiet between them
+DEEPEST = 40.0  # dB below the quieter word everything is quiet, however low the noise
 
 
 def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Moves each word back by the delay of its peaks and widens it to the edges of its sound.
-
-        peaks     |the|           |cat||sat|
-        level   _/-----\\__________/----v----\\__      words meet at the quietest point between
-        words   |  the |         |cat | sat |         them, or leave the quiet span out
+    """Widens each word from its peaks to the edges of its sound.
 
     Args:
         level: what `levels` returns.
         peaks: start and end in seconds of each word's tokens, in order.
 
     Returns:
-        start and end in seconds; words that did not overlap do not overlap now.
+        start and end in seconds. Words do not overlap; two without a pause between them share an edge.
     """
     if not peaks:
         return []
-    peaks = [(max(0.0, start - LATE), max(0.0, end - LATE)) for start, end in peaks]
-    last = len(level) * HOP
-    gaps = [(max(0.0, peaks[0][0] - REACH), peaks[0][0])]
-    gaps += [(before[1], after[0]) for before, after in itertools.pairwise(peaks)]
-    gaps += [(peaks[-1][1], min(last, peaks[-1][1] + REACH))]
-    edges = [_edges(level, *gap) for gap in gaps]
-    return [(before[1], after[0]) for before, after in itertools.pairwise(edges)]
+    # beyond the recording it is quiet
+    level = np.pad(level, LEAST_PAUSE, constant_values=DIGITAL_SILENCE)
+    last = len(level)
+    starts = [min(LEAST_PAUSE + max(0, round((start - LATE) / HOP)), last - 1) for start, _ in peaks]
+    ends = [min(LEAST_PAUSE + max(0, round((end - LATE) / HOP)), last) for _, end in peaks]
+    words = [(start, max(start + 1, end)) for start, end in zip(starts, ends, strict=True)]
+    loudness = [level[max(0, start - AROUND) : end + AROUND].max() for start, end in words]
+    # before the first and after the last word stand two without length
+    words = [(max(0, starts[0] - REACH),) * 2, *words, (min(last, words[-1][1] + REACH),) * 2]
+    gaps = zip(itertools.pairwise(words), itertools.pairwise([math.inf, *loudness, math.inf]), strict=True)
+    edges = [words[0]]
+    for (before, after), loud in gaps:
+        before = max(before[0], edges[-1][1]), before[1]
+        edges.append(_pause(level, before, after, min(loud)) or _meeting(level, before, after))
+    seconds = (np.clip(np.array(edges[1:]) - LEAST_PAUSE, 0, last - 2 * LEAST_PAUSE) * HOP).tolist()
+    return [(before[1], after[0]) for before, after in itertools.pairwise(seconds)]
 
 
-def _edges(level: np.ndarray, start: float, end: float) -> tuple[float, float]:
-    """The end of the sound before a gap between two peaks (seconds), and the start of the sound after it."""
-    first, last = round(start / HOP), max(round(start / HOP) + 1, round(end / HOP))
-    inside = level[first:last]
-    if len(inside) < 2:
-        return start, end
-    lowest, highest = inside.min(), level[max(0, first - AROUND) : last + AROUND].max()
-    quiet = np.flatnonzero(inside <= lowest + QUIET_FRACTION * (highest - lowest))
-    return float(first + quiet[0]) * HOP, float(first + quiet[-1] + 1) * HOP
+def _pause(level: np.ndarray, before: Span, after: Span, loudness: float) -> Span | None:
+    """Where the sound of the word before ends and that of the word after begins; None without a pause between them.
+
+    Peaks may lie in silence: the quiet between the peaks of both words counts from the first peak of the one to the
+    last peak of the other, of which each keeps one level.
+    """
+    first, last = before[0] + 1, after[1] - 1
+    quiet = level[first:last] <= _threshold(level, before[1], after[0], loudness)
+    # each level is that of 20 ms: the last one of a run ends a level later
+    runs = [(first + start, min(first + end + 1, last)) for start, end in _runs(quiet)]
+    runs = [run for run in runs if run[1] >= before[1] - NEAR and run[0] < after[0] + NEAR]
+    longest = max((end - start for start, end in runs), default=0)
+    if longest < LEAST_PAUSE:
+        return None
+    clear = [run for run in runs if run[1] - run[0] >= min(longest, CLEAR_PAUSE)]
+    return clear[0][0], clear[-1][1]
+
+
+def _threshold(level: np.ndarray, start: int, end: int, loudness: float) -> float:
+    """The level (dB) up to which it is quiet around a gap between words of this loudness."""
+    around = level[max(0, start - NOISE_AROUND) : end + NOISE_AROUND]
+    noise = float(np.percentile(around[around > min(DIGITAL_SILENCE, around.max() - 1)], NOISE_PERCENTILE))
+    return max(noise + QUIET_FRACTION * (loudness - noise), loudness - DEEPEST)
+
+
+def _runs(quiet: np.ndarray) -> list[Span]:
+    """Where it is quiet, clicks left out."""
+    edges = np.flatnonzero(np.diff(quiet, prepend=False, append=False))
+    runs: list[Span] = []
+    for start, end in edges.reshape(-1, 2).tolist():
+        click = runs and start - runs[-1][1] <= CLICK
+        runs.append((runs.pop()[0] if click else start, end))
+    return runs
+
+
+def _meeting(level: np.ndarray, before: Span, after: Span) -> Span:
+    """Where two words without a pause meet: the quietest point between their peaks."""
+    first, last = before[1], max(before[1] + 1, after[0])
+    place = min(first + int(level[first:last].argmin()) + 1, after[1]) if first < len(level) else first
+    return place, place

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ds2.data.loudness import HOP, energies, levels
-from ds2.recognition.boundaries import LATE, word_boundaries
+from ds2.recognition.boundaries import LATE, LEAST_PAUSE, word_boundaries
 
-RATE = 8000
+RATE = 8000  # Hz
 
 
 def bursts(spans: list[tuple[float, float]], seconds: float, quiet: float = 1e-4) -> Tensor:
@@ -27,36 +27,61 @@ def level(samples: Tensor) -> np.ndarray:
     return levels(energies(samples, RATE), RATE)
 
 
-def test_edges_of_two_bursts() -> None:
+@pytest.mark.parametrize("quiet", [1e-5, 1e-3])
+@pytest.mark.parametrize("peaks", [[(0.3, 0.36), (0.9, 1.0)], [(0.05, 0.3), (0.6, 1.4)], [(0.21, 0.6), (1.1, 1.2)]])
+def test_words_have_the_edges_of_their_sound(peaks: list[tuple[float, float]], quiet: float) -> None:
+    """Wherever the peaks are, also in the silence before and after the sound."""
     spans = [(0.2, 0.5), (0.8, 1.3)]
-    found = word_boundaries(level(bursts(spans, 2.0)), [(0.3, 0.36), (0.9, 1.0)])
+    found = word_boundaries(level(bursts(spans, 2.0, quiet)), peaks)
     for (start, end), (true_start, true_end) in zip(found, spans, strict=True):
-        assert start == pytest.approx(true_start, abs=0.021)
-        assert end == pytest.approx(true_end, abs=0.021)
+        assert start == pytest.approx(true_start, abs=0.011)
+        assert end == pytest.approx(true_end, abs=0.011)
 
 
-def test_words_without_a_gap_meet_where_it_is_quietest() -> None:
-    samples = bursts([(0.2, 1.0)], 1.2)
-    samples[round(0.58 * RATE) : round(0.62 * RATE)] *= 0.3
-    (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.4), (0.8, 0.9)])
-    assert 0.55 < end <= start < 0.65
+def test_what_sounds_within_a_pause_belongs_to_no_word() -> None:
+    """A breath between two pauses, and a click."""
+    samples = bursts([(0.2, 0.5), (1.5, 1.8)], 2.0)
+    samples += 0.1 * bursts([(0.8, 1.2), (1.3, 1.31)], 2.0)
+    (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.36), (1.6, 1.7)])
+    assert end == pytest.approx(0.5, abs=0.011)
+    assert start == pytest.approx(1.5, abs=0.011)
+
+
+def test_noise_that_ends_in_digital_silence_is_a_pause() -> None:
+    """Recordings that were joined: the silence of the recording, and nothing between them."""
+    samples = bursts([(0.2, 0.5), (1.5, 1.8)], 2.0, quiet=1e-3)
+    samples[round(0.9 * RATE) : round(1.2 * RATE)] = 0.0
+    (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.36), (1.6, 1.7)])
+    assert end == pytest.approx(0.5, abs=0.011)
+    assert start == pytest.approx(1.5, abs=0.011)
+
+
+def test_words_without_a_pause_share_the_quietest_point() -> None:
+    """The closure of a stop is no pause."""
+    for loudness in (0.3, 0.0):
+        samples = bursts([(0.2, 1.0)], 1.2)
+        samples[round(0.58 * RATE) : round(0.62 * RATE)] *= loudness
+        (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.4), (0.8, 0.9)])
+        assert end == start == pytest.approx(0.6, abs=0.021)
 
 
 def test_silence_and_nothing() -> None:
     assert word_boundaries(level(torch.zeros(RATE)), []) == []
     [(start, end)] = word_boundaries(level(torch.zeros(RATE)), [(0.4, 0.5)])
-    assert 0 <= start <= 0.5
-    assert end <= 1.0
+    assert 0 <= start < end <= 1.0
 
 
 @given(st.lists(st.integers(0, 60), min_size=2, max_size=10).map(sorted), st.integers(0, 10**6))
-def test_words_never_overlap_nor_lose_their_peaks(edges: list[int], seed: int) -> None:
+def test_words_never_overlap_nor_leave_their_peaks(edges: list[int], seed: int) -> None:
     times = [edge * 0.03 for edge in edges[: len(edges) // 2 * 2]]
     peaks = list(zip(times[::2], times[1::2], strict=True))
-    samples = torch.randn(2 * RATE, generator=torch.Generator().manual_seed(seed)) * 0.1
+    generator = torch.Generator().manual_seed(seed)
+    samples = torch.randn(2 * RATE, generator=generator) * torch.rand(20, generator=generator).repeat_interleave(
+        RATE // 10
+    )
     found = word_boundaries(level(samples), peaks)
     for (start, end), (peak_start, peak_end) in zip(found, peaks, strict=True):
-        assert start <= max(0.0, peak_start - LATE) + HOP
-        assert end >= max(0.0, peak_end - LATE) - HOP
+        assert 0 <= start <= peak_end + HOP
+        assert end >= peak_start - LATE - HOP
     for (_, end), (start, _) in itertools.pairwise(found):
-        assert end <= start + HOP
+        assert end == start or start - end >= LEAST_PAUSE * HOP - 1e-9
