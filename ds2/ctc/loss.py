@@ -108,34 +108,18 @@ def _ctc(
 
 
 @_ctc.register_kernel("cuda")
-def _(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
+def _(*inputs: Any) -> tuple[Tensor, Tensor]:
     from ds2.ctc.cuda import ctc_on_cuda
 
-    return ctc_on_cuda(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
+    return ctc_on_cuda(*inputs)
 
 
 @_ctc.register_fake
-def _(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
+def _(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    *_, differentiable = others
     kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    return logits.new_empty(logits.shape[0], dtype=kind), torch.empty_like(
-        logits
-    ) if differentiable else logits.new_empty(0)
+    gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
+    return logits.new_empty(logits.shape[0], dtype=kind), gradient
 
 
 def _setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:

@@ -19,7 +19,7 @@ from ds2.data.audio import read_audio
 from ds2.data.channel import ChannelName, transmit
 from ds2.data.speed import change_speed
 from ds2.data.tempo import change_tempo
-from ds2.utils.config import formerly, require
+from ds2.utils.config import require
 from ds2.utils.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -35,23 +35,21 @@ class AugmentConfig:
 
     speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
     tempo: tuple[float, ...] = (1.0,)  # factors, drawn with equal chance: faster or slower at the same pitch
-    reverberation_probability: float = formerly("reverberation_share", 0.0)
+    reverberation_probability: float = 0.0
     reverberation_seconds: Range = (0.1, 0.6)  # until the reverberation has fallen by 60 dB
-    impulse_responses: tuple[Path, ...] = formerly("rooms", ())  # recordings; without any they are synthesised
+    impulse_responses: tuple[Path, ...] = ()  # recordings; without any they are synthesised
     noise: tuple[Path, ...] = ()  # noise recordings; without any, noise of random colour is synthesised
-    noise_probability: float = formerly("noise_share", 0.4)  # the paper's
+    noise_probability: float = 0.4  # the paper's
     # of the noisy utterances, where there are recordings as well
-    synthetic_noise_probability: float = formerly("synthetic_noise_share", 0.5)
+    synthetic_noise_probability: float = 0.5
     noise_layers: tuple[int, int] = (1, 1)  # cuts of recordings that are summed, at the least and at the most
     noise_layer_gain: float = 10.0  # dB: a layer is up to so much softer than the first
     snr: Range = (5.0, 30.0)  # dB
     snr_shape: Literal["uniform", "normal"] = "uniform"  # normal: the range is two deviations to each side
-    equalizer_probability: float = formerly("equalizer_share", 0.0)
+    equalizer_probability: float = 0.0
     equalizer_gain: float = 12.0  # dB: largest boost or cut of a band
-    channel_probability: float = formerly("line_share", 0.0)  # telephone lines and codecs
-    channels: tuple[ChannelName, ...] = formerly(
-        "lines", ("telephone", "gsm", "mp3", "vorbis")
-    )  # drawn with equal chance
+    channel_probability: float = 0.0  # telephone lines and codecs
+    channels: tuple[ChannelName, ...] = ("telephone", "gsm", "mp3", "vorbis")  # drawn with equal chance
     gain: Range = (-10.0, 6.0)  # dB; peaks beyond full scale clip
     frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
     frequency_masks: int = 2  # SpecAugment

@@ -26,7 +26,7 @@ from ds2.decoder.texts import Alphabet, TextHypothesis
 from ds2.lm.automaton import EMPTY
 from ds2.lm.ngram import NGram
 from ds2.lm.orders import END, UNKNOWN
-from ds2.utils.config import formerly, require
+from ds2.utils.config import require
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
 
@@ -53,7 +53,7 @@ class BeamConfig:
     unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
     unknown_letter_score: float = -1.5  # nats for each of its letters beyond the longest beginning in the lexicon
     closed: bool = False  # find only the words of the lexicon
-    nbest: int = formerly("best", 1)  # hypotheses returned
+    nbest: int = 1  # hypotheses returned
 
     def __post_init__(self) -> None:
         sizes = ("beam_width", "max_symbols", "nbest")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from ds2.model.config import ModelConfig
 from ds2.model.steps import CHUNK_FRAMES, LONG_CHUNK_FRAMES, Steps
-from ds2.utils.config import formerly
 
 
 @dataclass(frozen=True)
@@ -13,10 +12,10 @@ class LiveConfig:
 
     chunk_frames: int = CHUNK_FRAMES  # front-end frames (10 ms); rounded up to the model's stride, or its own chunk
     long_chunk_frames: int = LONG_CHUNK_FRAMES  # of a chunk where that much sound waits: at an end, or of an upload
-    partial_interval_seconds: float = formerly("partial_every", 0.1)  # the least time between two partial results
-    pause_seconds: float = formerly("pause", 0.6)  # frames without a label for so long end a segment
-    long_utterance_seconds: float = formerly("long_utterance", 20.0)  # after these a shorter pause is enough
-    short_pause_seconds: float = formerly("short_pause", 0.15)
+    partial_interval_seconds: float = 0.1  # the least time between two partial results
+    pause_seconds: float = 0.6  # frames without a label for so long end a segment
+    long_utterance_seconds: float = 20.0  # after these a shorter pause is enough
+    short_pause_seconds: float = 0.15
 
     def steps(self, model: ModelConfig) -> Steps:
         """The steps of a stream through the model."""

@@ -14,7 +14,7 @@ from ds2.model.config import Precision
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.serve.dispatch import DispatchConfig
-from ds2.utils.config import formerly, from_dict, load_config, override
+from ds2.utils.config import from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"
 MAY_BE_ZERO = {"partial_interval_seconds", "drain_seconds"}  # all other numbers of a section are above 0
@@ -26,22 +26,22 @@ class Limits:
 
     streams: int = 200  # open at the same time, uploads included
     streams_per_client: int = 50  # of these; a client is an API key or, without keys, an address
-    backlog_seconds: float = formerly("backlog", 30.0)  # sound of one stream that may wait for the model
-    idle_seconds: float = formerly("idle", 60.0)  # a stream without sound for so long ends
+    backlog_seconds: float = 30.0  # sound of one stream that may wait for the model
+    idle_seconds: float = 60.0  # a stream without sound for so long ends
     waiting_bytes: int = 256 << 20  # of all streams; beyond it those end that hold more than an equal share
-    stream_seconds: float = formerly("duration", 4 * 3600.0)  # sound of a live stream
-    message_bytes: int = formerly("message", 1 << 20)  # of a WebSocket message
-    upload_bytes: int = formerly("upload", 25 << 20)  # of an uploaded file
-    upload_audio_seconds: float = formerly("upload_duration", 3600.0)  # sound in an uploaded file
+    stream_seconds: float = 4 * 3600.0  # sound of a live stream
+    message_bytes: int = 1 << 20  # of a WebSocket message
+    upload_bytes: int = 25 << 20  # of an uploaded file
+    upload_audio_seconds: float = 3600.0  # sound in an uploaded file
     upload_timeout_seconds: float = 300.0  # for a whole upload to arrive
     decoded_bytes: int = 384 << 20  # sound of all uploads in memory; each takes at most 6 MB of it
-    streams_per_minute: int = formerly("rate", 600)  # new streams and uploads of one client: its key, else its address
+    streams_per_minute: int = 600  # new streams and uploads of one client: its key, else its address
     wrong_keys_per_minute: int = 20  # of one address; then all its keys are refused for some seconds
     request_timeout_seconds: float = 10.0  # for the header of a request
-    max_queue_seconds: float = formerly("wait", 2.0)  # no new stream while chunks wait longer than this for the model
-    worker_timeout_seconds: float = formerly("answer", 30.0)  # a model process silent for so long is replaced
+    max_queue_seconds: float = 2.0  # no new stream while chunks wait longer than this for the model
+    worker_timeout_seconds: float = 30.0  # a model process silent for so long is replaced
     load_timeout_seconds: float = 300.0  # a model process that is not ready after so long is killed
-    drain_seconds: float = formerly("drain", 30.0)  # after SIGTERM, for the final results of live streams
+    drain_seconds: float = 30.0  # after SIGTERM, for the final results of live streams
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ServeConfig:
     engine: EngineName = "auto"  # torch, onnx; auto: torch where it is installed
     precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, int8 on a CPU
     workers: int = 1  # model processes on each device
-    api_keys: tuple[str, ...] = formerly("keys", ())  # without any, everybody may connect
+    api_keys: tuple[str, ...] = ()  # without any, everybody may connect
     hosts: tuple[str, ...] = ()  # names of this server besides localhost and addresses; "*": any name
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
     trusted_proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed

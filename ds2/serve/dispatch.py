@@ -11,8 +11,6 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from ds2.utils.config import formerly
-
 Payload = TypeVar("Payload")
 
 
@@ -43,8 +41,8 @@ class Eager:
 class DispatchConfig:
     """How chunks become batches."""
 
-    batch_streams: int = formerly("batch", 64)  # at most, in one step
-    queue_chunks: int = formerly("bound", 1000)  # of one stream that may wait
+    batch_streams: int = 64  # at most, in one step
+    queue_chunks: int = 1000  # of one stream that may wait
 
     def make(self) -> Policy:
         return Eager(self.batch_streams)

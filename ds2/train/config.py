@@ -9,7 +9,7 @@ from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.model.config import ModelConfig
 from ds2.text import Units
-from ds2.utils.config import formerly, replaces, require
+from ds2.utils.config import require
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class OptimizerConfig:
     warmup: float = 0.1  # adamw, muon: fraction of all updates
     weight_decay: float = 0.0  # factor, for each unit of the learning rate
     clip_norm: float = 400.0  # largest norm of the gradient; a longer gradient is scaled down to it
-    gradient_spike: float = formerly("surge", 0.0)  # times the mean norm: above it an update is skipped; 0: never
+    gradient_spike: float = 0.0  # times the mean norm: above it an update is skipped; 0: never
     label_smoothing: float = 0.0  # weight, 0 to 1, of the divergence from uniform posteriors within the loss
     phone_weight: float = 0.5  # weight of the loss of the phones, next to that of the tokens
     phone_loss: Literal["ctc", "ctc-crf"] = "ctc"  # ctc-crf: whole sequences of phones against each other, by a trigram
-    ema_decay: float = formerly("average_decay", 0.0)  # for each update; the averaged weights are kept; 0: no average
+    ema_decay: float = 0.0  # for each update; the averaged weights are kept; 0: no average
 
     def __post_init__(self) -> None:
         require(self, "above 0", lambda value: value > 0, "learning_rate", "annealing", "clip_norm")
@@ -121,14 +121,12 @@ class TrainConfig:
     batch_size: int = 32  # utterances of an update, over all ranks
     accumulate: int = 1  # microbatches that a rank divides its part of a minibatch into: less memory
     sortagrad: bool = True  # first epoch by increasing duration
-    curriculum_epochs: int = formerly(
-        "growing", 0
-    )  # from the shortest quarter to all utterances; 0: all from the start
+    curriculum_epochs: int = 0  # from the shortest quarter to all utterances; 0: all from the start
     patience: int = 0  # epochs without a better dev WER after which training ends; 0: it never ends early
     seed: int = 1
     observe: int = 4  # dev utterances that `ds2 report` shows after each epoch; 0: none
     profile: int = 0  # minibatches of the last epoch that are profiled into timeline.rank*.json
-    checkpoint_minutes: float = replaces("checkpoint_every", 5.0)  # between checkpoints; 0: at the end of epochs alone
+    checkpoint_minutes: float = 5.0  # between checkpoints; 0: at the end of epochs alone
 
     def __post_init__(self) -> None:
         if self.sampling.weights and len(self.sampling.weights) != len(self.data.train):

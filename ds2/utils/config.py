@@ -1,8 +1,7 @@
 """Configuration: frozen dataclasses read from TOML, with overrides from the command line.
 
-Every component keeps its own dataclass beside its code; this module only moves values in and out of them. A key that
-was renamed is declared as `name: float = formerly("old_name", 0.4)`: the old name is still accepted. One that took the
-place of another, whose value means nothing to it, as `name: float = replaces("old_name", 0.4)`.
+Every component keeps its own dataclass beside its code; this module only moves values in and out of them. Keys that
+were renamed (former_keys.py) are still accepted.
 """
 
 import dataclasses
@@ -19,24 +18,13 @@ from typing import Any, TypeVar
 
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import read_text
+from ds2.utils.former_keys import FORMER_KEYS, REPLACED_KEYS
 
 Config = TypeVar("Config")
 logger = logging.getLogger(__name__)
 MOST_INTEGER = 2**53  # that a float holds to the unit
 MOST_CHARACTERS = 20_000  # of a line of TOML
 SHOWN = 100  # characters of a wrong value
-FORMERLY = "formerly"  # key of a field's metadata: its name in the version before
-REPLACES = "replaces"  # likewise: the key of the version before whose place it took
-
-
-def formerly(old_name: str, default: Any) -> Any:
-    """A dataclass field with this default whose key was called `old_name` in the version before."""
-    return dataclasses.field(default=default, metadata={FORMERLY: old_name})
-
-
-def replaces(old_name: str, default: Any) -> Any:
-    """A dataclass field with this default, used in place of the former key `old_name`, whose value is ignored."""
-    return dataclasses.field(default=default, metadata={REPLACES: old_name})
 
 
 def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = ()) -> Config:
@@ -141,9 +129,7 @@ class _Reader:
 
     def renamed(self, cls: Any, values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
         """The values under the names of today, without those that have none any more."""
-        fields = dataclasses.fields(cls)
-        names = {field.metadata[FORMERLY]: field.name for field in fields if FORMERLY in field.metadata}
-        replaced = {field.metadata[REPLACES]: field.name for field in fields if REPLACES in field.metadata}
+        names, replaced = FORMER_KEYS.get(cls.__name__, {}), REPLACED_KEYS.get(cls.__name__, {})
         for old in names.keys() & values.keys():
             new = names[old]
             if new in values:

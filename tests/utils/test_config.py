@@ -7,10 +7,16 @@ from typing import Literal
 
 import pytest
 
+from ds2.data.augment import AugmentConfig
+from ds2.decoder.beam import BeamConfig
 from ds2.model.config import ModelConfig
-from ds2.train.config import TrainConfig
-from ds2.utils.config import formerly, from_dict, load_config, replaces, to_dict
+from ds2.recognition.live_config import LiveConfig
+from ds2.serve.config import Limits, ServeConfig
+from ds2.serve.dispatch import DispatchConfig
+from ds2.train.config import OptimizerConfig, TrainConfig
+from ds2.utils.config import from_dict, load_config, to_dict
 from ds2.utils.errors import InputError
+from ds2.utils.former_keys import FORMER_KEYS, REPLACED_KEYS
 
 
 @dataclass(frozen=True)
@@ -115,28 +121,34 @@ def test_a_preset_and_what_differs_from_it(tmp_path: Path) -> None:
         load_config(TrainConfig, toml, ["model.preset=huge"])
 
 
-@dataclass(frozen=True)
-class Renamed:
-    noise_probability: float = formerly("noise_share", 0.4)
-
-
 def test_a_former_key_is_accepted_with_a_warning_that_names_the_new(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "old.toml"
     path.write_text("noise_share = 0.2")
-    assert load_config(Renamed, path) == Renamed(0.2)
+    assert load_config(AugmentConfig, path) == AugmentConfig(noise_probability=0.2)
     assert caplog.messages == [f"{path}: noise_share is now called noise_probability; rename it"]
 
 
 def test_a_former_key_in_a_bundle_is_accepted_silently(caplog: pytest.LogCaptureFixture) -> None:
-    assert from_dict(Renamed, {"noise_share": 0.2}, "a.safetensors") == Renamed(0.2)
+    assert from_dict(BeamConfig, {"best": 2}, "a.safetensors") == BeamConfig(nbest=2)
     assert not caplog.messages
 
 
 def test_a_key_under_both_names_is_refused() -> None:
     with pytest.raises(InputError, match="noise_share is the former name of noise_probability; remove it"):
-        from_dict(Renamed, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
+        from_dict(AugmentConfig, {"noise_share": 0.2, "noise_probability": 0.3}, "a.toml")
+
+
+@pytest.mark.parametrize(
+    "config", [AugmentConfig, BeamConfig, LiveConfig, Limits, ServeConfig, DispatchConfig, OptimizerConfig, TrainConfig]
+)
+def test_former_keys_lead_to_keys_of_today(config: type) -> None:
+    names = {field.name for field in dataclasses.fields(config)}
+    former = FORMER_KEYS.get(config.__name__, {}) | REPLACED_KEYS.get(config.__name__, {})
+    assert former
+    assert set(former.values()) <= names
+    assert not names & set(former)
 
 
 @pytest.mark.parametrize(
@@ -159,19 +171,11 @@ def test_what_no_configuration_holds_is_one_short_line(tmp_path: Path, text: str
         load(tmp_path, "", text.replace(" = ", "=", 1))
 
 
-@dataclass(frozen=True)
-class Replaced:
-    minutes: float = replaces("every", 5.0)
-
-
 def test_a_replaced_key_is_ignored_with_a_warning_that_names_the_new(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "old.toml"
-    path.write_text("every = 200")
-    assert load_config(Replaced, path) == Replaced(5.0)
-    assert caplog.messages == [f"{path}: every is ignored; minutes took its place"]
-    assert load_config(Replaced, path, ["minutes=2"]) == Replaced(2.0)
-    caplog.clear()
-    assert from_dict(Replaced, {"every": 3, "minutes": 1.0}, "a.safetensors") == Replaced(1.0)
-    assert not caplog.messages
+    toml = tmp_path / "old.toml"
+    toml.write_text('checkpoint_every = 200\n[data]\ntrain = ["a.jsonl"]\ndev = "b.jsonl"\n')
+    assert load_config(TrainConfig, toml).checkpoint_minutes == 5.0
+    assert caplog.messages == [f"{toml}: checkpoint_every is ignored; checkpoint_minutes took its place"]
+    assert load_config(TrainConfig, toml, ["checkpoint_minutes=2"]).checkpoint_minutes == 2.0
