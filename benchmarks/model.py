@@ -1,4 +1,4 @@
-"""Training throughput of the named models and of a bare PyTorch stack of the same shape, and the streaming step.
+"""Training throughput of the named models and of a bare PyTorch stack of the same shape.
 
     python benchmarks/model.py [--models ds2-tiny ds2-small] [--threads 2] [--repeats 5]
 
@@ -23,13 +23,10 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import Cell
 from ds2.model.config import ModelConfig
 from ds2.model.presets import PRESETS
-from ds2.model.streaming import StreamingModel
 
 UTTERANCES = {"ds2-research": 4, "ds2-deploy": 4, "ds2-small": 16, "ds2-tiny": 16}
 OUTPUTS = 29
 CELLS: tuple[Cell, Cell] = ("lstm", "bn-lstm")
-STREAMS = (1, 4, 16)
-CHUNK = 0.04  # seconds
 
 
 class Bare(nn.Module):
@@ -88,9 +85,6 @@ def main() -> None:
     print("\n| model | lstm | bn-lstm | time, bn-lstm / lstm |\n|---|---|---|---|")
     for name in arguments.models:
         compare_cells(name, arguments.repeats, arguments.seconds)
-    print("\n| streaming model | streams | one step of 40 ms of each, ms | share of real time |\n|---|---|---|---|")
-    for name in arguments.models:
-        stream(name)
 
 
 def compare(name: str, repeats: int, length: float) -> None:
@@ -148,25 +142,6 @@ def in_turn(passes: dict[str, Callable[[], None]], repeats: int) -> dict[str, fl
             run()
             times[name].append(time.perf_counter() - began)
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
-
-
-def stream(name: str) -> None:
-    """Forward-only form of the model; steps of 40 ms after the first second."""
-    config = ModelConfig.preset(name)
-    if config.bidirectional:
-        return
-    streaming = StreamingModel(AcousticModel(config, OUTPUTS))
-    samples = round(CHUNK * config.frontend.sample_rate)
-    for count in STREAMS:
-        streams = [streaming.begin() for _ in range(count)]
-        times = []
-        for _ in range(60):
-            chunks = [0.1 * torch.randn(samples) for _ in range(count)]
-            began = time.perf_counter()
-            streaming.step(streams, chunks, [False] * count)
-            times.append(time.perf_counter() - began)
-        median = statistics.median(times[25:])
-        print(f"| {name} | {count} | {1000 * median:.1f} | {median / CHUNK:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

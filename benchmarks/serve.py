@@ -28,10 +28,7 @@ import websockets
 from digits import manifest
 from wait_to_fill import WaitToFillConfig
 
-from ds2.decoder.beam import BeamDecoder
-from ds2.model.streaming import StreamingModel
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import make_transcript
 from ds2.serve.config import read_serve_config
 from ds2.serve.load_test import LoadResult, Recording, apply_load, load_recordings, load_table
 from ds2.serve.logs import log_to_stderr
@@ -160,7 +157,7 @@ async def serve_loops() -> None:
     torch.set_num_threads(1)
     recognizer = Recognizer.load("digits-streaming")
     pool = ThreadPoolExecutor(os.cpu_count())
-    _Loop(recognizer).end()  # compiles
+    _Loop(recognizer).step(bytes(recognizer.sample_rate))  # compiles
 
     async def connection(socket: websockets.ServerConnection) -> None:
         loop, running = _Loop(recognizer), asyncio.get_running_loop()
@@ -178,26 +175,20 @@ async def serve_loops() -> None:
 
 
 class _Loop:
-    """One stream of the model and its beam."""
+    """One stream."""
 
     def __init__(self, recognizer: Recognizer):
-        self.recognizer, self.model = recognizer, StreamingModel(recognizer.model.module)
-        assert isinstance(recognizer.beam, BeamDecoder)
-        self.beam, self.stream, self.search = recognizer.beam, self.model.begin(), recognizer.beam.begin()
+        self.rate, self.stream = recognizer.sample_rate, recognizer.stream()
 
-    def step(self, data: bytes, last: bool = False) -> str:
-        samples = torch.from_numpy(np.frombuffer(data, "<i2").astype(np.float32) / 32768)
-        [rows] = self.model.step([self.stream], [samples], [last])
-        self.beam.step([self.search], [rows])
-        return self.recognizer.tokenizer.decode(self.beam.partial(self.search).tokens).strip()
+    def step(self, data: bytes) -> str:
+        self.stream.accept(np.frombuffer(data, "<i2"), self.rate)
+        return self.stream.partial()
 
     def end(self) -> dict[str, object]:
-        self.step(b"", True)
-        hypothesis = self.beam.finish(self.search)[0]
-        seconds = self.recognizer.model.config.frame_seconds
-        transcript = make_transcript(hypothesis, self.recognizer.tokenizer, seconds, 1e9)
-        words = [{"word": word.text, "start": word.start, "end": word.end} for word in transcript.words]
-        return {"text": transcript.text, "result": words}
+        found = self.stream.finish()
+        words = [word for transcript in found for word in transcript.words]
+        rows = [{"word": word.text, "start": word.start, "end": word.end} for word in words]
+        return {"text": " ".join(word.text for word in words), "result": rows}
 
 
 if __name__ == "__main__":

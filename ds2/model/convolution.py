@@ -25,24 +25,11 @@ class Convolution(nn.Module):
         self.kernel = nn.Conv2d(inputs, config.channels, kernel, config.stride, padding, bias=not batch_norm)
         self.norm = ChannelBatchNorm(config.channels) if batch_norm else None
 
-    def frames(self, lengths: Tensor) -> Tensor:
-        """(B,) frames in -> (B,) frames out: ceil(frames / time stride)."""
-        return (lengths + self.config.stride[1] - 1) // self.config.stride[1]
-
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, C, F, T) with zeros beyond the (B,) lengths -> the same at the layer's output."""
         if self.config.lookahead is not None:
             x = nn.functional.pad(x, (self.config.before, self.config.after))
-        return self.activate(self.kernel(x), self.frames(lengths))
-
-    def step(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, F, T) frames with their context in time; (B,) how many output frames each stream gets."""
-        padding = (self.config.kernel[0] // 2, 0)
-        x = nn.functional.conv2d(x, self.kernel.weight, self.kernel.bias, self.kernel.stride, padding)
-        return self.activate(x[..., : max(1, int(lengths.max()))], lengths)
-
-    def activate(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """BN, clipped ReLU and zeros beyond the lengths."""
+        x, lengths = self.kernel(x), -(-lengths // self.config.stride[1])
         valid = valid_mask(lengths, x.shape[3])
         mask = valid[:, None, None, :]
         if self.norm is None:

@@ -137,17 +137,13 @@ class Int8Direction(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor, moments: None) -> Tensor:
         """Like `Direction.forward`."""
-        return self.step(x, lengths, self.start(len(x)))[0]
-
-    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        """Like `Direction.step`."""
         batch, time, _ = x.shape
         rows = x.transpose(0, 1).flatten(0, 1).to(self.weight.dtype)
         terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch))
         valid = torch.ones(time, batch, dtype=torch.bool)
-        states = int8_states(self.cell, terms, valid, state, self.recurrent_weight, self.recurrent_bias)
-        last = tuple(store[lengths, torch.arange(batch)] for store in states)
-        return states[0][1:].transpose(0, 1), last
+        start = self.start(batch)
+        states = int8_states(self.cell, terms, valid, start, self.recurrent_weight, self.recurrent_bias)
+        return states[0][1:].transpose(0, 1)
 
 
 def in_int8(model: AcousticModel) -> AcousticModel:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ds2.model import bn_lstm_autograd
 from ds2.model.cell_kernels import KERNELS, CellKernels
@@ -89,22 +88,6 @@ class Direction(nn.Module):
             return self._by_hand(x, weight, bias, start[0])
         return output
 
-    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B, T, D) next frames of B streams, (B,) how many of each, at least 1 -> (B, T, H), the state after them."""
-        weight, bias = self.norm(self.input_weight, None)
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        order, back = packed.sorted_indices, packed.unsorted_indices
-        first = self._first([part[order] for part in state])
-        parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
-        output, *last = self.kernels.fused(
-            packed.data, packed.batch_sizes, first, parameters, True, 1, 0.0, False, False
-        )
-        if self.kernels.unclipped and bool((output > CLIP).any()):
-            rows = self._by_hand(x, weight, bias, state[0])
-            return rows, (rows[torch.arange(len(x), device=x.device), lengths - 1],)
-        rows, _ = pad_packed_sequence(packed._replace(data=output), batch_first=True, total_length=x.shape[1])
-        return rows, tuple(part[0, back] for part in last)
-
     @property
     def kernels(self) -> CellKernels:
         return KERNELS[self.cell]
@@ -156,11 +139,7 @@ class BNLSTMDirection(nn.Module):
             h = h + NOISE * torch.randn_like(h)
         if self.training and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._by_hand(x, lengths, (h, c))
-        return self._run(x, lengths, (h, c, frames))[0]
-
-    def step(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
-        """Like `Direction.step`."""
-        return self._run(x, lengths, state)
+        return self._run(x, lengths, (h, c, frames))
 
     def _by_hand(self, x: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor]) -> Tensor:
         """Like `_run` of a whole minibatch in training, in a small part of its time."""
@@ -173,7 +152,8 @@ class BNLSTMDirection(nn.Module):
             norm.update(means, variances, counts)
         return states.transpose(0, 1)
 
-    def _run(self, x: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    def _run(self, x: Tensor, lengths: Tensor, state: State) -> Tensor:
+        """Frame by frame."""
         h, c, frames = state
         valid = valid_mask(lengths, x.shape[1])
         terms = x @ self.input_weight.T
@@ -187,7 +167,7 @@ class BNLSTMDirection(nn.Module):
             next_h = o.sigmoid() * (self.cell_norm(next_c, now, steps) + self.beta).tanh()
             h, c = torch.where(now.unsqueeze(1), next_h, h), torch.where(now.unsqueeze(1), next_c, c)
             states.append(next_h)
-        return torch.stack(states, 1), (h, c, frames + lengths)
+        return torch.stack(states, 1)
 
 
 def initialize(input_weight: Tensor, recurrent_weight: Tensor, bias: Tensor, gates: Sequence[str]) -> None:

@@ -31,7 +31,6 @@ from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.slot_convolutions import SlotConvolution, fold_convolutions
 from ds2.model.steps import Steps
-from ds2.model.streaming import StreamingModel
 
 Weight = Tensor | Int8Weight
 AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there
@@ -87,9 +86,9 @@ class SlotModel:
         log-probabilities follow those of the tokens.
 
         Raises:
-            ValueError: the model cannot stream (see StreamingModel).
+            ValueError: the model cannot stream, see `ModelConfig.check_streaming`.
         """
-        StreamingModel(model)
+        model.config.check_streaming()
         self.phones = phones
         self.model, self.config, self.slots = model.eval(), model.config, slots
         self.device = model.output.weight.device

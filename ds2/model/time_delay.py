@@ -39,19 +39,9 @@ class TimeDelay(nn.Module):
         self.dropout = dropout
         self.bypass = config.bypass if inputs == config.channels else 0.0
 
-    def frames(self, lengths: Tensor) -> Tensor:
-        """(B,) frames in -> (B,) frames out: as many."""
-        return lengths
-
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, C, 1, T) with zeros beyond the (B,) lengths -> the same at the layer's output."""
         return self._activated(self._product(x, self.config.before, self.config.after), x, lengths), lengths
-
-    def step(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, 1, T) frames with their context; (B,) how many output frames each stream gets."""
-        count = max(1, int(lengths.max()))
-        x = x[..., : count + self.config.kernel[1] - 1]
-        return self.with_context(x, valid_mask(lengths, count)), lengths
 
     def with_context(self, x: Tensor, valid: Tensor) -> Tensor:
         """(B, C, 1, T + k - 1) frames with their context, (B, T) which count -> (B, C', 1, T), deployed."""

@@ -179,26 +179,6 @@ def test_chunks_that_cannot_be(change: dict, message: str) -> None:
         ModelConfig(convolutions=(ConvolutionConfig(4, (5, 7), (2, 1)),), **change)
 
 
-@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
-def test_steps_of_any_size_equal_one_pass(cell: Cell) -> None:
-    """Streams that bring 3 + 4, 1 + 2 and 5 + 1 frames."""
-    layer = RecurrentLayer(cell, 5, 4, True, bidirectional=False).double()
-    layer.train()(torch.randn(6, 12, 5, dtype=torch.float64), torch.tensor([12, 12, 9, 8, 7, 3]))
-    direction = layer.eval().forwards
-    x = torch.randn(3, 7, 5, dtype=torch.float64)
-    offline = layer(x, torch.tensor([7, 3, 6]))
-    state, position = direction.start(3), torch.zeros(3, dtype=torch.long)
-    for counts in ([3, 1, 5], [4, 2, 1]):
-        lengths = torch.tensor(counts)
-        chunk = torch.zeros(3, max(counts), 5, dtype=torch.float64)
-        for row, (start, count) in enumerate(zip(position.tolist(), counts, strict=True)):
-            chunk[row, :count] = x[row, start : start + count]
-        result, state = direction.step(chunk, lengths, state)
-        for row, (start, count) in enumerate(zip(position.tolist(), counts, strict=True)):
-            assert torch.allclose(result[row, :count], offline[row, start : start + count], atol=1e-12)
-        position += lengths
-
-
 def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h: Tensor) -> list[list[Tensor]]:
     """Frame by frame, with the statistics of the utterances that reach it (arXiv 1603.09025, equations 6-8)."""
 
@@ -282,7 +262,7 @@ def test_steps_that_training_has_not_reached_use_the_last_one_that_it_has() -> N
     assert int(norm.last) == 5
     states = torch.randn(2, 8, 4)
     own, late, before = (
-        direction.step(x[:, :1], torch.ones(8, dtype=torch.long), (*states, torch.full((8,), frames)))[0]
+        direction._run(x[:, :1], torch.ones(8, dtype=torch.long), (*states, torch.full((8,), frames)))
         for frames in (5, 90, 4)
     )
     assert torch.equal(own, late)
@@ -330,7 +310,7 @@ def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames() -> None:
     found = direction(x, lengths, None) * valid
     torch.manual_seed(0)
     h, c, frames = other.start(4)
-    expected = other._run(x, lengths, (h + NOISE * torch.randn_like(h), c, frames))[0] * valid
+    expected = other._run(x, lengths, (h + NOISE * torch.randn_like(h), c, frames)) * valid
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(found)
     for one, two in zip(

@@ -74,10 +74,10 @@ class Feeder:
     def next(self, frames: int) -> tuple[int, int, int, Tensor]:
         """Slot, position, length and samples of the next chunk; the length is told when the last sound is in it."""
         size = self.model.steps.samples(frames)
-        piece = self.samples[self.position * 80 : self.position * 80 + size]
+        sound = self.samples[self.position * 80 : self.position * 80 + size]
         ended = self.position + frames >= self.length
         self.position += frames
-        padded = torch.nn.functional.pad(piece, (0, size - len(piece)))
+        padded = torch.nn.functional.pad(sound, (0, size - len(sound)))
         return self.slot, self.position - frames, self.length if ended else UNENDED, padded
 
     @property
@@ -198,10 +198,18 @@ def test_a_step_that_fails_moves_nothing() -> None:
     assert torch.allclose(feeder.log_probs, offline(model, feeder.samples), atol=1e-5)
 
 
-def test_what_cannot_stream_is_refused() -> None:
-    for config, words in ((dataclasses.replace(BASE, bidirectional=True), "bidirectional"),):
-        with pytest.raises(ValueError, match=words):
-            SlotModel(AcousticModel(config, 6), 1)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bidirectional": True}, "bidirectional"),
+        ({"bidirectional": True, "chunk": 80}, "chunk of 2.40 s is too long"),
+        ({"frontend": FrontendConfig(8000)}, "adaptive"),
+        ({"random_walk": 2}, "random walk"),
+    ],
+)
+def test_models_that_cannot_stream_are_refused(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SlotModel(AcousticModel(dataclasses.replace(BASE, **change), 6), 1)
 
 
 def test_half_precision_weights_change_little() -> None:

@@ -62,3 +62,22 @@ def test_latency_and_costs_count_samples_not_milliseconds() -> None:
     )
     assert latency(config) == pytest.approx((220 + 8 * 110) / 11025, rel=1e-9)
     assert summarize(config, 5)[1].operations == pytest.approx(11025 / 110 * 2 * 11 * 11 * 4 * 56, rel=1e-9)
+
+
+@pytest.mark.parametrize("change", [{"bidirectional": False, "lookahead": 3}, {"chunk": 5}], ids=str)
+def test_a_frame_hears_as_far_as_the_latency(change: dict) -> None:
+    """Sound behind it changes no frame; without the last 10 ms of it, some frame of ten changes."""
+    layers = (ConvolutionConfig(4, (11, 7), (2, 2)), ConvolutionConfig(4, (5, 5), (2, 1), lookahead=1))
+    config = ModelConfig(FrontendConfig(8000, power="adaptive"), layers, recurrent_layers=2, hidden=12, **change)
+    model, samples = AcousticModel(config, 6).eval(), torch.randn(1, 8000)
+    model.frontend.set_prior(0.05)
+
+    def row(frame: int, end: int) -> torch.Tensor:
+        heard = samples * (torch.arange(8000) < end)
+        with torch.no_grad():
+            return model(heard, torch.tensor([8000]))[0][0, frame]
+
+    ends = {frame: round((frame * config.frame_seconds + latency(config)) * 8000) for frame in range(10, 20)}
+    for frame, end in ends.items():
+        assert torch.allclose(row(frame, end), row(frame, 8000), atol=1e-6)
+    assert any(not torch.allclose(row(frame, end - 80), row(frame, 8000), atol=1e-6) for frame, end in ends.items())

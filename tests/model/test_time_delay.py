@@ -77,8 +77,9 @@ def test_deployed_a_step_with_context_gives_what_the_whole_gives(kernel: int, lo
     made.eval()
     whole = made(x, LENGTHS[:1])[0]
     padded = pad(x, (made.config.before, made.config.after))
-    parts = [made.step(padded[..., t : t + kernel], torch.tensor([1]))[0] for t in range(9)]
-    torch.testing.assert_close(torch.cat(parts, dim=3), whole)
+    valid = torch.ones(1, 1, dtype=torch.bool)
+    steps = [made.with_context(padded[..., t : t + kernel], valid) for t in range(9)]
+    torch.testing.assert_close(torch.cat(steps, dim=3), whole)
 
 
 def test_running_statistics_are_those_of_valid_frames() -> None:
