@@ -44,17 +44,17 @@ def load(
     """Loads a model.
 
     Args:
-        model: the path of a bundle, or the name of one in the package, see ds2 models: english, english-streaming, ...
+        model: path of a bundle, or the name of one in the package (`ds2 models` lists them).
         device: auto, cpu or cuda.
-        lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default the bundle's own.
+        lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
         lm_weight: weight of the language model's natural log-probability.
         word_bonus: nats added for each word.
         beam: width of the prefix beam search; 0 decodes greedily.
         hot: words to prefer, each as "word" or "word=nats".
-        rescore: larger language model that weighs the n-best hypotheses again.
+        rescore: larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
 
     Raises:
-        InputError: a file that is missing or damaged, or a parameter that cannot be used.
+        InputError: a file is missing or damaged, or a parameter cannot be used.
     """
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.recognizer import Recognizer
@@ -71,7 +71,10 @@ def load(
 
 
 def transcribe(audio: "str | Path | bytes | BinaryIO") -> "Transcript":
-    """Transcribes one recording with the bundled model; to transcribe many, keep the Recognizer that `load` returns.
+    """Transcribes one recording with the default model; to transcribe many, keep the Recognizer that `load` returns.
+
+    Args:
+        audio: path of a file, its bytes, or a file opened in binary mode.
 
     Raises:
         InputError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""ds2 align: when each word of a known transcript is said."""
+"""ds2 align: when each word of a known transcript is spoken."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -37,15 +37,15 @@ def align_command(
     language: Literal["en", "zh"] | None = None,
     device: Device = "auto",
 ) -> int:
-    """Find when each word of a known transcript is said.
+    """Find when each word of a known transcript is spoken.
 
     A * in the text stands for speech that is not transcribed.
 
     Example: ds2 align chapter.mp3 chapter.txt --output aligned; ds2 align interviews/ --format TextGrid
 
     Args:
-        audio: Recording, of seconds or hours, or a folder of them.
-        text: Its transcript, plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
+        audio: Recording of any length, or a folder of recordings.
+        text: Transcript as plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
         output: Folder for NAME.FORMAT.
         format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots; of a long recording the five
             half minutes with the most doubtful words), several of them separated by commas, or all.

@@ -1,4 +1,4 @@
-"""ds2 calibrate: what a model's confidence means, and what it takes for speech."""
+"""ds2 calibrate: fits a model's confidence, and what counts as speech."""
 
 import sys
 from pathlib import Path
@@ -17,17 +17,17 @@ def calibrate_command(
     noise: Annotated[tuple[str, ...], NO_DEFAULT] = (),
     device: Device = "auto",
 ) -> int:
-    """Fit the confidence of words; keep words out of noise.
+    """Fit the confidence of words, and suppress words in noise.
 
-    Run it again whenever the model or its decoder has changed. ds2 eval prints how good the confidence is.
+    Run it again whenever the model or its decoder changes. ds2 eval measures the confidence.
 
     Example: ds2 calibrate data/dev.jsonl --model best.safetensors --output calibrated.safetensors
 
     Args:
-        manifests: Utterances on which the model was not trained; at most 0.2 % of the words of each are lost.
-        model: Bundle, with the decoder that it will be used with.
+        manifests: Utterances that the model was not trained on; at most 0.2 % of the words of each are lost.
+        model: Bundle, with the decoder settings that it will be used with.
         output: Bundle to write; by default the file of the model is overwritten.
-        noise: Recordings without speech, or folders of them, besides the sounds that are synthesised.
+        noise: Recordings without speech, or folders of them, in addition to synthesised sounds.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest

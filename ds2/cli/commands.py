@@ -58,7 +58,7 @@ SPARK: dict[str, Command] = {
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),
     "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
-    "spark": ("Bulk work on a cluster of Apache Spark.", SPARK),
+    "spark": ("Transcribe on a cluster of Apache Spark.", SPARK),
 }
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
     "Transcribe and evaluate": {

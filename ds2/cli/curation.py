@@ -31,8 +31,8 @@ def segment_command(
 
     Args:
         audio: Recording, of minutes or hours.
-        text: Its transcript, plain text; without it the recording is cut where the model recognises no words.
-        output: Manifest to write: offset and duration of each utterance in the recording.
+        text: Transcript as plain text; without it, the recording is cut where the model recognises no words.
+        output: Manifest to write, with offset and duration of each utterance in the recording.
         lengths: How long the utterances may be.
     """
     from ds2.curation.segment import SegmentConfig, segment
@@ -65,9 +65,9 @@ def filter_command(
     Example: ds2 filter segments.jsonl --checked checked.jsonl --wer 0.03 --output filtered
 
     Args:
-        manifest: Any manifest, such as that of ds2 segment; utterances without an id have file name and offset as id.
+        manifest: Any manifest, such as that of ds2 segment; an utterance without an id gets file name and offset as id.
         output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
-        filter: Which transcripts are kept.
+        filter: Which transcripts to keep.
     """
     from ds2.curation.filter import FilterConfig
     from ds2.curation.make import filter_manifest
@@ -94,16 +94,16 @@ def make_corpus_command(
 ) -> int:
     """Make a training set from long recordings and their texts.
 
-    The recordings are aligned, cut and filtered; a report in HTML shows the result.
+    It aligns, cuts and filters the recordings, and writes an HTML report.
 
-    Run the same command again to continue after a stop, with another --wer or --keep, or with checked segments.
+    Run the same command again to resume, with another --wer or --keep, or with checked segments.
 
     Example: ds2 make-corpus recordings/ --output corpus --model english
 
     Args:
-        folder: Recordings, of seconds or hours, in any folders below it, NAME.mp3 beside NAME.txt.
+        folder: Folder with recordings of any length, also in subfolders, NAME.mp3 beside NAME.txt.
         output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
-        filter: Which segments are kept; as --checked use to_check.jsonl, corrected on the report's page.
+        filter: Which segments to keep; --checked takes to_check.jsonl, corrected on the report's page.
         lengths: How long the segments may be.
         workers: Processes; by default one for each core.
     """

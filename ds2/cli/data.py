@@ -34,7 +34,7 @@ def validate_command(
     Args:
         manifests: The training set first; then those that must share no audio, transcript or speaker with it.
         report: File for all findings, JSON Lines.
-        clean: Folder for the manifests without the utterances with findings; of two duplicates the first is dropped.
+        clean: Folder for the manifests without utterances that have findings; of two duplicates the first is dropped.
         frame_seconds: Seconds between two output frames of the model, to find transcripts too long for CTC.
     """
     from collections import Counter
@@ -158,7 +158,7 @@ def split_command(
 
 
 def merge_command(manifests: Paths, output: Output) -> int:
-    """Join manifests; utterances that are in several are taken once.
+    """Join manifests; an utterance in several of them is kept once.
 
     Example: ds2 data merge english.jsonl more.jsonl -o all.jsonl
 

@@ -25,11 +25,11 @@ def export_command(
 
     Args:
         model: Bundle of a trained model, or the name of one in the package.
-        output: Folder for model.onnx and tokens.txt, of a model that streams also streaming.onnx; or for the page.
-        format: onnx takes a batch of samples and their lengths; sherpa takes samples alone, as sherpa-onnx gives them;
+        output: Folder for model.onnx and tokens.txt, and streaming.onnx if the model streams; or for the page.
+        format: onnx takes a batch of samples and their lengths; sherpa takes samples only, as sherpa-onnx passes them;
             web is a page that transcribes in the browser (needs npm).
-        weights: How the file stores the weights; int8 makes it about a quarter as large.
-        decoder: How the page searches.
+        weights: Type of the weights in the file; int8 makes it about a quarter as large.
+        decoder: Options of the page's search.
     """
     need("onnx")
     from ds2.bundle import Bundle

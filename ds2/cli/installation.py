@@ -4,7 +4,7 @@ from ds2.cli.exits import SOME_FAILED
 
 
 def models_command() -> int:
-    """List the models in the package: what each knows and how well.
+    """List the models in the package with their words and error rates.
 
     Example: ds2 models
     """
@@ -16,7 +16,7 @@ def models_command() -> int:
 
 
 def doctor_command() -> int:
-    """Check the installation, and show what mends it.
+    """Check the installation, and show how to fix it.
 
     Example: ds2 doctor
     """

@@ -32,10 +32,10 @@ def build_command(
         corpus: Text files, plain or .gz.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
         order: Length of the longest n-gram.
-        prune: For each order, leave out n-grams seen no more often than this; the last number holds for the rest.
-        counting: Which words and which counts.
-        memory: MB for sorting, with temporary files beyond that; the words and the model itself come on top.
-        characters: Build a model over characters, for Mandarin for example.
+        prune: For each order, leave out n-grams seen no more often than this; the last number also applies to the rest.
+        counting: Words and counts.
+        memory: MB for sorting, with temporary files beyond that; the words and the model itself are not included.
+        characters: Build a model over characters, for example for Mandarin.
         language: Normalise the text of this language, as ds2 data convert does: en, zh, de, ...; by default it stays
             unchanged.
     """
@@ -83,7 +83,7 @@ def vocabulary_command(
 ) -> int:
     """Choose the words of a language model from several texts.
 
-    The words are the most frequent ones; each text is weighted by how well it predicts dev.
+    It takes the most frequent words, and weights each text by how well it predicts dev.
 
     Example: ds2 lm vocabulary books.txt talk.txt --dev dev.txt --size 100000 -o words.txt
 

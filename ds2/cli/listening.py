@@ -1,4 +1,4 @@
-"""ds2 listen: live recognition at the shell, of a microphone or of a file in real time."""
+"""ds2 listen: live recognition at the shell, from a microphone or from a file in real time."""
 
 import sys
 import time
@@ -31,14 +31,14 @@ def listen_command(
 ) -> int:
     """Recognise live speech from the microphone.
 
-    The text grows while somebody speaks; a pause ends a line. Ctrl-C ends the command.
+    The text grows while you speak; a pause ends a line. Press Ctrl-C to stop.
 
     Example: ds2 listen --file talk.wav
 
     Args:
-        file: Recording to play in real time in place of the microphone.
-        device: Microphone: its number or a part of its name; by default the system's.
-        decoder: How to search.
+        file: Recording to play in real time instead of the microphone.
+        device: Number or part of the name of the microphone; by default the system's.
+        decoder: Options of the search.
     """
     from ds2.data.audio_files import probe
     from ds2.recognition.recognizer import Recognizer

@@ -15,14 +15,14 @@ from ds2.utils.errors import InputError, ParameterError
 
 @dataclass(frozen=True)
 class MixOptions:
-    """What the copy sounds like.
+    """How the copy should sound.
 
     Attributes:
         noise: Recordings of noise, or folders of them; without any, noise is synthesised.
         impulse_responses: Impulse responses of rooms, or folders of them; each utterance is convolved with one.
-        snr: Least and greatest signal-to-noise ratio in dB; each utterance's is drawn uniformly.
+        snr: Lowest and highest signal-to-noise ratio in dB, drawn uniformly for each utterance.
         noise_probability: Probability that an utterance gets noise.
-        layers: Least and greatest number of cuts of noise that are summed.
+        layers: Smallest and largest number of cuts of noise that are summed.
         channel_probability: Probability that an utterance goes through a telephone channel or a codec.
     """
 
@@ -48,14 +48,14 @@ def mix_noise_command(
 ) -> int:
     """Write a noisy copy of a data set.
 
-    Recorded noise at a given ratio, rooms, telephone channels and codecs.
+    It adds noise at a given ratio, reverberation, telephone channels and codecs.
 
     Example: ds2 data mix test.jsonl --output test-5dB --noise noise/ --snr 5 5
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
         output: Folder for manifest.jsonl and audio/.
-        sound: What the copy sounds like.
+        sound: How the copy should sound.
         set_: Any other key of [augment], such as noise_layers, the value in TOML; repeatable.
         sample_rate: Sample rate of the copy in Hz.
         seed: Another seed makes another copy; the number of jobs does not.
@@ -101,7 +101,7 @@ def noise_command(
     sample_rate: int = 16000,
     seed: int = 1,
 ) -> int:
-    """Make hours of noise from minutes: sums of cuts of recordings.
+    """Make hours of noise from minutes of it by summing random cuts.
 
     Example: ds2 data noise recordings/ --output noise --hours 2
 
@@ -109,7 +109,7 @@ def noise_command(
         files: Recordings of noise, or folders of them.
         output: Folder for FLAC files of a minute each.
         hours: Hours of noise to make.
-        layers: Least and greatest number of cuts that are summed.
+        layers: Smallest and largest number of cuts that are summed.
         sample_rate: Sample rate in Hz.
         seed: Another seed makes other noise.
     """

@@ -70,12 +70,12 @@ class MessageOptions:
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """What computes, and how.
+    """Device, engine and precision.
 
     Attributes:
         device: auto, cpu or cuda.
         engine: torch, or onnx for onnxruntime, which also takes the model.onnx of ds2 export; auto: torch if installed.
-        precision: Of the recurrent weights; int8 is faster on a CPU, with the engine torch.
+        precision: Precision of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
     """
 
     device: Annotated[str, tyro.conf.arg(metavar="DEVICE")] = "auto"
@@ -89,10 +89,10 @@ class TranscriptOptions:
 
     Attributes:
         format: txt, json, srt, vtt, tsv, ctm, TextGrid, several of them separated by commas, or all.
-        skip_existing: Skip recordings whose transcripts are in the output folder already.
-        channels: mix averages them; separate transcribes each by itself, for calls with a speaker on each.
+        skip_existing: Skip recordings whose transcripts are already in the output folder.
+        channels: mix averages the channels; separate transcribes each one, for calls with one speaker per channel.
         alternatives: How many of the best texts to write, each with its score in nats; txt or json.
-        language: The language that is spoken, such as en; refused where a model of the package does not know it.
+        language: Spoken language, such as en; an error if a model of the package does not know it.
     """
 
     format: str = "txt"
@@ -122,8 +122,8 @@ class FilterOptions:
     """Which transcripts are kept.
 
     Attributes:
-        checked: JSON Lines with the id and the true text of some utterances, from which errors are estimated.
-        wer: Word error rate allowed in the transcripts that are kept; needs --checked.
+        checked: JSON Lines with the id and the true text of some utterances, used to estimate errors.
+        wer: Highest word error rate of the transcripts that are kept; needs --checked.
         keep: Share of the utterances to keep, instead of --wer.
     """
 
@@ -134,11 +134,11 @@ class FilterOptions:
 
 @dataclass(frozen=True)
 class CountingOptions:
-    """Which words a language model has, and what is counted.
+    """The words of a language model, and how n-grams are counted.
 
     Attributes:
         vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
-        words: List of words, as from ds2 lm vocabulary: exactly these are kept, each with a probability, seen or not.
+        words: List of words, for example from ds2 lm vocabulary; exactly these are kept, in the text or not.
         continuation: Whether shorter n-grams count what they continue, for Kneser-Ney; if not, they have the counts of
             the text, as ds2 lm prune --histories needs them.
     """

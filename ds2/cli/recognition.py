@@ -55,8 +55,8 @@ def transcribe_command(
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
         output: Folder for NAME.FORMAT; by default transcripts go to standard output.
         transcripts: What is transcribed and written.
-        compute: What computes.
-        decoder: How to search.
+        compute: Device and engine.
+        decoder: Options of the search.
     """
     from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all, unread
     from ds2.recognition.formats import choose_formats
@@ -205,10 +205,10 @@ def evaluate_command(
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
-        calibration: PNG to write: the share of right words at each confidence (reliability diagram).
-        normalize: Bring the references to lower case without punctuation first, with numbers as words of the language.
-        compute: What computes.
-        decoder: How to search.
+        calibration: PNG file for a reliability diagram: the share of right words at each confidence.
+        normalize: Normalise the references first: lower case, no punctuation, numbers as words of this language.
+        compute: Device and engine.
+        decoder: Options of the search.
     """
     from ds2.data.manifest import read_manifest
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
@@ -255,13 +255,13 @@ def _print_evaluation(result: "Evaluation") -> None:
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:
-    """Show what a trained model, a manifest or an architecture holds.
+    """Describe a trained model, a manifest or an architecture.
 
     Example: ds2 info digits
 
     Args:
         path: Bundle of a trained model (.safetensors), the name of one in the package, or a manifest (.jsonl).
-        model: Instead, an architecture to train ([model] preset): ds2-research, ds2-deploy, ds2-small, ds2-tiny.
+        model: Describe this architecture ([model] preset) instead: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
     from ds2.cli.describe import describe, describe_model
 

@@ -1,4 +1,4 @@
-"""ds2 spark transcribe: bulk work on a cluster of Apache Spark."""
+"""ds2 spark transcribe: many recordings on a cluster of Apache Spark."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -38,10 +38,10 @@ def spark_transcribe_command(
 
     Args:
         source: Folder or pattern on any file system that Spark reads: a path, s3a://, gs://, hdfs://.
-        output: Folder for the table of path, transcript (text, words, duration) and error, which must not exist yet.
+        output: New folder for the table, with columns path, transcript (text, words, duration) and error.
         master: Address of the cluster: spark://HOST:PORT, yarn, k8s://URL; or local[*], the cores of this machine.
         format: parquet, json, or delta, which needs the package of Delta Lake.
-        decoder: How to search.
+        decoder: Options of the search.
     """
     need("pyspark", "pyarrow")
     from ds2.spark.bulk import open_session, read_recordings, transcribe_table

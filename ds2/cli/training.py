@@ -21,7 +21,7 @@ def train_command(
 ) -> int:
     """Train a model from a recipe, or fine-tune one on a manifest.
 
-    Run the same command again to resume, with more epochs to train on.
+    Run the same command again to resume; with more epochs, a finished training continues.
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
 
@@ -30,7 +30,7 @@ def train_command(
     Args:
         config: The recipe's train.toml; with --fine-tune a manifest of recordings and their texts (.jsonl).
         output: Folder for best.safetensors, metrics.jsonl, curves.png and the checkpoint.
-        fine_tune: Trained model, by path or name, that learns the manifest: writes fine-tuned.safetensors.
+        fine_tune: Trained model, by path or name, to train on the manifest; writes fine-tuned.safetensors.
         fraction: Fraction of the training set's hours to train on, to study how much more data would help.
     """
     from ds2.train.config import TrainConfig
@@ -82,9 +82,9 @@ def bench_train_command(
     set_: Settings = (),
     device: Device = "auto",
 ) -> int:
-    """Compare strategies of training on several processes.
+    """Compare strategies of training with several processes.
 
-    The result is a table of speed and error rate, and a time line.
+    It prints a table of speed and error rate, and draws a time line.
 
     Example: ds2 bench-train recipes/digits/comparison.toml --output runs/scaling --ranks 1 2
 
@@ -150,7 +150,7 @@ def tune_command(study: Positional[Path], output: Output) -> int:
 
     Example: ds2 tune recipes/digits/study.toml --output runs/study
 
-    Run the same command again to resume after a stop, also in the middle of a training.
+    Run the same command again to resume; trainings continue where they stopped.
 
     Args:
         study: TOML with config, method, trials, devices, and [space], the ranges of any keys of the configuration.
@@ -170,7 +170,7 @@ def tune_command(study: Positional[Path], output: Output) -> int:
 def report_command(run: Positional[Path], output: OptionalOutput = None) -> int:
     """Write an HTML report about a training run.
 
-    It shows curves, alignments, the worst errors, activations, data and configuration.
+    The report shows curves, alignments, the worst errors, activations, data and configuration.
 
     Example: ds2 report runs/digits
 

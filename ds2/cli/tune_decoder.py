@@ -1,4 +1,4 @@
-"""ds2 tune-decoder: what a bundle's search weighs, and how wide it is."""
+"""ds2 tune-decoder: the weights and the width of a bundle's search."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def tune_decoder_command(
         lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
         output: Bundle to write; by default the file of the model is overwritten.
         picture: PNG to write, with the error rate over both weights and over the beam.
-        closed: Find only words of the language model. This suits commands, not names.
+        closed: Find only words of the language model, which suits commands, but not names.
         lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; by
             default those of the bundle.
     """

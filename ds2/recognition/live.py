@@ -40,7 +40,7 @@ SLOT = np.zeros(1, np.int64)  # the only one
 class LiveStream:
     """One stream of sound. `Recognizer.stream` makes it.
 
-    No segment is lost: one that has ended waits until `results` or `finish` gives it. Times are seconds from the
+    No segment is lost: one that has ended waits until `results` or `finish` returns it. Times are seconds from the
     start of the stream, and `duration` is the end of the segment. Segments without words are left out.
     """
 
@@ -77,16 +77,16 @@ class LiveStream:
         self._run(self.chunks.step(self.resampler(checked, last=False)))
 
     def results(self) -> Iterator[Transcript]:
-        """The segments that pauses have ended and that were not given yet, in order; each is given once."""
+        """The segments that have ended and were not returned yet, in order; each is returned once."""
         while self.ended:
             yield self.ended.popleft()
 
     def partial(self) -> str:
-        """The text of the present segment so far."""
+        """The text of the current segment so far."""
         return self.builder.tokenizer.decode(self.segments.partial().tokens).strip()
 
     def finish(self) -> list[Transcript]:
-        """Ends the sound -> all segments that were not given yet. What is accepted afterwards is new sound."""
+        """Ends the sound -> all segments that were not returned yet. Later samples begin a new sound."""
         if self.resampler is not None:
             self._run(self.chunks.step(self.resampler(np.zeros(0, np.float32), last=True)))
             self._run(self.chunks.finish())

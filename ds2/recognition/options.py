@@ -16,19 +16,19 @@ MOST_BOOST = 100  # nats: beyond, probabilities would overflow
 
 @dataclass(frozen=True)
 class DecoderOptions:
-    """How to decode; whatever is None or empty is left to the bundle.
+    """Options of the search; None or empty means the value of the bundle.
 
     A bundle without a language model and a vocabulary is decoded greedily, unless hot words or a beam are given.
 
     Attributes:
         lm: Language model for the search: ARPA, plain or .gz, or the compiled form; over words or the model's tokens.
         lm_weight: Weight of the language model's natural log-probability.
-        word_bonus: Nats added for each word; for each token where the language model is over tokens.
+        word_bonus: Nats added for each word, or for each token if the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
-        hot: Word to prefer, or WORD=NATS with the strength of the preference; may be repeated.
-        rescore: Larger language model that weighs the n-best hypotheses again; also in KenLM's binary form.
-        punctuate: Whether text for people has capitals and punctuation, where the bundle has them.
-        figures: Whether it then has numbers as figures: $20, May 25th, 1984.
+        hot: Word to prefer, or WORD=NATS with the strength of the preference; repeatable.
+        rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
+        punctuate: Write capitals and punctuation, if the bundle has them.
+        figures: With punctuation, write numbers as figures: $20, May 25th, 1984.
 
     Raises:
         ParameterError: a value out of range, or options that contradict each other.

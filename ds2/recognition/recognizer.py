@@ -53,8 +53,13 @@ class Recognizer:
         rescorer: SentenceModel | None = None,
         finish: TranscriptBuilder | None = None,
     ):
-        """`beam` searches prefixes; None decodes greedily. `rescorer` weighs the n-best again. `finish` makes
-        transcripts; by default without calibration and punctuation."""
+        """Most callers use `load`.
+
+        Args:
+            beam: the search; None decodes greedily.
+            rescorer: language model that rescores the n-best hypotheses.
+            finish: makes transcripts; by default without calibration and punctuation.
+        """
         self.model = model
         self.tokenizer = tokenizer
         self.beam = beam
@@ -72,14 +77,18 @@ class Recognizer:
         engine: EngineName = "auto",
         precision: OfflinePrecision = "float32",
     ) -> "Recognizer":
-        """Loads a bundle, by its path or by its name in the package, onto "cpu", "cuda" or whichever is there ("auto").
+        """Loads a bundle.
 
-        The engine onnx also loads what `ds2 export` has written, by the path of model.onnx. The precision is that of
-        the recurrent weights; int8 is faster on a CPU, with the engine torch.
+        Args:
+            path: path of a bundle, or the name of one in the package; for the engine onnx also that of the model.onnx
+                that `ds2 export` has written.
+            device: cpu, cuda, or auto: cuda if there is a GPU.
+            engine: torch, onnx, or auto: torch if it is installed.
+            precision: of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
 
         Raises:
-            InputError: missing or damaged bundle, weights that do not fit its configuration, or options that cannot be
-                met.
+            InputError: the bundle is missing or damaged, its weights do not fit its configuration, or an option cannot
+                be met.
             ModuleNotFoundError: the engine's package is not installed.
         """
         return cls._loaded(*load_engine(choose_engine(engine, path), path, device, precision), str(path), options)
@@ -88,7 +97,7 @@ class Recognizer:
     def from_bundle(
         cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
     ) -> "Recognizer":
-        """Like `load` with the engine torch, from a bundle in memory; `name` stands for its path in errors."""
+        """Like `load` with the engine torch, for a bundle in memory; error messages call it `name`."""
         from ds2.recognition.torch_engine import make_engine
 
         return cls._loaded(make_engine(bundle, name, device), bundle, name, options)
@@ -130,15 +139,16 @@ class Recognizer:
     def transcribe(
         self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
     ) -> Transcript:
-        """Transcribes a file, given by path, as its bytes or opened in binary mode, or (N,) samples of one channel.
+        """Transcribes one recording.
 
         Args:
-            audio: samples are floats of full scale 1.0, or integers as WAV files hold them.
-            sample_rate: Hz, required for samples and for nothing else.
+            audio: path of a file, its bytes, a file opened in binary mode, or (N,) samples of one channel: floats of
+                full scale 1.0, or integers as in WAV files.
+            sample_rate: Hz; only for samples, which require it.
 
         Raises:
             InputError: the file cannot be read.
-            ParameterError: samples that are empty, not finite, of several channels or without a sample rate.
+            ParameterError: the samples are empty, not finite, of several channels or without a sample rate.
         """
         if isinstance(audio, str | Path):
             [(_, transcript)] = self.transcribe_files([audio])
@@ -150,7 +160,7 @@ class Recognizer:
         return self.decode(np.concatenate(parts), len(samples) / self.sample_rate)
 
     def stream(self) -> LiveStream:
-        """A live stream: samples go in as they come, partial texts and the transcripts of segments come out.
+        """Starts a live stream: it takes samples as they come and returns partial texts and transcripts of segments.
 
         Raises:
             ParameterError: the model cannot stream.
@@ -164,14 +174,17 @@ class Recognizer:
     def transcribe_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
     ) -> Iterator[tuple[Source, Transcript | InputError]]:
-        """Transcribes many files in batches, in the order given; a bad one yields its error and the rest go on.
+        """Transcribes many files in batches, in the given order; for a bad file it yields the error and goes on.
 
-        A source is the path of a file, a RecordingSpan, or the bytes of a whole file
-        (`ds2.data.audio_files.InMemory`). Memory is bounded by GROUP_SECONDS of audio, whatever the number and the
-        length of the files. `on_audio` is called with the seconds of audio that each batch adds.
+        Memory is bounded by GROUP_SECONDS of audio, whatever the number and the length of the files.
+
+        Args:
+            sources: each the path of a file, a RecordingSpan, or a whole file in memory
+                (`ds2.data.audio_files.InMemory`).
+            on_audio: called with the seconds of audio that each batch adds.
 
         Raises:
-            ParameterError: one path in place of several.
+            ParameterError: one path instead of several.
         """
         if isinstance(sources, str):
             raise ParameterError("sources", f"expected several files, got one; put it into a list: [{sources!r}]")
@@ -185,11 +198,11 @@ class Recognizer:
     def log_probs_of_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
     ) -> Iterator[Result[Source]]:
-        """Like `transcribe_files`, not decoded: the source, its duration in seconds, (T, V) log-probabilities."""
+        """Like `transcribe_files`, without decoding: source, duration in seconds and (T, V) log-probabilities."""
         return Batches[Source](self.cutter, self.log_probs, on_audio).results(sources)
 
     def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Goes through a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
+        """Iterates over a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
 
         Raises:
             InputError: the file cannot be read.
@@ -204,9 +217,9 @@ class Recognizer:
             raise job.error
 
     def log_probs(self, batch: list[Window]) -> list[np.ndarray]:
-        """One pass of the model over a batch of windows -> the (T, V) log-probabilities that count of each.
+        """Runs the model on a batch of windows -> (T, V) log-probabilities of each, without the context at its edges.
 
-        Those of phones, where the model has them, come after those of the tokens: (T, V + P).
+        If the model has phones, theirs follow those of the tokens: (T, V + P).
         """
         rows = self.model.log_probs([window.samples for window in batch])
         return [row[window.first_frame : window.last_frame].copy() for window, row in zip(batch, rows, strict=True)]

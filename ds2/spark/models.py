@@ -54,7 +54,7 @@ class HasDecoder(Stage):
     wordBonus = Setting("nats added for each word; by default the bundle's", number)
     beam = Setting("width of the prefix beam search, 0 decodes greedily; by default the bundle's", whole)
     hot = Setting("words to prefer, each WORD or WORD=NATS", texts)
-    rescore = Setting("larger language model that weighs the n-best hypotheses again", path)
+    rescore = Setting("larger language model that rescores the n-best hypotheses", path)
 
     def shipped_settings(self, spark: Any) -> Settings:
         """Adds a check.

@@ -62,7 +62,7 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
             "align",
-            "Missing from ds2 align: PATH Recording, of seconds or hours, or a folder of them",
+            "Missing from ds2 align: PATH Recording of any length, or a folder of recordings",
         ),
         ("train a.toml", "Missing from ds2 train: -o PATH, --output PATH Folder for"),
         ("transcribe a.wav --model", "--model"),
