@@ -1,41 +1,158 @@
-"""How well the alignment finds the edges of words whose times are known.
+"""How well the alignment finds the edges of words and pauses whose times are known.
 
     python benchmarks/boundaries.py
 
-Readings of 50 digits each are joined from FSDD's test split, which no model was trained on, with pauses of 50 to 200 ms
-and weak noise; the bundled digits model aligns them. An error is the distance from the edge of the word's recording.
+    digits    readings of 50 digits from FSDD's test split, joined with pauses of 50 to 200 ms; the model digits
+    flite     sentences of a speech synthesiser, which tells when each phone ends, with its pauses; the model english
+    english   the recordings of recipes/english/audio cut to their sound, joined with pauses of 0.12 to 1.5 s
+
+An error is the distance from the true edge. Edges beside pauses count as starts and ends; where words meet there is one
+edge, and a pause there is a false one.
 """
 
-import statistics
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
 
 import ds2
+from ds2.data.audio import read_audio
 from ds2.recognition.align import align
+from ds2.recognition.recognizer import Recognizer
 
-READINGS, LINES, LENGTH = 12, 10, 5
-LIMIT = 0.05  # seconds
+ROOT = Path(__file__).parents[1]
+RATE = 16000  # Hz
+NOISE = 10 ** (-65 / 20)
+LEAST_PAUSE = 0.05  # seconds: words that are closer meet
+VOICES = ("kal16", "slt", "rms", "awb")
+SENTENCES = (
+    "I came here from Boston, and I found them at last.",
+    "The secret got out. Tom watched Mary eat.",
+    "He saw a light far away, but nobody believed him.",
+    "What time did the plane arrive? Should I take it for you?",
+    "If half of it is off, stop both of them. Five of us will laugh.",
+    "We walked past the wolf, the giraffe, and the fish.",
+)
+
+Span = tuple[float | None, float | None]  # seconds; None where the edge is not known
+
+
+class Reading(NamedTuple):
+    audio: Path
+    text: str
+    spans: list[Span]
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(ROOT / "tests"))
+    english = ds2.load("english", "cpu")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        report("digits", ds2.load("digits", "cpu"), digits(folder))
+        if shutil.which("flite") is not None:
+            report("flite", english, synthesised(folder))
+        report("english", english, joined(folder))
+
+
+def report(name: str, recognizer: Recognizer, readings: Iterator[Reading]) -> None:
+    """Prints the errors of all readings."""
+    errors: dict[str, list[float]] = {"start": [], "end": [], "meeting": []}
+    false = 0
+    for audio, text, spans in readings:
+        words = align(recognizer, audio, text).transcript.words
+        pairs = itertools.pairwise(spans)
+        meets = [end is not None and start is not None and start - end < LEAST_PAUSE for (_, end), (start, _) in pairs]
+        for word, (start, end), met, meeting in zip(words, spans, [False, *meets], [*meets, False], strict=True):
+            if start is not None and not met:
+                errors["start"].append(abs(word.start - start))
+            if end is not None:
+                errors["meeting" if meeting else "end"].append(abs(word.end - end))
+        false += sum(b.start > a.end and met for (a, b), met in zip(itertools.pairwise(words), meets, strict=True))
+    for kind, values in errors.items():
+        if values:
+            median, most = 1000 * np.percentile(values, [50, 90])
+            print(f"{name:8} {kind:8} {len(values):5} edges, median error {median:3.0f} ms, 90 % within {most:3.0f} ms")
+    if errors["meeting"]:
+        print(f"{name:8} false pauses between {false / len(errors['meeting']):.1%} of the words that meet")
+
+
+def digits(folder: Path) -> Iterator[Reading]:
     from helpers.readings import read_digits
 
-    recognizer = ds2.load("digits", "cpu")
-    errors: dict[str, list[float]] = {"start": [], "end": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(READINGS):
-            audio = Path(folder) / f"{seed}.wav"
-            reading = read_digits(audio, seed, LINES, LENGTH)
-            found = align(recognizer, audio, reading.text).transcript.words
-            for word, (start, end) in zip(found, reading.spans, strict=True):
-                errors["start"].append(abs(word.start - start))
-                errors["end"].append(abs(word.end - end))
-    for name, values in {**errors, "both": errors["start"] + errors["end"]}.items():
-        near = sum(value <= LIMIT for value in values) / len(values)
-        print(f"{name:6} {len(values)} edges, median error {1000 * statistics.median(values):.0f} ms, ", end="")
-        print(f"{near:.1%} within {1000 * LIMIT:.0f} ms")
+    for seed in range(12):
+        reading = read_digits(folder / "digits.wav", seed, 10, 5)
+        yield Reading(folder / "digits.wav", reading.text, list(reading.spans))
+
+
+def synthesised(folder: Path) -> Iterator[Reading]:
+    path = folder / "flite.wav"
+    for voice, sentence in itertools.product(VOICES, SENTENCES):
+        ends = [entry.rpartition(":") for entry in speak(voice, sentence, "-psdur", path)]
+        phones = [
+            (float(start), float(end))
+            for (_, _, start), (phone, _, end) in itertools.pairwise([("", "", "0"), *ends])
+            if phone != "pau"
+        ]
+        spans: list[Span] = []
+        for word in re.findall(r"[\w']+", sentence):
+            count = sum(phone != "pau" for phone in speak(voice, word, "-ps", Path("none")))
+            spans.append((phones[0][0], phones[count - 1][1]))
+            phones = phones[count:]
+        if phones:
+            raise RuntimeError(f"{voice} says {sentence!r} with other phones than its words")
+        samples, _ = read_audio(path, RATE)
+        write(path, samples.numpy() / float(samples.abs().max()) / 2)
+        yield Reading(path, sentence, spans)
+
+
+def speak(voice: str, text: str, listing: str, path: Path) -> list[str]:
+    command = ["flite", "-voice", voice, listing, "-t", text, "-o", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def joined(folder: Path) -> Iterator[Reading]:
+    audio = ROOT / "recipes" / "english" / "audio"
+    rows = [json.loads(line) for line in (audio / "manifest.jsonl").read_text().splitlines()]
+    sounds = [trimmed(read_audio(audio / row["audio_filepath"], RATE)[0].numpy()) for row in rows]
+    rng = random.Random(0)
+    for _ in range(10):
+        parts, spans, texts, position = [np.zeros(RATE // 2)], [], [], RATE // 2
+        for place in rng.sample(range(len(rows)), len(rows)):
+            pause = np.zeros(round(rng.uniform(0.12, 1.5) * RATE))
+            parts += [sounds[place], pause]
+            words: list[list[float | None]] = [[None, None] for _ in rows[place]["text"].split()]
+            words[0][0], words[-1][1] = position / RATE, (position + len(sounds[place])) / RATE
+            spans += [(start, end) for start, end in words]
+            texts.append(rows[place]["text"])
+            position += len(sounds[place]) + len(pause)
+        write(folder / "joined.wav", np.concatenate(parts))
+        yield Reading(folder / "joined.wav", "\n".join(texts), spans)
+
+
+def trimmed(samples: np.ndarray) -> np.ndarray:
+    """(N,) from the first to the last 20 ms of sound, found every 2.5 ms; the loudest samples become 0.3."""
+    hop, size = RATE // 400, RATE // 200
+    samples = samples / np.percentile(np.abs(samples), 99.5) * 0.3
+    frames = np.lib.stride_tricks.sliding_window_view(samples, size)[::hop]
+    level = 10 * np.log10(np.square(frames).mean(1) + 1e-12)
+    loud = level > max(np.percentile(level, 95) - 38, np.percentile(level, 5) + 10)
+    places = np.flatnonzero(np.convolve(loud, np.ones(8), "valid") >= 6)
+    return samples[places[0] * hop : (places[-1] + 8) * hop + hop]
+
+
+def write(path: Path, samples: np.ndarray) -> None:
+    """In weak noise, which is the same in each run."""
+    soundfile.write(path, samples + np.random.default_rng(0).normal(0, NOISE, len(samples)), RATE, subtype="FLOAT")
 
 
 if __name__ == "__main__":

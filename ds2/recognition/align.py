@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from ds2.ctc.alignment import STAR, Alignment, ctc_align
 from ds2.data.audio_files import InMemory
 from ds2.data.loudness import energies, levels
 from ds2.decoder import Hypothesis
+from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.words import Word, word_spans
-from ds2.text import Tokenizer, normalize
+from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
-STAR_WORD = "*"  # in a transcript: speech that is not transcribed
 LEAST_CONFIDENCE = 0.1  # of the median word: below it the text belongs to another recording
 DOUBTFUL_CONFIDENCE = 0.02  # a word below it is doubtful
 DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
@@ -34,7 +34,8 @@ class AlignedRecording:
 
     Attributes:
         audio: the recording.
-        transcript: normalised words, and their characters, with start, end (seconds) and confidence.
+        transcript: normalised words, and their characters, with start, end (seconds) and confidence; `display` as the
+            user wrote them.
         peaks: start and end (seconds) of each word's tokens; between them are only blanks and spaces.
         log_probs: (T, K) of the transcript's tokens only, the blank first; the last column is the best other token.
         names: the tokens of the first K - 1 columns.
@@ -86,10 +87,11 @@ def align(
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
     """
     try:
-        tokens = _tokens(recognizer, text, skip, language)
+        lines = read_lines(recognizer.tokenizer, text, language)
     except InputError as error:
         raise InputError(f"{audio}: {error}") from error
-    used, columns = torch.unique(torch.cat([torch.tensor([STAR, 0]), tokens]), return_inverse=True)
+    targets = torch.tensor([STAR, 0, *to_tokens(recognizer.tokenizer, lines, skip)])
+    used, columns = torch.unique(targets, return_inverse=True)
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _used_log_probs(recognizer, audio, used, on_audio)
     try:
@@ -105,6 +107,7 @@ def align(
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
     transcript = with_characters(on_sound(transcript, level), hypothesis, recognizer.tokenizer, frame_seconds)
+    transcript = as_written(transcript, lines)
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level)
 
 
@@ -123,56 +126,6 @@ def _used_log_probs(
         on_audio(len(samples) / recognizer.sample_rate)
     level = levels(np.concatenate(energy), recognizer.sample_rate)
     return torch.cat(parts), level, count / recognizer.sample_rate
-
-
-def _tokens(recognizer: Recognizer, text: str, skip: bool, language: str) -> Tensor:
-    """(L,) tokens of the normalised text and STAR for each star, with a space between words if the alphabet has one.
-
-    A star needs no spaces beside it: it stands for them too.
-    """
-    lines = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if words := _words(line, language):
-            _check_alphabet(recognizer, number, words)
-            lines.append(words)
-    if skip:
-        lines = [[STAR_WORD], *(line for words in lines for line in (words, [STAR_WORD]))]
-    words = [word for line in lines for word in line]
-    if not any(word != STAR_WORD for word in words):
-        raise InputError("the transcript holds no words")
-    encode = recognizer.tokenizer.encode
-    space = encode(" ") if " " in recognizer.tokenizer.index else []
-    tokens: list[int] = []
-    for before, word in itertools.pairwise([STAR_WORD, *words]):
-        if word == STAR_WORD:
-            tokens.append(STAR)
-        else:
-            tokens += [*([] if before == STAR_WORD else space), *encode(word)]
-    return torch.tensor(tokens)
-
-
-def _words(line: str, language: str) -> list[str]:
-    """The normalised words of a line; stars stay."""
-    parts = itertools.groupby(line.split(), key=STAR_WORD.__eq__)
-    return [
-        word
-        for are_stars, raw in parts
-        for word in (raw if are_stars else normalize(" ".join(raw), language).split())
-    ]  # fmt: skip
-
-
-def _check_alphabet(recognizer: Recognizer, line: int, words: list[str]) -> None:
-    """Raises InputError where the model lacks a character of a word."""
-    for word in words:
-        unknown = recognizer.tokenizer.unknown(word) if word != STAR_WORD else set()
-        if any(character.isdigit() for character in unknown):
-            hint = "name the language (en or zh) to read numbers as words, or spell them out"
-        else:
-            hint = "spell it with the model's characters, or put * in its place"
-        if unknown:
-            raise InputError(
-                f"line {line} of the text: {word!r}: the model does not know {''.join(sorted(unknown))!r}; {hint}"
-            )
 
 
 def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor) -> Hypothesis:
@@ -227,3 +180,15 @@ def with_characters(
         spans = zip(texts[first:last], itertools.pairwise(edges), hypothesis.confidences[first:last], strict=True)
         characters += [Word(text, start, end, round(confidence, 4)) for text, (start, end), confidence in spans]
     return dataclasses.replace(transcript, characters=tuple(characters))
+
+
+def as_written(transcript: Transcript, lines: Sequence[TextLine]) -> Transcript:
+    """The transcript with its words and lines as the user wrote them."""
+    forms = [form for line in lines for form in line.forms]
+    if len(forms) != len(transcript.words):  # a token of two ideographs is one word
+        return transcript
+    pairs = zip(transcript.words, forms, strict=True)
+    words = tuple(dataclasses.replace(word, display=form) for word, form in pairs)
+    ends = itertools.accumulate(len(line.forms) for line in lines)
+    starts = tuple(end for end, line in zip(ends, lines, strict=True) if line.ends)[:-1]
+    return dataclasses.replace(transcript, words=words, line_starts=starts)

@@ -53,10 +53,13 @@ class Cue:
     text: str
 
 
-def make_cues(text: str, words: Sequence[Word], duration: float) -> Iterator[Cue]:
-    """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words."""
+def make_cues(text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = ()) -> Iterator[Cue]:
+    """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words.
+
+    `line_starts` are the numbers of the words that begin a line of the user's text; lines are kept as sentences are.
+    """
     if words:
-        layout = _Layout(_units(text, words), duration)
+        layout = _Layout(_units(text, words, frozenset(line_starts)), duration)
         yield from itertools.starmap(layout.cue, layout.best_cues())
 
 
@@ -71,9 +74,11 @@ class _Unit:
     cost: float
 
 
-def _units(text: str, words: Sequence[Word]) -> list[_Unit]:
+def _units(text: str, words: Sequence[Word], line_starts: frozenset[int] = frozenset()) -> list[_Unit]:
     units: list[_Unit] = []
-    for word, space in with_spaces(text, words):
+    for number, (word, space) in enumerate(with_spaces(text, words)):
+        if units and number in line_starts:
+            units[-1] = replace(units[-1], cost=0.0)
         if word.shown or not units:
             units.append(_Unit(word.shown, space, word.start, word.end, _break_cost(word)))
         else:

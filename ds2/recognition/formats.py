@@ -38,6 +38,8 @@ class Written(Protocol):
     @property
     def characters(self) -> Sequence[Word]: ...
     @property
+    def line_starts(self) -> Sequence[int]: ...
+    @property
     def turns(self) -> Sequence[tuple[int, TranscriptSegment]]: ...
     @property
     def display(self) -> str: ...
@@ -59,10 +61,10 @@ def to_json(transcript: Written, name: str) -> str:
     """One object on one line.
 
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
-    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them. Where channels
-    are separate, segments and words have their channel. An alignment also has characters, with the words' keys. Where
-    alternatives were asked for, they are those of the whole (score, text), and segment_alternatives those of the
-    segments that were searched one by one (start, end, alternatives).
+    seconds. Where the bundle has punctuation, text, segments and words have a display form beside them; that of an
+    alignment is as the user wrote it. Where channels are separate, segments and words have their channel. An alignment
+    also has characters, with the words' keys. Where alternatives were asked for, they are those of the whole (score,
+    text), and segment_alternatives those of the segments that were searched one by one (start, end, alternatives).
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
@@ -71,9 +73,11 @@ def to_json(transcript: Written, name: str) -> str:
     values |= {"duration": transcript.duration, "model": transcript.model}
     values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
     values |= {"segments": segments, "display": transcript.display}
+    plain = list(values["characters"])
     if not any(word.display is not None for word in transcript.words):
-        for each in (values, *segments, *values["words"], *values["characters"]):
-            del each["display"]
+        plain += [values, *segments, *values["words"]]
+    for each in plain:
+        del each["display"]
     if not transcript.characters:
         del values["characters"]
     if transcript.channels:
@@ -207,7 +211,11 @@ def _labelled(channel: int, text: str) -> str:
 def _cues(transcript: Written) -> list[tuple[int, Cue]]:
     """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
     parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
-    cues = [(channel, cue) for channel, part in parts for cue in make_cues(part.text, part.words, part.duration)]
+    cues = [
+        (channel, cue)
+        for channel, part in parts
+        for cue in make_cues(part.text, part.words, part.duration, part.line_starts)
+    ]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 
 

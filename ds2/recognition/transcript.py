@@ -35,7 +35,8 @@ class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
-    ordered by time. `characters` are those of the words of an alignment, with their times.
+    ordered by time. Of an alignment, `characters` are those of its words, with their times, and `line_starts` the
+    numbers of the words that begin a line of the user's text, the first one left out.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
     `segment_alternatives` are those of the segments that were searched one by one.
@@ -47,6 +48,7 @@ class Transcript:
     model: str = ""
     channels: "tuple[Transcript, ...]" = ()
     characters: tuple[Word, ...] = ()
+    line_starts: tuple[int, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
 

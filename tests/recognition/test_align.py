@@ -100,6 +100,8 @@ def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) 
     prose = f"{texts[0].title()}, {texts[1]}!\n\n{' '.join(texts[2:])}."
     aligned = align(recognizer, tmp_path / "string.wav", prose)
     assert aligned.transcript.text == " ".join(texts)
+    assert aligned.transcript.display == " ".join(prose.split())
+    assert aligned.transcript.line_starts == (2,)
     assert not aligned.doubtful
     assert len(aligned.tokens) == len(aligned.starts) == len(" ".join(texts))
 

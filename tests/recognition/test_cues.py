@@ -107,6 +107,15 @@ def test_ideographs_take_two_columns_and_lines_do_not_begin_with_their_marks() -
     assert not any(line.startswith("，") for line in found)
 
 
+def test_lines_of_the_users_text_are_kept() -> None:
+    """As cues of their own where they are long, together where they are short."""
+    verses = ["From fairest creatures we desire increase", "That thereby beauty might never die"]
+    words = said(" ".join(verses))
+    text = " ".join(word.text for word in words)
+    cues = list(make_cues(text, words, words[-1].end + 1, (6,)))
+    assert [line for cue in cues for line in cue.text.split("\n")] == verses
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_other_division_costs_less(seed: int) -> None:
     """Of all divisions into cues of two lines at most and of LONGEST seconds."""
