@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ds2.bundle import LIVE_MODEL
 from ds2.cli.options import Decoder, Model
+from ds2.cli.streams import standard_input
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
@@ -15,6 +16,7 @@ from ds2.utils.extras import need
 if TYPE_CHECKING:
     import numpy as np
 
+    from ds2.data.audio_files import InMemory
     from ds2.recognition.transcript import Transcript
 
     Chunks = Iterator[tuple["np.ndarray", int]]
@@ -36,20 +38,21 @@ def listen_command(
     Example: ds2 listen --file talk.wav
 
     Args:
-        file: Recording to play in real time instead of the microphone.
+        file: Recording to play in real time instead of the microphone; - reads standard input.
         device: Number or part of the name of the microphone; by default the system's.
         decoder: Options of the search.
     """
-    from ds2.data.audio_files import probe
+    from ds2.data.audio_files import InMemory, probe
     from ds2.recognition.recognizer import Recognizer
 
     if file is None:
         _check_portaudio()
     else:
-        probe(file)  # a bad file ends the command before the model is loaded
+        recording = InMemory(standard_input(), "stdin") if file == Path("-") else file
+        probe(recording)  # a bad file ends the command before the model is loaded
     stream = Recognizer.load(model, "cpu", decoder).stream()
     try:
-        for samples, rate in _microphone(device) if file is None else _played(file):
+        for samples, rate in _microphone(device) if file is None else _played(recording):
             stream.accept(samples, rate)
             for transcript in stream.results():
                 _print_final(transcript)
@@ -107,11 +110,11 @@ def _microphone(device: str | None) -> "Chunks":
         raise InputError(f"microphone: {error}; python -m sounddevice lists the devices") from error
 
 
-def _played(path: Path) -> "Chunks":
+def _played(recording: "InMemory | Path") -> "Chunks":
     """Chunks of a file, each at the time when its last sample would have been spoken."""
     from ds2.data.audio import read_audio
 
-    samples, rate = read_audio(path)
+    samples, rate = read_audio(recording)
     began, size = time.monotonic(), round(CHUNK_SECONDS * rate)
     for start in range(0, len(samples), size):
         chunk = samples[start : start + size].numpy()

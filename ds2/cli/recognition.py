@@ -24,6 +24,7 @@ from ds2.cli.options import (
     OptionalOutput,
     Transcripts,
 )
+from ds2.cli.streams import standard_input
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -154,11 +155,7 @@ def _standard_input(recognizer: "Recognizer", recording: "RecordingSpan", folder
     """The one recording that comes on standard input."""
     from ds2.data.audio_files import read_audio_bytes_array
 
-    try:
-        data = sys.stdin.buffer.read()
-    except OSError as error:  # it is closed
-        raise InputError(f"stdin: cannot be read ({error.strerror})") from error
-    samples, rate = read_audio_bytes_array(data, recognizer.sample_rate, "stdin")
+    samples, rate = read_audio_bytes_array(standard_input(), recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)
     if folder is not None:
         folder.write(recording, transcript)

@@ -4,8 +4,30 @@ import io
 import os
 import sys
 
+from ds2.utils.errors import InputError
+
 # A null device opened the wrong way round: reading and writing fail, as they would on the closed descriptor.
 WAYS = {"stdin": (os.O_WRONLY, "r"), "stdout": (os.O_RDONLY, "w"), "stderr": (os.O_WRONLY, "w")}
+
+MOST_INPUT = 1 << 30  # bytes that standard input may have: three hours at 48 kHz
+PIECE = 1 << 20  # bytes
+
+
+def standard_input() -> bytes:
+    """All bytes of standard input.
+
+    Raises:
+        InputError: it is closed, or does not end within MOST_INPUT.
+    """
+    data = io.BytesIO()
+    try:
+        while piece := sys.stdin.buffer.read(PIECE):
+            data.write(piece)
+            if data.tell() > MOST_INPUT:
+                raise InputError(f"stdin: more than {MOST_INPUT >> 20} MiB; write them into a file and name the file")
+    except OSError as error:
+        raise InputError(f"stdin: cannot be read ({error.strerror})") from error
+    return data.getvalue()
 
 
 def prepare_streams() -> None:

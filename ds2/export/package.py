@@ -130,6 +130,12 @@ def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
 
 
 def token_table(tokenizer: Tokenizer) -> str:
-    """A line "TOKEN INDEX" for each token, the blank first."""
+    """A line "TOKEN INDEX" for each token, the blank first.
+
+    Raises:
+        InputError: a token holds white space other than the space: the lines would give tokens other numbers.
+    """
     names = [BLANK_NAME, *(token.replace(" ", SPACE_NAME) for token in tokenizer.tokens[1:])]
+    if spaced := next((name for name in names if name.split() != [name]), None):
+        raise InputError(f"tokens.txt cannot hold the token {spaced!r:.60}; --format web needs no such file")
     return "".join(f"{name} {index}\n" for index, name in enumerate(names))

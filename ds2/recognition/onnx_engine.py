@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -158,9 +159,10 @@ def make_session(graph: bytes, name: str = "the model") -> onnxruntime.Inference
     """A session on the CPU, in `cpu_threads()` threads.
 
     Raises:
-        InputError: onnxruntime cannot load the graph.
+        InputError: onnxruntime cannot load the graph, or its weights lie in other files, which would be read.
     """
     options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     options.intra_op_num_threads, options.log_severity_level = cpu_threads(), FATAL
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from ds2.serve.config import ServeConfig
 from ds2.serve.prometheus import Metrics
 
-CLIENTS = 10_000  # whose rates are kept
+CLIENTS = 10_000  # whose rates, or valid keys, are kept
 IPV6_PREFIX = 64  # bits of an address that belong to one client
 # A browser cannot set a header on a WebSocket: it sends the key as a subprotocol, percent-encoded.
 KEY_PROTOCOL = "ds2.key."
@@ -66,6 +66,7 @@ class Gate:
         self.places: Counter[str] = Counter()  # of each client
         self.streams = Rate(config.limits.streams_per_minute)
         self.wrong_keys = Rate(config.limits.wrong_keys_per_minute)
+        self.known: OrderedDict[tuple[str, int], None] = OrderedDict()  # addresses, and the places of their valid keys
 
     @contextlib.contextmanager
     def place(self, connection: HTTPConnection, kind: str) -> Iterator[None]:
@@ -112,16 +113,25 @@ class Gate:
             raise Refused(400, "request", "a request has either Content-Length or Transfer-Encoding")
 
     def check_key(self, connection: HTTPConnection) -> None:
-        """Raises Refused unless the client has a valid key, or none is needed."""
+        """Raises Refused unless the client has a valid key, or none is needed.
+
+        Wrong keys lock their address, but not those who used a valid key from there before.
+        """
         if not self.config.api_keys:
             return
         key, address = _key(connection), _address(connection)
-        if self.wrong_keys.tokens(address) < 1:
+        valid = [place for place, valid in enumerate(self.config.api_keys) if _same(key, valid)]
+        known = valid and (address, valid[0]) in self.known
+        if not known and self.wrong_keys.tokens(address) < 1:
             raise Refused(429, "key", "too many wrong keys from your address", self.wrong_keys.retry_after)
-        if not any(_same(key, valid) for valid in self.config.api_keys):
+        if not valid:
             if key:
                 self.wrong_keys.take(address)
             raise Refused(401, "key", "a valid API key is required: Authorization: Bearer KEY")
+        self.known[address, valid[0]] = None
+        self.known.move_to_end((address, valid[0]))
+        if len(self.known) > CLIENTS:
+            self.known.popitem(last=False)
 
     def _count(self, client: str, change: int) -> None:
         self.inside += change

@@ -30,9 +30,13 @@ def test_pauses_end_lines_and_the_file_plays_in_real_time(run: Callable[..., Out
 
 
 def test_a_bad_file_and_a_model_that_cannot_stream_are_refused(
-    run: Callable[..., Outcome], talk: Path, tmp_path: Path
+    run: Callable[..., Outcome], talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_refused(run("listen", "--file", tmp_path / "gone.wav"), "gone.wav")
+    with talk.open() as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        assert "--model: " in run("listen", "--file", "-", "--model", "digits")[2]  # after the file was read
+        assert_refused(run("listen", "--file", "-"), "stdin: empty")
     code, output, errors = run("listen", "--file", talk, "--model", "digits")
     assert (code, output) == (2, "")
     assert "--model: " in errors

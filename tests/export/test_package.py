@@ -84,6 +84,9 @@ def test_model_card_and_licence_come_along(tmp_path: Path, tiny_bundle: Path) ->
 
 def test_table_of_bigrams() -> None:
     assert token_table(Tokenizer([BLANK_TOKEN, "a", "ab", "é"])) == "<blk> 0\na 1\nab 2\né 3\n"
+    for token in ("\n", "a\nb", "\t", "x\u2028y", "\u00a0"):
+        with pytest.raises(InputError, match=r"tokens\.txt cannot hold the token"):
+            token_table(Tokenizer([BLANK_TOKEN, "a", token]))
 
 
 def test_sherpa_takes_models_of_16_khz_only(tmp_path: Path) -> None:

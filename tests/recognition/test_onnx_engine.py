@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+import onnx
 from helpers.live import live_log_probs
 from helpers.without_torch import WITHOUT_TORCH
 
@@ -18,6 +19,7 @@ from ds2.bundle import Bundle
 from ds2.data.audio_files import read_audio_array
 from ds2.export.package import export
 from ds2.model.steps import Steps
+from ds2.recognition.onnx_engine import make_session
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
@@ -107,6 +109,19 @@ def test_a_graph_of_other_tokens_is_refused(tiny_bundle: Path, tokens: int) -> N
     model, *_ = export(str(tiny_bundle), tiny_bundle.parent / "out")
     with pytest.raises(InputError, match=r"model\.onnx: .* do not fit the tokens"):
         Recognizer.load(model)
+
+
+def test_weights_in_another_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime would look for them in the working directory."""
+    (tmp_path / "secret").write_bytes(bytes(16))
+    monkeypatch.chdir(tmp_path)
+    weights = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value="secret")
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Max", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    opset = onnx.helper.make_opsetid("", 17)
+    with pytest.raises(InputError, match="External data path"):
+        make_session(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString())
 
 
 def test_precision_of_onnx_is_float32() -> None:

@@ -131,6 +131,24 @@ def test_who_guesses_keys_must_wait() -> None:
     gate.check(visitor("1.2.3.5", authorization="Bearer good"))
 
 
+def test_wrong_keys_do_not_lock_out_who_was_inside_before() -> None:
+    """Behind one address, such as that of an office: a known key passes, another right one waits as a guess does."""
+    gate = Gate(ServeConfig(api_keys=("good", "other"), limits=Limits(wrong_keys_per_minute=3)), Metrics())
+    gate.check(visitor(authorization="Bearer good"))
+    for guess in "abc":
+        refused(gate, visitor(authorization=f"Bearer {guess}"))
+    gate.check(visitor(authorization="Bearer good"))
+    for key in ("d", "other"):
+        assert refused(gate, visitor(authorization=f"Bearer {key}")).status == 429
+
+
+def test_what_is_known_of_addresses_is_bounded() -> None:
+    gate = Gate(ServeConfig(api_keys=("good",)), Metrics())
+    for number in range(CLIENTS + 10):
+        gate.check_key(visitor(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", authorization="Bearer good"))
+    assert len(gate.known) == CLIENTS
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_a_key_with_an_accent(encoding: str) -> None:
     gate = Gate(ServeConfig(api_keys=("sécret", "日本")), Metrics())
