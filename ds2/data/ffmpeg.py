@@ -24,6 +24,8 @@ DEMUXERS |= {(4, kind): "mp4" for kind in (b"ftyp", b"moov", b"wide", b"mdat", b
 INDEXED = ("mp4", "matroska")  # can be entered in the middle
 HEAD = 16  # bytes that tell the demuxer
 PREROLL = 1.0  # seconds decoded before a span: what decoders carry from packet to packet has settled by then
+LEAST_PACKET = 4  # bytes of a packet on average; a block of WebM that holds silence in Opus has 7
+FEW_PACKETS = 10_000  # that a file of any size may have
 MEASURED = 256  # files whose lengths are remembered
 
 
@@ -142,10 +144,20 @@ def _facts(file: IO[bytes], demuxer: str) -> tuple[int, int, float | None]:
 
 
 def _packet_seconds(file: IO[bytes], demuxer: str) -> float:
-    """The end of the last packet; nothing is decoded."""
+    """The end of the last packet; nothing is decoded.
+
+    Raises:
+        ValueError: there are so many packets that hardly any holds sound: counting them would take minutes.
+    """
+    most = FEW_PACKETS + file.seek(0, os.SEEK_END) // LEAST_PACKET
     with _opened(file, demuxer) as (container, stream):
-        ends = [packet.pts + (packet.duration or 0) for packet in container.demux(stream) if packet.pts is not None]
-        return float(max(ends, default=0) * (stream.time_base or 0))
+        last = 0
+        for number, packet in enumerate(container.demux(stream)):
+            if number > most:
+                raise ValueError("too many packets")
+            if packet.pts is not None:
+                last = max(last, packet.pts + (packet.duration or 0))
+        return float(last * (stream.time_base or 0))
 
 
 @functools.lru_cache(MEASURED)

@@ -23,6 +23,7 @@ from ds2.utils.extras import install_line
 from ds2.utils.files import atomic_write, make_folder
 
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
+PROTOCOLS = ("s3", "gs", "https")  # fsspec has others, which unpack archives, run programs or read this machine
 WAITS = (0.5, 2.0, 8.0)  # seconds before another try, after one that failed
 IN_USE = 60.0  # seconds since its last use in which a file is not removed
 GB = 10**9
@@ -68,13 +69,15 @@ def fetched(path: str | Path) -> Path:
     Each process asks the storage once for each file whether it has changed.
 
     Raises:
-        InputError: the storage has no such file.
+        InputError: the storage has no such file, or the URL has another protocol than PROTOCOLS or holds a second URL.
         StorageError: no connection after several tries, no permission, or no package for such a storage.
     """
     path = mirrored(path)
     url = url_of(path)
     if url is None:
         return path
+    if "::" in url or url.partition(":")[0] not in PROTOCOLS:
+        raise InputError(f"{url}: not a URL of {', '.join(PROTOCOLS)}; fetch the file by other means")
     if path not in _current or not path.exists():
         make_folder(path.parent)
         _update(path, url)

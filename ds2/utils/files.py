@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import gzip
+import math
 import os
 import shutil
 import stat
@@ -13,6 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ds2.utils.errors import InputError
+
+MOST_LINE = 1 << 24  # characters of a line of a text that is read line by line
+LARGE_TEXT = 1 << 28  # characters that a .gz of any size may unpack to
+MOST_RATIO = 200  # characters for each byte of a larger .gz; sentences have 3 to 10
 
 
 @contextlib.contextmanager
@@ -215,12 +220,20 @@ def text_lines(path: str | Path) -> Iterator[str]:
     """The lines of a text file, one after the other, in UTF-8 with or without a byte order mark; gunzipped if NAME.gz.
 
     Raises:
-        InputError: it cannot be read, or is not valid UTF-8.
+        InputError: it cannot be read, is not valid UTF-8, has a line beyond MOST_LINE, or unpacks beyond MOST_RATIO.
     """
-    path = Path(path)
+    path, done = Path(path), 0
+    zipped = path.suffix == ".gz"
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
-            yield from file
+        most = max(LARGE_TEXT, MOST_RATIO * path.stat().st_size) if zipped else math.inf
+        with (gzip.open if zipped else open)(path, "rt", encoding="utf-8-sig") as file:
+            while line := file.readline(MOST_LINE):
+                done += len(line)
+                if len(line) == MOST_LINE or done > most:
+                    raise InputError(f"{path}: a line of {MOST_LINE:,} characters, or packed over {MOST_RATIO} to 1")
+                yield line
+    except InputError:
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     except UnicodeDecodeError as error:

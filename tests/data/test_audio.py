@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from fuzz.containers import webm
 from torch import Tensor
 
 from ds2.data.audio import read_audio, read_audio_bytes, resample
-from ds2.data.audio_files import MOST_SAMPLES, iter_audio_bytes, probe
+from ds2.data.audio_files import MOST_SAMPLES, InMemory, iter_audio_bytes, probe
 from ds2.utils.errors import InputError, TooLong
 
 
@@ -134,6 +135,13 @@ def test_a_codec_that_is_not_known_is_refused(tmp_path: Path) -> None:
     path = encode(tmp_path / "a.webm", sine(seconds=2.0, rate=48000), 48000, "libopus")
     path.write_bytes(path.read_bytes().replace(b"A_OPUS", b"A_OPUX"))
     assert "damaged, or without sound" in refused(path)
+
+
+def test_packets_without_sound_are_not_counted_for_minutes() -> None:
+    """A block of WebM may hold 256 packets of a byte: 24 MB of them took two minutes and a gigabyte."""
+    assert probe(InMemory(webm(20, 100), "few.webm")).duration > 0
+    with pytest.raises(InputError, match=r"many\.webm: damaged"):
+        probe(InMemory(webm(200, 256), "many.webm"))
 
 
 @pytest.mark.parametrize(("name", "codec", "container"), FFMPEG_FILES)

@@ -122,6 +122,27 @@ def test_paths_of_the_mirror_are_urls(cache: Path) -> None:
         mirrored("s3://bucket/../../../etc/passwd")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "memory://a.wav",
+        "reference://x::spec.json",
+        "s3://bucket/a.zip::zip://b.wav",
+        "https://host/a::b",
+        "github://owner:name@main/a.wav",
+        "local://etc/passwd",
+    ],
+)
+def test_only_object_storage_is_read(url: str, cache: Path, tmp_path: Path) -> None:
+    """fsspec knows protocols that chain, unpack without limit, or reach hosts within a network."""
+    with pytest.raises(InputError, match="not a URL of s3, gs, https"):
+        read_audio(Path(url))
+    with pytest.raises(InputError, match="not a URL of s3, gs, https"):
+        read_manifest(mirrored(url))
+    assert not cache.exists() or not any(path.is_file() for path in cache.rglob("*"))
+
+
 def test_a_manifest_in_a_bucket_is_one_like_any_other(corpus: str, cache: Path, tmp_path: Path) -> None:
     """A shard is fetched when it is read first, not before; what is written names URLs."""
     local, there = read_manifest(tmp_path / "shards" / "manifest.jsonl"), read_manifest(f"{corpus}/manifest.jsonl")
@@ -270,7 +291,8 @@ def test_wrong_credentials_end_in_one_line(
     assert f"{error}\n" == line
 
 
-def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path) -> None:
+def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PROTOCOLS", ("http",))
     data = bytes(range(256)) * 4000
     broken = iter([True, True])
 
@@ -299,5 +321,3 @@ def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path) -> None
             server.shutdown()
     with pytest.raises(StorageError, match="cannot be read in 4 tries"):
         fetched(f"{url}/b.tar")
-    with pytest.raises(StorageError, match=r"^nowhere://a/b: cannot be read \(Protocol not known: nowhere"):
-        fetched("nowhere://a/b")

@@ -1,9 +1,10 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, models, network, sounds, tables, texts
+from fuzz import archives, containers, models, network, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
+    "webm": containers.KIND,
     "transcribe": sounds.TRANSCRIBE,
     "bundle": models.BUNDLE,
     "onnx": models.ONNX,

@@ -247,6 +247,22 @@ def test_large_text_that_cannot_be_read_is_named(tmp_path: Path, name: str, data
         list(text_lines(tmp_path / name))
 
 
+@pytest.mark.parametrize("line", [b"a" * (1 << 20), b"a\n" * (1 << 19)], ids=["one line", "many lines"])
+def test_a_text_that_unpacks_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    """Lines are read up to a length, and a .gz up to a ratio; what comes before is read."""
+    monkeypatch.setattr("ds2.utils.files.LARGE_TEXT", 1 << 22)
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(40):
+            file.write(line)
+    with pytest.raises(InputError, match=r"bomb\.gz: a line of 16,777,216 characters, or packed over 200 to 1"):
+        list(text_lines(path))
+    path.with_suffix(".txt").write_bytes(b"a\n" * (1 << 22))
+    assert sum(map(len, text_lines(path.with_suffix(".txt")))) == 1 << 23
+
+
 def test_without_lines_there_is_no_file_and_names_that_are_no_utf8_are_written_out(tmp_path: Path) -> None:
     path = tmp_path / "failed.txt"
     write_lines(path, [os.fsdecode(b"\xff.wav: gone"), "b"])
