@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.exceptions import OptunaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from ds2.train.metrics import read_metrics
@@ -47,6 +48,7 @@ class Tuner:
         self.lock = threading.Lock()
         self.processes: set[subprocess.Popen[bytes]] = set()
         self.stopping = False
+        self.failures: list[Exception] = []  # of the threads
 
     def _sampler(self, seed: int) -> optuna.samplers.BaseSampler:
         """A sampler; each resumption has another seed, since the same one would draw the first trials again."""
@@ -64,7 +66,11 @@ class Tuner:
                 self.study.enqueue_trial(cell)
 
     def run(self) -> None:
-        """Runs until the study has all its trials. An interruption ends the trials; the next run continues them."""
+        """Runs until the study has all its trials. An interruption ends the trials; the next run continues them.
+
+        Raises:
+            InputError: the database or the folder of a trial cannot be written; the other trials are interrupted.
+        """
         self._plan_trials()
         waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
         for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
@@ -77,24 +83,35 @@ class Tuner:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(POLL)
+        for failure in self.failures:
+            if isinstance(failure, SQLAlchemyError | OptunaError):
+                raise InputError(f"{self.folder}: the study's database broke ({_line(failure)})") from failure
+            raise failure
 
     @contextlib.contextmanager
     def _ending_trials(self) -> Iterator[None]:
         try:
             yield
         finally:
-            self.stopping = True
-            for process in list(self.processes):
-                process.terminate()  # SIGTERM: the trial writes its checkpoint
+            self._end_trials()
+
+    def _end_trials(self) -> None:
+        self.stopping = True
+        for process in list(self.processes):
+            process.terminate()  # SIGTERM: the trial writes its checkpoint
 
     def _work(self, device: str, waiting: "queue.SimpleQueue[optuna.Trial]") -> None:
         """The work of one device: interrupted trials first, then new ones."""
-        while not self.stopping:
-            with self.lock:
-                trial = waiting.get() if not waiting.empty() else self._ask()
-            if trial is None:
-                return
-            self._train(trial, device)
+        try:
+            while not self.stopping:
+                with self.lock:
+                    trial = waiting.get() if not waiting.empty() else self._ask()
+                if trial is None:
+                    return
+                self._train(trial, device)
+        except Exception as error:  # a thread has nobody to raise it to
+            self.failures.append(error)
+            self._end_trials()
 
     def _ask(self) -> optuna.Trial | None:
         states = [trial.state for trial in self.study.trials]
@@ -165,8 +182,11 @@ def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
     try:
         return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
     except (SQLAlchemyError, ImportError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"storage = {storage!r}: the database cannot be opened ({reason})") from error
+        raise InputError(f"storage = {storage!r}: the database cannot be opened ({_line(error)})") from error
+
+
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:

@@ -58,6 +58,14 @@ def open_study(folder: Path) -> optuna.Study:
     return optuna.load_study(study_name="ds2", storage=f"sqlite:///{folder / 'study.db'}")
 
 
+def test_what_fails_beside_the_trainings_ends_the_search(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """It fails in a thread, whose traceback alone would end no command."""
+    tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(2), SPACE)), tmp_path / "found")
+    (tmp_path / "found" / "trial_000").write_text("in the way")
+    with pytest.raises(InputError, match="trial_000: cannot make the folder"):
+        tuner.run()
+
+
 @pytest.mark.parametrize("storage", ["foo", "sqlite:////nowhere/study.db", "foo://database"])
 def test_a_storage_that_cannot_be_opened_is_refused_in_one_line(
     spoken_digits: Callable[[int], Path], tmp_path: Path, storage: str
