@@ -137,5 +137,5 @@ def token_table(tokenizer: Tokenizer) -> str:
     """
     names = [BLANK_NAME, *(token.replace(" ", SPACE_NAME) for token in tokenizer.tokens[1:])]
     if spaced := next((name for name in names if name.split() != [name]), None):
-        raise InputError(f"tokens.txt cannot hold the token {spaced!r:.60}; --format web needs no such file")
+        raise InputError(f"tokens.txt cannot hold the token {spaced!r:.60}; the web page needs no such file")
     return "".join(f"{name} {index}\n" for index, name in enumerate(names))
