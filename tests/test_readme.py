@@ -14,7 +14,7 @@ import pytest
 from ds2.cli.commands import GROUPS, SECTIONS, parse_command_line
 from ds2.serve.config import ServeConfig
 from ds2.train.config import TrainConfig
-from ds2.utils.config import FORMERLY
+from ds2.utils.former_keys import FORMER_KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ("ds2", "recipes") for page in (ROOT / folder).rglob("*.md"))])
@@ -99,10 +99,9 @@ def test_a_name_imported_or_dotted_in_a_page_exists() -> None:
 
 def keys_of(config: type, prefix: str = "") -> Iterator[str]:
     """ "model", "limits.streams", ...: the keys of a configuration, with their former names."""
+    yield from (prefix + former for former in FORMER_KEYS.get(config.__name__, {}))
     for field, kind in zip(dataclasses.fields(config), typing.get_type_hints(config).values(), strict=True):
         yield prefix + field.name
-        if FORMERLY in field.metadata:
-            yield prefix + field.metadata[FORMERLY]
         if dataclasses.is_dataclass(kind):
             yield from keys_of(typing.cast(type, kind), f"{prefix}{field.name}.")
 
