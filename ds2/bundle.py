@@ -102,10 +102,16 @@ def check_language(language: str, model: str | Path) -> None:
     Raises:
         ParameterError: a model of the package does not know the language.
     """
-    path = locate(model)
-    if path.parent == MODELS and language.lower().split("-")[0] not in ("", "en", "english"):
+    if is_packaged(model) and language.lower().split("-")[0] not in ("", "en", "english"):
         hint = "name a model of that language"
-        raise ParameterError("language", f"{language}: {path.stem} knows English (en) only; {hint}")
+        raise ParameterError("language", f"{language}: {Path(model).stem} knows English (en) only; {hint}")
+
+
+def is_packaged(model: str | Path) -> bool:
+    """Whether a name or path is that of a model of the package."""
+    path = Path(model)
+    named = not path.suffix and len(path.parts) == 1 and not path.exists()
+    return path.parent == MODELS or (named and (MODELS / f"{path}.safetensors").exists())
 
 
 def locate(path: str | Path) -> Path:

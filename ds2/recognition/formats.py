@@ -46,6 +46,8 @@ class Written(Protocol):
     @property
     def alternatives(self) -> "Sequence[tuple[Written, float]]": ...
     @property
+    def warning(self) -> str: ...
+    @property
     def segment_alternatives(self) -> Sequence[WrittenAlternatives]: ...
 
 
@@ -65,6 +67,7 @@ def to_json(transcript: Written, name: str) -> str:
     alignment is as the user wrote it. Where channels are separate, segments and words have their channel. An alignment
     also has characters, with the words' keys. Where alternatives were asked for, they are those of the whole (score,
     text), and segment_alternatives those of the segments that were searched one by one (start, end, alternatives).
+    A recording that does not sound like the model's language has a warning.
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
@@ -86,6 +89,8 @@ def to_json(transcript: Written, name: str) -> str:
         channels = [channel for channel, turn in transcript.turns for _ in turn.words]
         for word, channel in zip(values["words"], channels, strict=True):
             word["channel"] = channel
+    if transcript.warning:
+        values["warning"] = transcript.warning
     if transcript.alternatives:
         values["alternatives"] = _scored(transcript.alternatives)
         values["segment_alternatives"] = [

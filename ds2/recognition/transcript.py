@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
+from ds2.recognition.foreign import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
 from ds2.recognition.words import Word, word_spans
@@ -34,6 +35,8 @@ class SegmentAlternatives(NamedTuple):
 class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
+    Where it is `calibrated`, the confidence of a word is the probability that it is right.
+
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
     ordered by time. Of an alignment, `characters` are those of its words, with their times, and `line_starts` the
     numbers of the words that begin a line of the user's text, the first one left out.
@@ -51,6 +54,7 @@ class Transcript:
     line_starts: tuple[int, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
+    calibrated: bool = False
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
@@ -74,6 +78,11 @@ class Transcript:
     def display(self) -> str:
         """The text as people read it: with capitals, punctuation and figures, where the bundle has punctuation."""
         return "".join(space + word.shown for word, space in with_spaces(self.text, self.words) if word.shown).strip()
+
+    @property
+    def warning(self) -> str:
+        """A line on a recording that does not sound like the model's language; empty for others, or if uncalibrated."""
+        return foreign_warning(self.words, self.model) if self.calibrated else ""
 
     def to_txt(self) -> str:
         """The text as people read it, a line for each segment; or the alternatives, a line with the score for each."""
@@ -112,7 +121,8 @@ def merge_channels(channels: Sequence[Transcript]) -> Transcript:
     segments = Transcript("", (), 0.0, channels=tuple(channels)).segments
     text, words = " ".join(segment.text for segment in segments), [word for each in segments for word in each.words]
     duration = max(channel.duration for channel in channels)
-    return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels))
+    calibrated = all(channel.calibrated for channel in channels)
+    return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels), calibrated=calibrated)
 
 
 def make_transcript(

@@ -114,7 +114,7 @@ class TranscriptBuilder:
         between = " " if " " in self.tokenizer.index else ""
         text = between.join(segment.text for segment in segments if segment.text)
         words = tuple(word for segment in segments for word in segment.words)
-        transcript = Transcript(text, words, duration, self.model)
+        transcript = Transcript(text, words, duration, self.model, calibrated=self.judge is not None)
         return transcript if self.punctuator is None else _displayed(transcript, self.punctuator, self.figures)
 
     def examine(

@@ -76,11 +76,13 @@ def _hot(form: FormData) -> tuple[str, ...]:
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
     """The transcript in the requested format."""
-    plain = " ".join(final.transcript.text for final in finals)
-    words = tuple(word for final in finals for word in final.transcript.words)
-    whole = Transcript(plain, words, duration)
+    found = [final.transcript for final in finals]
+    words = tuple(word for transcript in found for word in transcript.words)
+    calibrated, model = all(each.calibrated for each in found), found[0].model if found else ""
+    plain = " ".join(each.text for each in found)
+    whole = Transcript(plain, words, duration, model, calibrated=calibrated)
     if asked.format == "json":
-        return JSONResponse({"text": whole.display, "usage": _usage(duration)})
+        return JSONResponse({"text": whole.display, "usage": _usage(duration), **_warning(whole)})
     if asked.format == "verbose_json":
         return JSONResponse(_verbose(asked, finals, whole))
     kind, written = {
@@ -99,12 +101,18 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "text": whole.display,
         "segments": [_segment(number, final) for number, final in enumerate(finals)],
         "usage": _usage(whole.duration),
+        **_warning(whole),
     }
     if "word" in asked.granularities:
         answer["words"] = [_word(word) for word in whole.words]
         if "segment" not in asked.granularities:
             del answer["segments"]
     return answer
+
+
+def _warning(transcript: Transcript) -> dict[str, str]:
+    """A key that OpenAI does not have, on a recording that does not sound like the model's language."""
+    return {"warning": transcript.warning} if transcript.warning else {}
 
 
 def _word(word: Word) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ds2.data.manifest import read_manifest
 from ds2.recognition.formats import FORMATS
 
 ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
+MANDARIN = Path(__file__).parent / "mandarin.opus"  # five clips of a speaker of Common Voice zh-CN (CC0), joined
 
 
 def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
@@ -163,6 +164,13 @@ def test_the_first_command_of_the_readme_writes_english_words(
     assert ranked[0].partition("\t")[2] == found["call"]["display"]
     assert len({line.partition("\t")[2].lower() for line in ranked}) == 3  # other words, not other points alone
     assert run("transcribe", "call.wav", "--no-punctuate")[1] == found["call"]["text"] + "\n"
+
+
+def test_mandarin_does_not_sound_like_english_and_english_does(run: Callable[..., Outcome]) -> None:
+    code, _, errors = run("transcribe", MANDARIN, ENGLISH.parent)
+    assert code == 0
+    [line] = errors.splitlines()
+    assert line.startswith(f"ds2: {MANDARIN}: does not sound like English: ")
 
 
 def test_alternatives_in_json_and_refused_where_they_would_be_lost(

@@ -17,8 +17,11 @@ from serve.conftest import RunningServer
 from starlette.datastructures import FormData, UploadFile
 
 from ds2.data.audio import resample
+from ds2.recognition.transcript import Transcript
+from ds2.recognition.words import Word
+from ds2.serve.messages import Final
 from ds2.serve.openai import _in_thread
-from ds2.serve.openai_messages import parse_form
+from ds2.serve.openai_messages import parse_form, respond
 from ds2.utils.errors import InputError
 
 
@@ -267,3 +270,18 @@ def memory(process: int) -> int:
     """Bytes of a process that lie in memory."""
     status = Path(f"/proc/{process}/status").read_text()
     return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+
+@pytest.mark.parametrize("format", ["json", "verbose_json"])
+def test_a_recording_that_does_not_sound_like_english_has_a_warning(format: str) -> None:
+    """Two segments, each too short to tell."""
+    form = FormData([("file", UploadFile(io.BytesIO(), filename="a.wav")), ("response_format", format)])
+    for confidence, expected in (
+        (0.2, "does not sound like English: 20% of the words are likely to be right"),
+        (0.9, None),
+    ):
+        words = tuple(Word("no", float(second), second + 0.5, confidence) for second in range(6))
+        transcript = Transcript("no " * 5 + "no", words, 6.0, "english", calibrated=True)
+        assert transcript.warning == ""
+        answer = json.loads(bytes(respond(parse_form(form), [Final(transcript, (), 0.0)] * 2, 12.0).body))
+        assert answer.get("warning") == expected

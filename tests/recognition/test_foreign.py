@@ -1,0 +1,28 @@
+"""A recording in another language is said to be one, by the confidence of its words."""
+
+from ds2.recognition.foreign import foreign_warning
+from ds2.recognition.formats import FORMATS
+from ds2.recognition.transcript import Transcript, merge_channels
+from ds2.recognition.words import Word
+
+
+def words(count: int, confidence: float) -> tuple[Word, ...]:
+    return tuple(Word("word", float(number), number + 0.5, confidence) for number in range(count))
+
+
+def test_few_words_must_be_less_likely_than_many() -> None:
+    warned = [foreign_warning(words(count, 0.3), "own.safetensors") for count in (0, 5, 15, 17, 100)]
+    expected = "does not sound like the speech that the model has learnt: 30% of the words are likely to be right"
+    assert warned == ["", "", "", expected, expected]
+    assert foreign_warning(words(10_000, 0.5), "own.safetensors") == ""
+    assert foreign_warning(words(20, 0.3), "english").startswith("does not sound like English: ")
+
+
+def test_only_calibrated_confidence_warns_in_json_and_of_channels() -> None:
+    transcript, plain = (Transcript("", words(100, 0.2), 100.0, calibrated=calibrated) for calibrated in (True, False))
+    assert "20% of the words" in transcript.warning
+    assert f'"warning": "{transcript.warning}"' in FORMATS["json"](transcript, "a.wav")
+    assert plain.warning == ""
+    assert "warning" not in FORMATS["json"](plain, "a.wav")
+    assert merge_channels([transcript, transcript]).warning
+    assert not merge_channels([transcript, plain]).warning
