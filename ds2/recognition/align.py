@@ -16,14 +16,16 @@ from ds2.data.loudness import energies, levels
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
+from ds2.recognition.confidence import said_probabilities
+from ds2.recognition.evidence import spelling_scores
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript, make_transcript
+from ds2.recognition.transcript import Transcript, make_transcript, with_confidences
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
-LEAST_CONFIDENCE = 0.1  # of the median word: below it the text belongs to another recording
-DOUBTFUL_CONFIDENCE = 0.02  # a word below it is doubtful
+LEAST_PROBABILITY = 0.1  # of the tokens of the median word: below it the text belongs to another recording
+DOUBTFUL_CONFIDENCE = 0.5  # a word below it is doubtful
 DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
 CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
 
@@ -35,7 +37,8 @@ class AlignedRecording:
     Attributes:
         audio: the recording.
         transcript: normalised words, and their characters, with start, end (seconds) and confidence; `display` as the
-            user wrote them.
+            user wrote them. The confidence of a word is the probability that it is said there, as far as one in ten is
+            not; that of a character is the mean probability of its frames.
         peaks: start and end (seconds) of each word's tokens; between them are only blanks and spaces.
         log_probs: (T, K) of the transcript's tokens only, the blank first; the last column is the best other token.
         names: the tokens of the first K - 1 columns.
@@ -60,7 +63,7 @@ class AlignedRecording:
 
 
 def is_doubtful(word: Word) -> bool:
-    """Whether the model hardly recognises a word where it was aligned, or the word takes too long."""
+    """Whether a word was probably not said where it was aligned, or takes too long."""
     return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
@@ -103,6 +106,7 @@ def align(
     transcript = make_transcript(hypothesis, recognizer.tokenizer, frame_seconds, duration)
     peaks = [(word.start, word.end) for word in transcript.words]
     _check_fit(audio, transcript)
+    transcript = with_confidences(transcript, _confidences(recognizer, log_probs, hypothesis, used))
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
@@ -142,10 +146,22 @@ def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, colu
     )
 
 
+def _confidences(recognizer: Recognizer, log_probs: Tensor, hypothesis: Hypothesis, used: Tensor) -> np.ndarray:
+    """(T, K) log-probabilities, of the tokens `used` and the best other one -> (W,) probabilities of the words."""
+    column = {token: place for place, token in enumerate(used.tolist())}
+    longest = round(DOUBTFUL_SECONDS / recognizer.model.config.frame_seconds)
+    frames, spelt = [], []
+    for first, last in word_spans([recognizer.tokenizer.tokens[token] for token in hypothesis.tokens]):
+        start = hypothesis.starts[first]
+        frames.append((start, min(hypothesis.ends[last - 1], start + longest)))
+        spelt.append([column[token] for token in hypothesis.tokens[first:last]])
+    return said_probabilities(spelling_scores(log_probs.numpy(), frames, spelt), [len(tokens) for tokens in spelt])
+
+
 def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     """Raises InputError where half of the words were hardly recognised."""
     confidences = torch.tensor([word.confidence for word in transcript.words])
-    if not len(confidences) or float(confidences.median()) >= LEAST_CONFIDENCE:
+    if not len(confidences) or float(confidences.median()) >= LEAST_PROBABILITY:
         return
     rate = len(transcript.text) / transcript.duration
     if rate > CHARACTERS_A_SECOND:
@@ -153,7 +169,7 @@ def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     else:
         hint = "does it belong to another recording? Mark untranscribed speech with *, or align with skip"
     raise InputError(
-        f"{audio}: the transcript does not fit, half of its words have a confidence below {LEAST_CONFIDENCE}; {hint}"
+        f"{audio}: the transcript does not fit, half of its words have a probability below {LEAST_PROBABILITY}; {hint}"
     )
 
 

@@ -12,11 +12,22 @@ from ds2.recognition.words import Word
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
 MOST_MARGIN = 6.0  # nats
 
+# The log-odds that a word of a text is said where it was aligned: at a perfect score, per nat of the spelling's score,
+# per nat of the number of tokens. Fitted to 18,000 words of which 8 % were wrong, the bundle english on its dev sets.
+SAID, SAID_SPELLING, SAID_TOKENS = 3.8, 1.1, 1.1
+
 
 def geometric_mean(probabilities: Sequence[float]) -> float:
     """The confidence of a word from the probabilities of its tokens."""
     logs = [math.log(max(probability, LEAST_PROBABILITY)) for probability in probabilities]
     return math.exp(sum(logs) / len(logs))
+
+
+def said_probabilities(spelling: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
+    """(W,) `spelling_scores` and numbers of tokens of aligned words -> (W,) probabilities that they are said there."""
+    odds = SAID + SAID_SPELLING * spelling + SAID_TOKENS * np.log(tokens)
+    probabilities: np.ndarray = 0.5 * (1 + np.tanh(odds / 2))
+    return probabilities
 
 
 def presence(rows: Sequence[Sequence[Word]]) -> np.ndarray:

@@ -10,8 +10,10 @@ class Word:
 
     With a calibration the confidence is the probability that the word is right. Without one, a search with competitors
     gives the share of the n-best's probability that has this word at this place; a search without them the geometric
-    mean of the tokens' probabilities. `display` is the word with its capital and punctuation; None if the bundle has
-    no punctuation, empty if an earlier word shows the number to which it belongs.
+    mean of the tokens' probabilities. In an alignment it is the probability that the word is said there.
+
+    `display` is the word with its capital and punctuation; None if the bundle has no punctuation, empty if an earlier
+    word shows the number to which it belongs.
     """
 
     text: str

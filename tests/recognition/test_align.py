@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import operator
 import random
 import shutil
 import statistics
@@ -14,7 +15,8 @@ import soundfile
 import torch
 from conftest import DIGITS
 
-from ds2.recognition.align import align
+from ds2.recognition.align import align, is_doubtful
+from ds2.recognition.calibration import calibration_error
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 
@@ -104,6 +106,22 @@ def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) 
     assert aligned.transcript.line_starts == (2,)
     assert not aligned.doubtful
     assert len(aligned.tokens) == len(aligned.starts) == len(" ".join(texts))
+
+
+def test_confidence_is_the_probability_that_a_word_is_said_there(recognizer: Recognizer, tmp_path: Path) -> None:
+    """Of 120 words ten are others than those in the recording: these are doubtful, and hardly any other word is."""
+    confidences, right, doubtful = [], [], []
+    for seed in range(20):
+        texts, _ = compose(tmp_path / "string.wav", seed)
+        other = random.Random(seed).choice(sorted(set(PHONES) - set(texts)))
+        given = [other if place == seed % 12 else text for place, text in enumerate(texts)]
+        words = align(recognizer, tmp_path / "string.wav", " ".join(given)).transcript.words
+        confidences += [word.confidence for word in words]
+        right += [text == word for text, word in zip(texts, given, strict=True)]
+        doubtful += [is_doubtful(word) for word in words]
+    assert calibration_error(confidences, right) < 0.04
+    assert sum(each and wrong for each, wrong in zip(doubtful, map(operator.not_, right), strict=True)) >= 8
+    assert sum(each and said for each, said in zip(doubtful, right, strict=True)) <= 2
 
 
 def test_progress_is_told_in_seconds_of_audio(recognizer: Recognizer, tmp_path: Path) -> None:
