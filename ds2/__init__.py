@@ -1,8 +1,13 @@
 """ds2: end-to-end speech recognition based on Deep Speech 2.
 
-    import ds2
+    recognizer = ds2.load()                              a Recognizer; load("best.safetensors") is your own
+    transcript = recognizer.transcribe("call.wav")       a Transcript: text, display, words, segments, to_srt(), ...
+    for path, result in recognizer.transcribe_files(paths): ...   of many, in batches; a bad one is an InputError
+    stream = ds2.load("english-streaming").stream()      live: accept(samples, rate), partial(), results(), finish()
+    ds2.transcribe("call.wav")                           one recording, by the default model
 
-    ds2.load().transcribe("call.wav").text
+A Word has text, start and end in seconds, and confidence, the probability that it is right. `ds2.ctc` holds the CTC
+loss, `ds2.decoder.beam` the search for the output of other models.
 
 Shape letters, used in every docstring: B utterances, N samples, T frames, F frequency bins, C channels, V outputs
 (blank included, index 0), L labels, H hidden units.
@@ -80,6 +85,10 @@ def transcribe(audio: "str | Path | bytes | BinaryIO") -> "Transcript":
         InputError: the file cannot be read.
     """
     return load().transcribe(audio)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *LAZY})
 
 
 def __getattr__(name: str) -> object:

@@ -27,7 +27,7 @@ HIGHEST_RATE = 768_000  # Hz
 LONGEST_SECONDS = 10.0  # of windows and hops; also above every fraction
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Bundle(Record):
     """A trained model at rest: its record and its arrays.
 

@@ -45,7 +45,7 @@ class PunctuationPart:
     arrays: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Record:
     """What a bundle says of its model.
 
@@ -75,6 +75,9 @@ class Record:
     more: dict[str, Any] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     name: str = field(default="the bundle", compare=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, knows {self.knows})"
 
     @classmethod
     def parse(cls, metadata: Any, path: Path, **own: Any) -> Self:

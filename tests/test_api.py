@@ -1,5 +1,7 @@
 """The public API: what `import ds2` offers."""
 
+import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ds2
+from ds2.bundle import Bundle
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 
@@ -27,6 +30,31 @@ def test_every_public_name_is_there() -> None:
     assert isinstance(ds2.load("digits"), ds2.Recognizer)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ds2.nothing  # noqa: B018
+
+
+def test_help_begins_with_the_api_and_names_all_of_it() -> None:
+    """The first screen shows what to call."""
+    text = pydoc.plain(pydoc.render_doc(ds2))
+    first = "\n".join(text.splitlines()[:30])
+    for name in ("ds2.load()", "transcribe_files(", "stream()", "Transcript", "Word", "InputError"):
+        assert name in first
+    classes = text[text.index("CLASSES") : text.index("DATA")]
+    assert all(f"{name}(" in classes for name in ("Recognizer", "Transcript", "Word", "load", "transcribe"))
+    assert set(ds2.__all__) <= set(dir(ds2))
+
+
+def test_reprs_fit_on_a_line(tiny_bundle: Path) -> None:
+    words = tuple(ds2.Word(text, at, at + 0.5, 0.75) for at, text in enumerate(["one", "two"] * 200))
+    transcript = ds2.Transcript(" ".join(word.text for word in words), words, 400.0)
+    assert repr(words[0]) == "Word('one', 0.00 to 0.50 s, confidence 0.75)"
+    assert repr(transcript) == (
+        "Transcript('one two one two one two one two one two one two one two ...', 400 words, 400.00 s)"
+    )
+    assert repr(transcript.segments[0]).startswith("TranscriptSegment('one two ")
+    assert repr(ds2.load(tiny_bundle, "cpu")) == f"Recognizer({str(tiny_bundle)!r}, 8000 Hz, greedy, cpu)"
+    assert re.fullmatch(
+        r"Bundle\('.*digits\.safetensors', knows 10 words and no other: .*\)", repr(Bundle.load("digits"))
+    )
 
 
 def test_load_takes_the_options_of_the_decoder(tiny_bundle: Path, tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def tune_decoder_command(
         output: Bundle to write; by default the file of the model is overwritten.
         picture: PNG to write, with the error rate over both weights and over the beam.
         closed: Find only words of the language model, which suits commands, but not names.
-        lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; by
-            default those of the bundle.
+        lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; they
+            add to those of the bundle, and replace its own of the same words.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest

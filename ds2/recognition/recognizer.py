@@ -5,6 +5,7 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -67,6 +68,10 @@ class Recognizer:
         self.finish = finish or TranscriptBuilder(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
+
+    def __repr__(self) -> str:
+        search = "greedy" if self.beam is None else f"beam {self.beam.config.beam_width}"
+        return f"Recognizer({self.name!r}, {self.sample_rate} Hz, {search}, {self.model.device.type})"
 
     @classmethod
     def load(
@@ -193,7 +198,8 @@ class Recognizer:
             good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, np.ndarray)]
             transcripts = iter(self._decode(good))
             for source, _, result in group:
-                yield source, result if isinstance(result, InputError) else next(transcripts)
+                path = Path(source) if isinstance(source, str | Path) else None
+                yield source, result if isinstance(result, InputError) else replace(next(transcripts), path=path)
 
     def log_probs_of_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None

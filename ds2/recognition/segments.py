@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ds2.recognition.words import Word
+from ds2.recognition.words import Word, shorten
 
 SEGMENT_PAUSE = 1.0  # seconds without a word that end a segment
 LONG_SEGMENT = 10.0  # seconds after which a shorter pause ends it
@@ -11,7 +11,7 @@ SHORT_PAUSE = 0.3  # seconds
 LONGEST_SEGMENT = 30.0  # seconds that the words of a segment may take
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranscriptSegment:
     """Speech between pauses: seconds from the start of the recording, its text and words, and the text to show."""
 
@@ -20,6 +20,9 @@ class TranscriptSegment:
     text: str
     words: tuple[Word, ...]
     display: str
+
+    def __repr__(self) -> str:
+        return f"TranscriptSegment({shorten(self.text)!r}, {self.start:.2f} to {self.end:.2f} s)"
 
 
 def group_words(

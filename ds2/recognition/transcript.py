@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.foreign import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
-from ds2.recognition.words import Word, word_spans
+from ds2.recognition.words import Word, shorten, word_spans
 from ds2.text import Tokenizer
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
@@ -31,7 +32,7 @@ class SegmentAlternatives(NamedTuple):
     alternatives: tuple[Alternative, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
@@ -42,7 +43,8 @@ class Transcript:
     numbers of the words that begin a line of the user's text, the first one left out.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
-    `segment_alternatives` are those of the segments that were searched one by one.
+    `segment_alternatives` are those of the segments that were searched one by one. `path` is the file that was
+    transcribed, for the player in a notebook.
     """
 
     text: str
@@ -55,6 +57,15 @@ class Transcript:
     alternatives: tuple[Alternative, ...] = ()
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
     calibrated: bool = False
+    path: Path | None = dataclasses.field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Transcript({shorten(self.text)!r}, {len(self.words)} words, {self.duration:.2f} s)"
+
+    def _repr_html_(self) -> str:
+        from ds2.recognition.notebook import transcript_html
+
+        return transcript_html(self)
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:

@@ -19,6 +19,7 @@ from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import (
     beam_config,
     bundled_model,
+    bundled_pronunciations,
     is_over_tokens,
     make_beam,
     make_beam_decoder,
@@ -214,7 +215,8 @@ def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
 
 
 def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronunciations | None) -> Bundle:
-    """The bundle with the language model and the pronunciations, by default its own, whose weights will be searched.
+    """The bundle with the language model, by default its own, and its own pronunciations and these, which go before
+    its own of the same words; their weights will be searched.
 
     Raises:
         ParameterError: there is no language model; there are pronunciations, but the model has no outputs for phones.
@@ -226,6 +228,8 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
         raise ParameterError("lm", "the bundle holds no language model; name one")
     if lm is None and pronunciations is None:
         return bundle
+    if pronunciations is not None and (own := bundled_pronunciations(bundle)) is not None:
+        pronunciations = Pronunciations.of(own.to_dict() | pronunciations.to_dict())
     if pronunciations is None:
         pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.tokens))
     if pronunciations is not None:

@@ -1,10 +1,13 @@
 """Words with their times, and which tokens make a word."""
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+SHOWN = 60  # characters of a text in a repr
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Word:
     """One word: seconds from the start of the recording; confidence 0 to 1.
 
@@ -22,9 +25,17 @@ class Word:
     confidence: float
     display: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Word({self.text!r}, {self.start:.2f} to {self.end:.2f} s, confidence {self.confidence:.2f})"
+
     @property
     def shown(self) -> str:
         return self.text if self.display is None else self.display
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text, whole words of it, for a repr."""
+    return textwrap.shorten(text, SHOWN, placeholder=" ...")
 
 
 def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:

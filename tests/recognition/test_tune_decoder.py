@@ -141,6 +141,19 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert isinstance(Recognizer.load(tuned, options=options).beam, BeamDecoder)
 
 
+def test_a_lexicon_adds_to_the_pronunciations_of_the_bundle(lm: Path, hears_phones: Path, tmp_path: Path) -> None:
+    """Its own words stay, also with another language model; of a word in both the added pronunciations count."""
+    (tmp_path / "own.txt").write_text(DIGITS)
+    (tmp_path / "more.txt").write_text("four F AO\nfive F AY V\n")
+    bundle, model = Bundle.load(hears_phones), NGram.load(lm)
+    first, second = (read_pronunciations(tmp_path / name) for name in ("own.txt", "more.txt"))
+    bundle = candidate_bundle(bundle, model, Pronunciations.of(first))
+    for other in (None, model):
+        found = bundled_pronunciations(candidate_bundle(bundle, other, Pronunciations.of(second)))
+        assert found is not None
+        assert found.to_dict() == first | second
+
+
 def test_what_is_worse_than_before_is_not_written(
     dev: Path, lm: Path, hears_phones: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,50 @@
+"""A transcript in a notebook: its text, doubtful words marked, and a player of its recording."""
+
+import base64
+import mimetypes
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ds2.recognition.segments import TranscriptSegment, with_spaces
+from ds2.recognition.words import Word
+
+if TYPE_CHECKING:
+    from ds2.recognition.transcript import Transcript
+
+DOUBTFUL = 0.5  # confidence: words below it are as likely wrong as right
+MOST_BYTES = 5_000_000  # of a recording that becomes part of the notebook
+
+
+def transcript_html(transcript: "Transcript") -> str:
+    """A paragraph for each segment; a player where the transcript is that of a file that is there and small."""
+    paragraphs = (f"<p>{channel}{_words(segment)}</p>" for channel, segment in _turns(transcript))
+    return "".join([_player(transcript.path), *paragraphs])
+
+
+def _turns(transcript: "Transcript") -> Iterator[tuple[str, TranscriptSegment]]:
+    for number, segment in transcript.turns:
+        yield f"<b>{number}</b> " if number else "", segment
+
+
+def _words(segment: TranscriptSegment) -> str:
+    pairs = with_spaces(segment.text, segment.words)
+    return "".join(space + _marked(word) for word, space in pairs if word.shown)
+
+
+def _marked(word: Word) -> str:
+    text = escape(word.shown)
+    if word.confidence >= DOUBTFUL:
+        return text
+    return f'<mark title="{word.start:.2f} s, confidence {word.confidence:.2f}">{text}</mark>'
+
+
+def _player(path: Path | None) -> str:
+    if path is None or not path.is_file() or path.stat().st_size > MOST_BYTES:
+        return ""
+    kind = mimetypes.guess_type(path.name)[0] or ""
+    if not kind.startswith(("audio/", "video/")):
+        return ""
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<audio controls src="data:{escape(kind)};base64,{data}"></audio>'
