@@ -2,30 +2,22 @@
 
 import base64
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ds2.recognition.segments import TranscriptSegment, with_spaces
 from ds2.recognition.words import Word
-
-if TYPE_CHECKING:
-    from ds2.recognition.transcript import Transcript
 
 DOUBTFUL = 0.5  # confidence: words below it are as likely wrong as right
 MOST_BYTES = 5_000_000  # of a recording that becomes part of the notebook
 
 
-def transcript_html(transcript: "Transcript") -> str:
-    """A paragraph for each segment; a player where the transcript is that of a file that is there and small."""
-    paragraphs = (f"<p>{channel}{_words(segment)}</p>" for channel, segment in _turns(transcript))
-    return "".join([_player(transcript.path), *paragraphs])
-
-
-def _turns(transcript: "Transcript") -> Iterator[tuple[str, TranscriptSegment]]:
-    for number, segment in transcript.turns:
-        yield f"<b>{number}</b> " if number else "", segment
+def transcript_html(turns: Iterable[tuple[int, TranscriptSegment]], path: Path | None) -> str:
+    """A paragraph for each segment, with the number of its channel unless it is 0; a player where `path` is the file
+    that was transcribed, is there and small."""
+    paragraphs = [f"<p>{f'<b>{number}</b> ' if number else ''}{_words(segment)}</p>" for number, segment in turns]
+    return "".join([_player(path), *paragraphs])
 
 
 def _words(segment: TranscriptSegment) -> str:

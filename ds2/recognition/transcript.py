@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.foreign import foreign_warning
 from ds2.recognition.formats import FORMATS
+from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
 from ds2.recognition.words import Word, shorten, word_spans
 from ds2.text import Tokenizer
@@ -63,9 +64,7 @@ class Transcript:
         return f"Transcript({shorten(self.text)!r}, {len(self.words)} words, {self.duration:.2f} s)"
 
     def _repr_html_(self) -> str:
-        from ds2.recognition.notebook import transcript_html
-
-        return transcript_html(self)
+        return transcript_html(self.turns, self.path)
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
