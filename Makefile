@@ -1,5 +1,6 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
-# make test          sets up .venv and runs the tests in TESTERS=2 processes: a quarter of an hour on two cores
+# make check         format, lint, types and the quick tests: two minutes
+# make test          sets up .venv and runs all tests in TESTERS=2 processes: TIME on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
@@ -13,14 +14,20 @@ BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
 TESTERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
+QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo test test-spark lint fuzz package lock train-digits
+.PHONY: demo check test test-spark lint fuzz package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
 
+check: lint
+	$(PYTEST) $(QUICK)
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
+	@echo "all tests, TIME on two cores; make check takes two minutes"
+	$(PYTEST) --durations 10
 
 test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -m spark tests/spark

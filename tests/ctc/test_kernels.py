@@ -19,8 +19,8 @@ Result = tuple[Tensor, Tensor]
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return emulate("ctc", tmp_path_factory.mktemp("emulated"))
+def emulated() -> ctypes.CDLL:
+    return emulate("ctc")
 
 
 @pytest.fixture(params=["emulated", pytest.param("gpu", marks=needs_gpu)])

@@ -15,8 +15,8 @@ from ds2.ctc.viterbi_cuda import run_viterbi_kernels
 
 
 @pytest.fixture(scope="module")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return emulate("viterbi", tmp_path_factory.mktemp("emulated"))
+def emulated() -> ctypes.CDLL:
+    return emulate("viterbi")
 
 
 def recording(seed: int, frames: int, count: int, outputs: int = 6) -> tuple[Tensor, np.ndarray]:

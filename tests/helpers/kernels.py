@@ -1,8 +1,10 @@
 """The CUDA kernels of csrc/ for the tests: compiled for the CPU with emulator.h, a GPU thread a fibre, and by nvcc."""
 
 import ctypes
+import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,17 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 
 
-def emulate(name: str, folder: Path) -> ctypes.CDLL:
+@functools.cache
+def emulate(name: str) -> ctypes.CDLL:
     """The library of csrc/NAME.cu, to be run on the CPU; skips the test without a C++ compiler."""
     if shutil.which("g++") is None:
         pytest.skip("no C++ compiler")
-    path = folder / f"{name}.so"
     flags = ("-x", "c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas", "-Wall", "-Werror")
-    command = ["g++", *flags, "-I", str(Path(__file__).parent), "-o", str(path), str(SOURCES / f"{name}.cu")]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(path))
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/{name}.so"
+        command = ["g++", *flags, "-I", str(Path(__file__).parent), "-o", path, str(SOURCES / f"{name}.cu")]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(path)
 
 
 def compiled_by_nvcc(name: str, folder: Path) -> ctypes.CDLL:

@@ -12,8 +12,8 @@ from ds2.model.half_linear import MOST_STREAMS, half_linear, run_kernel
 
 
 @pytest.fixture(scope="module")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return emulate("small_gemm", tmp_path_factory.mktemp("emulated"))
+def emulated() -> ctypes.CDLL:
+    return emulate("small_gemm")
 
 
 def operands(streams: int, rows: int, inner: int, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import soundfile
+from helpers.scripts import run_script
 
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
@@ -32,8 +33,7 @@ def recording(path: Path, seconds: float = 0.5, form: str | None = None) -> None
 
 
 def prepare(recipe: str, source: Path, output: Path, *arguments: str) -> dict[str, list[Utterance]]:
-    command = [sys.executable, RECIPES / recipe / "prepare.py", "--source", source, "--output", output, *arguments]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    run_script(RECIPES / recipe / "prepare.py", "--source", source, "--output", output, *arguments)
     return {path.stem: read_manifest(path) for path in output.glob("*.jsonl")}
 
 

@@ -1,12 +1,11 @@
 """The digits recipe: what is held out is held out, and the bundled model holds what the README says."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.scripts import run_script
 
 import ds2
 from ds2.data.manifest import read_manifest
@@ -40,8 +39,7 @@ def test_strangers_are_half_of_the_readers(prepare: ModuleType) -> None:
 
 
 def test_held_out_speaker_is_in_test_alone(tmp_path: Path) -> None:
-    command = [sys.executable, str(DIGITS / "prepare.py"), "--output", str(tmp_path), "--hold-out", "theo"]
-    subprocess.run(command, check=True, capture_output=True)
+    run_script(DIGITS / "prepare.py", "--output", tmp_path, "--hold-out", "theo")
     speakers = {
         split: {utterance.speaker for utterance in read_manifest(tmp_path / f"{split}.jsonl")}
         for split in ("train", "dev", "test", "strangers", "small")
@@ -52,8 +50,7 @@ def test_held_out_speaker_is_in_test_alone(tmp_path: Path) -> None:
 
 
 def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(tmp_path: Path) -> None:
-    command = [sys.executable, str(DIGITS / "prepare.py"), "--output", str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True)
+    run_script(DIGITS / "prepare.py", "--output", tmp_path)
     result = evaluate(ds2.load("digits", "cpu"), read_manifest(tmp_path / "test.jsonl"))
     assert result.words.reference_length >= 1000
     assert result.words.rate <= 0.01  # measured: 0.0033, see the recipe's README
@@ -62,9 +59,7 @@ def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(tmp_pat
 
 
 def test_demo_prints_transcripts_and_the_error_rate() -> None:
-    command = [sys.executable, str(DIGITS.parent / "demo.py")]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
-    english, digits = result.stdout.split("model digits")
+    english, digits = run_script(DIGITS.parent / "demo.py").split("model digits")
     assert "model english" in english
     assert "fumbling at the handle" in english
     lines = digits.splitlines()

@@ -1,8 +1,6 @@
 """English: manifests of five corpora, the lexicon, and the texts of the language model."""
 
 import json
-import subprocess
-import sys
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import soundfile
+from helpers.scripts import run_script
 
 from ds2.data.manifest import read_manifest
 from ds2.data.pronunciation import TOKENS, read_pronunciations
@@ -35,8 +34,7 @@ def corpus(folder: Path, rows: list[tuple[str | None, str]], seconds: float = 0.
 
 
 def prepared(output: Path, *options: str | Path) -> dict[str, list[Utterance]]:
-    command = [sys.executable, RECIPE / "prepare.py", "--output", output, *options]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    run_script(RECIPE / "prepare.py", "--output", output, *options)
     return {path.stem: read_manifest(path) for path in output.glob("*.jsonl")}
 
 
@@ -89,9 +87,7 @@ def test_a_lexicon_has_all_words_and_says_how_the_unknown_sound(tmp_path: Path) 
     known = {"cat": "K AE1 T", "cat(2)": "K AH0 T", "cab": "K AE1 B", "bat": "B AE1 T", "dog": "D AO1 G"}
     dictionary.write_text("".join(f"{word} {phones}\n" for word, phones in known.items()))
     place = corpus(tmp_path / "corpus", [("a", "cat tab"), ("b", "bat")])
-    command = [sys.executable, RECIPE / "lexicon.py", dictionary, place / "manifest.jsonl"]
-    made = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
-    (tmp_path / "lexicon").write_text(made)
+    (tmp_path / "lexicon").write_text(run_script(RECIPE / "lexicon.py", dictionary, place / "manifest.jsonl"))
     found = read_pronunciations(tmp_path / "lexicon")
     spoken = {word: [" ".join(TOKENS[phone] for phone in each) for each in every] for word, every in found.items()}
     assert spoken == {"bat": ["B AE T"], "cat": ["K AE T", "K AH T"], "tab": ["T AE B"]}
@@ -145,6 +141,4 @@ def test_sentences_end_where_lines_do(tmp_path: Path) -> None:
     manifest, text = tmp_path / "train.jsonl", tmp_path / "texts.txt"
     manifest.write_text('{"audio_filepath": "a.wav", "duration": 1.0, "text": "one\u2028two"}\n', encoding="utf-8")
     text.write_text("three\ffour\n", encoding="utf-8")
-    script = Path(__file__).parents[2] / "recipes" / "english" / "sentences.py"
-    result = subprocess.run([sys.executable, script, manifest, text], check=True, capture_output=True, encoding="utf-8")
-    assert result.stdout.splitlines() == ["one two"] * 3 + ["three four"]
+    assert run_script(RECIPE / "sentences.py", manifest, text).splitlines() == ["one two"] * 3 + ["three four"]

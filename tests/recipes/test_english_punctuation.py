@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from helpers.scripts import run_script
+
 from ds2.bundle import Bundle
 from ds2.recognition.punctuation import Punctuator
 
@@ -25,9 +27,9 @@ def test_it_trains_and_is_added_to_a_bundle(tmp_path: Path, tiny_bundle: Path) -
             file.writelines(f"{LINES[number % 4]}\n" for number in range(count))
     output = tmp_path / "punctuation.safetensors"
     texts = ["--books", tmp_path / "books.txt.xz", "--everyday", tmp_path / "everyday.txt.xz", "--updates", "40"]
-    printed = run("train", output, *texts)
+    printed = run_script(SCRIPT, "train", output, *texts)
     assert "comma 1.000" in printed
-    run("add", output, tiny_bundle)
+    run_script(SCRIPT, "add", output, tiny_bundle)
     punctuator = Punctuator.from_bundle(Bundle.load(tiny_bundle))
     assert punctuator is not None
     said = "well i saw john where is he now he went home mister brown his friend knew it"
@@ -52,8 +54,3 @@ def test_the_marks_of_words() -> None:
                      for word, mark, capital in map(eval, re.findall(r"\(.*?\)", printed.stdout)))  # fmt: skip
     shown = "Well, Mister J Smith? said he, I know. It is well known, the end."
     assert found == f"{shown} Oh, you, cried she, Well. A day. Here."
-
-
-def run(*arguments: object) -> str:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 import soundfile
 from helpers.readings import read_digits
+from helpers.scripts import run_script
 
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
@@ -30,9 +30,8 @@ def prepared(tmp_path: Path) -> Path:
     write_manifest(tmp_path / "source" / "test.jsonl", utterances)
     read_digits(tmp_path / "readings" / "poem.wav", 9)
     (tmp_path / "readings" / "poem.txt").write_text("one two\n")
-    command = [sys.executable, str(RECIPE / "prepare.py"), "--readings", str(tmp_path / "readings")]
-    command += ["--manifest", str(tmp_path / "source" / "test.jsonl"), "--output", str(tmp_path / "data")]
-    subprocess.run(command, check=True, capture_output=True)
+    options = ["--readings", tmp_path / "readings", "--manifest", tmp_path / "source" / "test.jsonl"]
+    run_script(RECIPE / "prepare.py", *options, "--output", tmp_path / "data")
     return tmp_path / "data"
 
 
@@ -75,8 +74,7 @@ def test_another_manifest_is_joined_anew(prepared: Path) -> None:
     before = (prepared / "joins.jsonl").read_text()
     source = prepared.parent / "source" / "test.jsonl"
     source.write_text("".join(source.read_text().splitlines(keepends=True)[4:]))
-    command = [sys.executable, str(RECIPE / "prepare.py"), "--manifest", str(source), "--output", str(prepared)]
-    subprocess.run(command, check=True, capture_output=True)
+    run_script(RECIPE / "prepare.py", "--manifest", source, "--output", prepared)
     rows = [json.loads(line) for line in (prepared / "joins.jsonl").read_text().splitlines()]
     assert len(rows) == len(before.splitlines()) / 2
     length = soundfile.info(prepared / "joined" / "000_a.flac").duration

@@ -1,16 +1,15 @@
 """The comparison of LSTM and BN-LSTM runs, and its table reads what it and `ds2 train` write."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from helpers.scripts import run_script
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "recurrent_bn" / "compare.py"
 
 
 def compare(*arguments: object) -> str:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return run_script(SCRIPT, *arguments)
 
 
 def test_books_and_speech_come_in_one_table(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from helpers.scripts import run_script
 
 from ds2.data.manifest import read_manifest
 
@@ -42,7 +43,7 @@ def test_published_layouts_and_local_copies_give_the_same(tmp_path: Path) -> Non
     for corpus in (kaldi, copy):
         output = tmp_path / f"{corpus.name}-data"
         arguments = ["--speechocean762", corpus, "--kathleen", kathleen, "--output", output, "--without-readers"]
-        subprocess.run([sys.executable, RECIPE / "prepare.py", *map(str, arguments)], check=True, capture_output=True)
+        run_script(RECIPE / "prepare.py", *arguments)
         splits = [read_manifest(output / f"{split}.jsonl") for split in ("train", "dev")]
         assert "0026" not in {utterance.speaker for split in splits for utterance in split}
         assert len({utterance.speaker for utterance in splits[1]}) == 6
