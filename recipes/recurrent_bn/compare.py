@@ -192,7 +192,7 @@ def print_table(results: Path) -> None:
     for path in sorted([*results.glob("*.jsonl"), *results.glob("*/metrics.jsonl")]):
         name = path.parent.name if path.name == "metrics.jsonl" else path.stem
         task, cell = name.rsplit(".", 1)[0].split(".", 1)
-        lines = [json.loads(line) for line in path.open()]
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
         runs.setdefault(task, {}).setdefault(cell, []).append(by_step(lines) if name != path.stem else lines)
     if not runs:
         raise InputError(f"{results}: holds no runs; start them first")
