@@ -1,7 +1,10 @@
 """`ds2 report`: a training run as one HTML file, without other files or a network."""
 
+import base64
+import hashlib
 import html
 import platform
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,8 +38,20 @@ def write_run_report(run: Path, output: Path) -> None:
     """Reads a run's folder and writes the page.
 
     Raises:
-        InputError: the folder holds no finished epoch.
+        InputError: the folder holds no finished epoch, or its files hold something else than a training writes.
     """
+    try:
+        page = _page(run)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"{run}: not a run of ds2 train, or damaged ({error!s:.100})") from error
+    with atomic_write(output) as partial:
+        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
+
+
+def _page(run: Path) -> str:
+    """The page as HTML; its policy lets a browser run the script of the template and load nothing."""
     history = read_metrics(run / "metrics.jsonl") if (run / "metrics.jsonl").exists() else []
     if not history:
         raise InputError(f"{run}: no metrics.jsonl with figures; wait for the first epoch of a training to end")
@@ -44,7 +59,7 @@ def write_run_report(run: Path, output: Path) -> None:
     counts = {name: saved["fingerprint"].get(name) for name in COUNTS}
     config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | counts
     bundle = Bundle.load(run / "best.safetensors")
-    observed = [load_checkpoint(path) for path in sorted((run / "observed").glob("epoch_*.pt"))]
+    observed = [load_checkpoint(path, "epoch") for path in sorted((run / "observed").glob("epoch_*.pt"))]
     sections = [
         ("curves", "Curves", plots.curves(history)),
         ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
@@ -56,18 +71,22 @@ def write_run_report(run: Path, output: Path) -> None:
     ]
     sections = [section for section in sections if section[2]]
     page = PAGE.read_text(encoding="utf-8")
+    script = page.partition("<script>")[2].partition("</script>")[0]
     parts = {
-        "TITLE": html.escape(run.resolve().name),
+        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "TITLE": _text(run.resolve().name),
         "TILES": "".join(_tiles(history, bundle, config)),
         "LINKS": "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         "SECTIONS": "".join(
             f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections
         ),
     }
-    for name, text in parts.items():
-        page = page.replace(f"{{{{{name}}}}}", text)
-    with atomic_write(output) as partial:
-        partial.write_text(page, encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
+
+
+def _text(value: object) -> str:
+    """A value as HTML; whatever comes from the files of a run goes through here."""
+    return html.escape(str(value))
 
 
 def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
@@ -83,7 +102,7 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
         f"{seconds / 60:.1f} min": "of training",
     }
     for value, label in facts.items():
-        yield f'<div class="tile"><b>{value}</b><span>{label}</span></div>'
+        yield f'<div class="tile"><b>{_text(value)}</b><span>{_text(label)}</span></div>'
 
 
 def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]:
@@ -96,7 +115,7 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
     yield f'<div class="stages"><input type="range" min="0" max="{len(few) - 1}" value="{len(few) - 1}" '
     yield 'aria-label="epoch"><output></output>'
     for look in few:
-        yield f'<div class="stage" data-label="epoch {look["epoch"]}">'
+        yield f'<div class="stage" data-label="epoch {_text(look["epoch"])}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
             yield f"<p class=hypothesis>{_marked(reference, hypothesis)}</p>"
             yield plots.alignment_chart(posteriors, bundle.tokens, model.frame_seconds)
@@ -108,7 +127,7 @@ def _marked(reference: str, hypothesis: str) -> str:
     """The words of the hypothesis as HTML: wrong words inserted, those of the reference deleted."""
     words = []
     for edit in align_texts(reference.split(), hypothesis.split()):
-        right, found = html.escape(edit.reference or ""), html.escape(edit.hypothesis or "")
+        right, found = _text(edit.reference or ""), _text(edit.hypothesis or "")
         words.append(
             {
                 "equal": found,
@@ -125,7 +144,7 @@ def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
     try:
         decoded = list(_decode(bundle, read_manifest(config["data"]["dev"])))
     except InputError as error:
-        yield f"<p>{html.escape(str(error))}</p>"
+        yield f"<p>{_text(error)}</p>"
         return
     counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in decoded]
     wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
@@ -133,7 +152,7 @@ def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
     yield "words of the reference are struck through.</p><table><tr><th>errors<th>utterance<th>file</tr>"
     for errors, utterance, text in wrong[:WORST]:
         yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked(utterance.text, text)}"
-        yield f"<td class=file>{html.escape(utterance.audio_path.name)}</tr>"
+        yield f"<td class=file>{_text(utterance.audio_path.name)}</tr>"
     yield "</table>"
 
 
@@ -184,7 +203,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
         try:
             utterances = [utterance for path in paths for utterance in read_manifest(path)]
         except InputError as error:
-            yield f"<h3>{name}</h3><p>{html.escape(str(error))}</p>"
+            yield f"<h3>{name}</h3><p>{_text(error)}</p>"
             continue
         facts = summary(utterances)
         durations = (facts.shortest, facts.median, facts.longest)
@@ -206,7 +225,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
 def _configuration(config: dict[str, Any]) -> str:
     sections = {name: value for name, value in config.items() if isinstance(value, dict)}
     blocks = [("run", {name: value for name, value in config.items() if name not in sections}), *sections.items()]
-    cards = (f"<div class=card><h3>{html.escape(name)}</h3>{_pairs(_flat(values))}</div>" for name, values in blocks)
+    cards = (f"<div class=card><h3>{_text(name)}</h3>{_pairs(_flat(values))}</div>" for name, values in blocks)
     return f"<div class=cards>{''.join(cards)}</div>"
 
 
@@ -229,6 +248,6 @@ def _environment(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(values: dict[str, Any]) -> str:
-    texts = {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in values.items()}
-    rows = (f"<tr><th>{html.escape(key)}<td>{html.escape(text)}</tr>" for key, text in texts.items())
+    texts = {key: f"{value:g}" if isinstance(value, float) else value for key, value in values.items()}
+    rows = (f"<tr><th>{_text(key)}<td>{_text(text)}</tr>" for key, text in texts.items())
     return f"<table class=pairs>{''.join(rows)}</table>"

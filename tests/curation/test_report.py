@@ -34,21 +34,23 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "report"
 
 
-def browse(page: Path) -> str:
-    """The page as a browser has it after its scripts ran; no error or warning may reach the console."""
+def browse(page: Path, complaints: bool = False) -> str:
+    """The page as a browser has it after its scripts ran; an error or warning on the console is wanted, or none."""
     assert CHROMIUM is not None
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
     command += ["--virtual-time-budget=2000", "--autoplay-policy=no-user-gesture-required", page.as_uri()]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
-    assert not console, console
+    assert bool(console) == complaints, console
     return result.stdout
 
 
 def with_script(page: Path, script: str) -> Path:
-    """A copy of a page in which a script leaves its findings in the title."""
+    """A copy of a page in which a script of its folder leaves its findings in the title."""
     copy = page.with_name(f"with_script_{page.name}")
-    copy.write_text(page.read_text().replace("</body>", f"<script>document.title = {script};</script></body>"))
+    copy.with_suffix(".js").write_text(f"document.title = {script};")
+    tag = f'<script src="{copy.with_suffix(".js").name}"></script>'
+    copy.write_text(page.read_text().replace("</body>", f"{tag}</body>"))
     return copy
 
 
@@ -68,6 +70,16 @@ def test_every_page_opens_without_errors_and_without_the_network(report: Path) -
         assert not re.search(r'(?:src|href)="(?:https?:)?//', dom)
     assert "no transcript no_text.txt" in browse(report / "index.html")
     assert "b &amp; &lt;c&gt; #1 100%.wav" in browse(report / "index.html")
+
+
+@needs_browser
+def test_a_script_in_a_page_is_not_run(report: Path) -> None:
+    """A text that came through the escaping would do nothing."""
+    copy = report / "inline.html"
+    inline = "<script>document.title = 'run';</script><img src='no' onerror='document.title = `run`'></body>"
+    copy.write_text((report / "check.html").read_text().replace("</body>", inline))
+    assert title(browse(copy, complaints=True)) == "Check segments"
+    copy.unlink()
 
 
 @needs_browser

@@ -15,7 +15,7 @@ def test_a_cut_last_line_is_omitted_and_a_broken_one_named(tmp_path: Path) -> No
     whole = path.read_text()
     path.write_text(whole[:-5])
     assert read_metrics(path) == epochs[:1]
-    for garbage in ("{broken", "3", "{}"):
+    for garbage in ("{broken", "3", "{}", whole.partition("\n")[0].replace("1", '"<script>"', 1)):
         path.write_text(f"{garbage}\n{whole}")
         with pytest.raises(InputError, match=r"metrics\.jsonl:1: not the figures of an epoch"):
             write_run_report(tmp_path, tmp_path / "report.html")

@@ -1,6 +1,8 @@
 """The report of a run: opened in a real browser, and without its dev set."""
 
+import base64
 import dataclasses
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import pytest
 from conftest import TINY
 
 from ds2.data.augment import AugmentConfig
-from ds2.train.checkpoint import load_checkpoint
+from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.report import write_run_report
 from ds2.train.trainer import Trainer
@@ -53,3 +55,34 @@ def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> N
     assert 'src="http' not in text
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
         write_run_report(run / "observed", run / "report.html")
+
+
+HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script>{{SECTIONS}}"
+
+
+def test_what_a_run_holds_cannot_become_part_of_the_page(run: Path) -> None:
+    """Every value is escaped; a browser would not run a script that came through, either."""
+    path = sorted((run / "observed").glob("epoch_*.pt"))[-1]
+    look = load_checkpoint(path)
+    save_checkpoint(path, look | {"epoch": HOSTILE, "texts": [(HOSTILE, HOSTILE) for _ in look["texts"]]})
+    run = run.rename(run.with_name("<script>alert(3)<"))
+    write_run_report(run, run / "report.html")
+    text = (run / "report.html").read_text()
+    assert "alert(1)" in text
+    assert "alert(3)" in text
+    assert "<img src=x" not in text
+    assert text.count("<script>") == text.count('<section id="data">') == 1
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{allowed}';" in text
+
+
+def test_a_damaged_observation_is_refused_in_one_line(run: Path) -> None:
+    path = sorted((run / "observed").glob("epoch_*.pt"))[-1]
+    look = load_checkpoint(path)
+    damages = {"epoch": None, "texts": [(1, 2)], "posteriors": [], "weights": {"$x^^$": []}, "maps": {}}
+    for key, value in damages.items():
+        save_checkpoint(path, look | {key: value})
+        with pytest.raises(InputError, match="not a run of ds2 train, or damaged"):
+            write_run_report(run, run / "report.html")
+    assert not (run / "report.html").exists()
