@@ -57,20 +57,22 @@ def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> N
         write_run_report(run / "observed", run / "report.html")
 
 
-HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script>{{SECTIONS}}"
+QUOTED = "\"><u>"
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{SECTIONS}}'
 
 
 def test_what_a_run_holds_cannot_become_part_of_the_page(run: Path) -> None:
     """Every value is escaped; a browser would not run a script that came through, either."""
-    path = sorted((run / "observed").glob("epoch_*.pt"))[-1]
-    look = load_checkpoint(path)
-    save_checkpoint(path, look | {"epoch": HOSTILE, "texts": [(HOSTILE, HOSTILE) for _ in look["texts"]]})
+    for path in (run / "observed").glob("epoch_*.pt"):
+        look = load_checkpoint(path)
+        save_checkpoint(path, look | {"epoch": QUOTED, "texts": [(HOSTILE, HOSTILE) for _ in look["texts"]]})
     run = run.rename(run.with_name("<script>alert(3)<"))
     write_run_report(run, run / "report.html")
     text = (run / "report.html").read_text()
     assert "alert(1)" in text
     assert "alert(3)" in text
     assert "<img src=x" not in text
+    assert "<u>" not in text
     assert text.count("<script>") == text.count('<section id="data">') == 1
     script = text.partition("<script>")[2].partition("</script>")[0]
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
