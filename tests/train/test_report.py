@@ -57,7 +57,7 @@ def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> N
         write_run_report(run / "observed", run / "report.html")
 
 
-QUOTED = "\"><u>"
+QUOTED = '"><u>'
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{SECTIONS}}'
 
 
