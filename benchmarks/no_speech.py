@@ -19,7 +19,7 @@ from ds2.recognition.batch import find_audio
 from ds2.recognition.recognizer import Recognizer
 
 SECONDS = 20.0  # of each synthesised sound
-PIECE = 0.2  # seconds of sound that a live stream gets at once
+AT_ONCE = 0.2  # seconds of sound that a live stream gets at once
 
 
 def main() -> None:
@@ -62,10 +62,10 @@ def live(recognizer: Recognizer, samples: Tensor) -> int:
 
 
 def finals(recognizer: Recognizer, samples: Tensor) -> Iterator[int]:
-    """Words in the final results of a stream, after each piece of sound."""
+    """Words in the final results of a stream, as its sound comes in."""
     stream = recognizer.stream()
-    for piece in samples.split(round(PIECE * recognizer.sample_rate)):
-        stream.accept(piece, recognizer.sample_rate)
+    for array in samples.split(round(AT_ONCE * recognizer.sample_rate)):
+        stream.accept(array, recognizer.sample_rate)
         yield sum(len(transcript.words) for transcript in stream.results())
     yield sum(len(transcript.words) for transcript in stream.finish())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ds2.data.audio_files import InMemory, read_audio_array, read_audio_bytes_array, resample_array
+from ds2.data.audio_files import InMemory, read_audio_array, resample_array
 
 
 def read_audio(
@@ -17,14 +17,6 @@ def read_audio(
 ) -> tuple[Tensor, int]:
     """`read_audio_array` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
     samples, rate = read_audio_array(path, sample_rate, offset, duration, channel)
-    return torch.from_numpy(samples), rate
-
-
-def read_audio_bytes(
-    data: bytes, sample_rate: int | None = None, name: str = "stdin", longest: float | None = None
-) -> tuple[Tensor, int]:
-    """`read_audio_bytes_array` -> (N,) float32 tensor of samples, full scale 1.0, and their rate in Hz."""
-    samples, rate = read_audio_bytes_array(data, sample_rate, name, longest)
     return torch.from_numpy(samples), rate
 
 

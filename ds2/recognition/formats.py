@@ -40,7 +40,7 @@ class Written(Protocol):
     @property
     def line_starts(self) -> Sequence[int]: ...
     @property
-    def turns(self) -> Sequence[tuple[int, TranscriptSegment]]: ...
+    def channel_segments(self) -> Sequence[tuple[int, TranscriptSegment]]: ...
     @property
     def display(self) -> str: ...
     @property
@@ -56,7 +56,7 @@ def to_txt(transcript: Written, name: str) -> str:
     was said. Where there are alternatives, a line for each: its score, a tab, its text."""
     if transcript.alternatives:
         return "".join(f"{score:.2f}\t{each.display}\n" for each, score in transcript.alternatives)
-    return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.turns) + "\n"
+    return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.channel_segments) + "\n"
 
 
 def to_json(transcript: Written, name: str) -> str:
@@ -70,7 +70,7 @@ def to_json(transcript: Written, name: str) -> str:
     A recording that does not sound like the model's language has a warning.
     """
     keys = ("start", "end", "text", "display")
-    segments = [{key: getattr(turn, key) for key in keys} for _, turn in transcript.turns]
+    segments = [{key: getattr(segment, key) for key in keys} for _, segment in transcript.channel_segments]
     values: dict[str, Any] = {"file": printable(name), "text": transcript.text}
     values["words"] = [dataclasses.asdict(word) for word in transcript.words]
     values |= {"duration": transcript.duration, "model": transcript.model}
@@ -84,9 +84,9 @@ def to_json(transcript: Written, name: str) -> str:
     if not transcript.characters:
         del values["characters"]
     if transcript.channels:
-        for segment, (channel, _) in zip(segments, transcript.turns, strict=True):
+        for segment, (channel, _) in zip(segments, transcript.channel_segments, strict=True):
             segment["channel"] = channel
-        channels = [channel for channel, turn in transcript.turns for _ in turn.words]
+        channels = [channel for channel, segment in transcript.channel_segments for _ in segment.words]
         for word, channel in zip(values["words"], channels, strict=True):
             word["channel"] = channel
     if transcript.warning:
@@ -130,8 +130,8 @@ def to_tsv(transcript: Written, name: str) -> str:
     """A table as Whisper writes it: start and end in milliseconds and the text of each segment, with its channel before
     it where channels are separate."""
     rows = [
-        f"{round(1000 * turn.start)}\t{round(1000 * turn.end)}\t{_labelled(channel, turn.display)}\n"
-        for channel, turn in transcript.turns
+        f"{round(1000 * segment.start)}\t{round(1000 * segment.end)}\t{_labelled(channel, segment.display)}\n"
+        for channel, segment in transcript.channel_segments
     ]
     return "".join(["start\tend\ttext\n", *rows])
 

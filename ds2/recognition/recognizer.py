@@ -161,8 +161,8 @@ class Recognizer:
                 raise transcript
             return transcript
         samples = to_samples(audio, sample_rate, self.sample_rate)
-        parts = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
-        return self.decode(np.concatenate(parts), len(samples) / self.sample_rate)
+        rows = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
+        return self.decode(np.concatenate(rows), len(samples) / self.sample_rate)
 
     def stream(self) -> LiveStream:
         """Starts a live stream: it takes samples as they come and returns partial texts and transcripts of segments.

@@ -70,19 +70,19 @@ class Transcript:
     def segments(self) -> tuple[TranscriptSegment, ...]:
         """The transcript divided at pauses; a long segment without a long pause also at shorter ones."""
         if self.channels:
-            return tuple(segment for _, segment in self.turns)
+            return tuple(segment for _, segment in self.channel_segments)
         return tuple(group_words(self.text, self.words, ends_segment))
 
     @property
-    def turns(self) -> tuple[tuple[int, TranscriptSegment], ...]:
+    def channel_segments(self) -> tuple[tuple[int, TranscriptSegment], ...]:
         """The segments of all channels in order of time, each with the number of its channel, from 1 on.
 
         Of a recording whose channels were not separated these are its segments, with the number 0.
         """
         if not self.channels:
             return tuple((0, segment) for segment in self.segments)
-        turns = [(number, segment) for number, channel in enumerate(self.channels, 1) for segment in channel.segments]
-        return tuple(sorted(turns, key=lambda turn: (turn[1].start, turn[0])))
+        pairs = [(number, segment) for number, channel in enumerate(self.channels, 1) for segment in channel.segments]
+        return tuple(sorted(pairs, key=lambda pair: (pair[1].start, pair[0])))
 
     @property
     def display(self) -> str:

@@ -38,19 +38,19 @@ class Job(Generic[Source]):
 
     source: Source
     duration: float = 0.0
-    parts: list[np.ndarray | None] = field(default_factory=list)
+    rows: list[np.ndarray | None] = field(default_factory=list)
     read: bool = False  # all its windows have been cut
     error: InputError | None = None
 
     @property
     def done(self) -> bool:
-        return self.error is not None or (self.read and all(part is not None for part in self.parts))
+        return self.error is not None or (self.read and all(rows is not None for rows in self.rows))
 
     @property
     def result(self) -> Result[Source]:
         """Once it is done: the source, its duration, and (T, V) of the whole recording or what went wrong."""
-        parts = [part for part in self.parts if part is not None]
-        return self.source, self.duration, self.error or np.concatenate(parts)
+        found = [rows for rows in self.rows if rows is not None]
+        return self.source, self.duration, self.error or np.concatenate(found)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Batches(Generic[Source]):
             job = Job(source)
             jobs.append(job)
             for number, window in enumerate(self.cutter.windows(job)):
-                job.parts.append(None)
+                job.rows.append(None)
                 self.group.append((job, number, window))
                 held += len(window.samples)
                 if held >= GROUP_SECONDS * self.cutter.sample_rate:
@@ -152,10 +152,10 @@ class Batches(Generic[Source]):
         while ordered:
             size = max(1, int(BATCH_SECONDS * self.cutter.sample_rate / len(ordered[0][2].samples)))
             batch, ordered = ordered[:size], ordered[size:]
-            parts = self.model([window for _, _, window in batch])
-            for (job, number, _), part in zip(batch, parts, strict=True):
-                job.parts[number] = part
-            self.on_audio(sum(map(len, parts)) * self.cutter.frame_samples / self.cutter.sample_rate)
+            found = self.model([window for _, _, window in batch])
+            for (job, number, _), rows in zip(batch, found, strict=True):
+                job.rows[number] = rows
+            self.on_audio(sum(map(len, found)) * self.cutter.frame_samples / self.cutter.sample_rate)
         give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
 
 

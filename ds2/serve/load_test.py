@@ -23,7 +23,7 @@ from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
 from ds2.utils.errors import ParameterError
 
-PIECE_SECONDS = 0.1  # of sound in a message, as from a microphone
+MESSAGE_SECONDS = 0.1  # of sound, as from a microphone
 FIRST_SECONDS = 2.0  # in which the streams begin, one after the other; not measured
 TIMEOUT_SECONDS = 30.0  # for a final result
 
@@ -53,10 +53,10 @@ class LoadResult:
     failures: list[str] = field(default_factory=list)
     batches: dict[float, float] = field(default_factory=dict)  # size: number of steps
 
-    def percentile(self, part: float) -> float:
-        """Milliseconds within which this part (0 to 1) of the final results came; inf for a stream that failed."""
+    def percentile(self, fraction: float) -> float:
+        """Milliseconds within which this fraction (0 to 1) of the final results came; inf for a stream that failed."""
         values = sorted([*self.latencies, *[float("inf")] * len(self.failures)])
-        return 1000 * values[min(len(values) - 1, int(part * len(values)))] if values else float("inf")
+        return 1000 * values[min(len(values) - 1, int(fraction * len(values)))] if values else float("inf")
 
     @property
     def batch_probabilities(self) -> dict[int, float]:
@@ -69,11 +69,11 @@ class LoadResult:
 
     @property
     def batched(self) -> float:
-        """Part (0 to 1) of the chunks that ran in batches of 2 or more."""
-        return sum(part for size, part in self.batch_probabilities.items() if size > 1)
+        """Fraction (0 to 1) of the chunks that ran in batches of 2 or more."""
+        return sum(share for size, share in self.batch_probabilities.items() if size > 1)
 
     def summary(self) -> dict[str, float | dict[int, float]]:
-        """The figures of a table: times in milliseconds, parts and probabilities from 0 to 1."""
+        """The figures of a table: times in milliseconds, fractions and probabilities from 0 to 1."""
         return {
             "streams": self.streams,
             "utterances": len(self.latencies),
@@ -138,17 +138,17 @@ async def _client(
         recording = generator.choice(recordings)
         try:
             async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS) as socket:
-                utterance = _Utterance(socket, recording)
-                await asyncio.wait_for(utterance.run(), recording.seconds + TIMEOUT_SECONDS)
+                speech = _Speech(socket, recording)
+                await asyncio.wait_for(speech.run(), recording.seconds + TIMEOUT_SECONDS)
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
             outcome.failures.append(str(error) or type(error).__name__)
             await asyncio.sleep(1.0)
             continue
-        if utterance.begun >= begin:
-            utterance.report(outcome)
+        if speech.begun >= begin:
+            speech.report(outcome)
 
 
-class _Utterance:
+class _Speech:
     """One recording that a client sends, and its results."""
 
     def __init__(self, socket: websockets.ClientConnection, recording: Recording):
@@ -163,12 +163,14 @@ class _Utterance:
         reader = asyncio.create_task(self._read())
         self.begun = time.monotonic()
         rate = self.recording.sample_rate
-        size = round(PIECE_SECONDS * rate) * 2
+        size = round(MESSAGE_SECONDS * rate) * 2
         for number, start in enumerate(range(0, len(self.recording.data), size)):
-            piece = self.recording.data[start : start + size]
-            spoken = self.begun + number * PIECE_SECONDS + len(piece) / 2 / rate  # a microphone delivers it at its end
+            sound = self.recording.data[start : start + size]
+            spoken = (
+                self.begun + number * MESSAGE_SECONDS + len(sound) / 2 / rate
+            )  # a microphone delivers it at its end
             await asyncio.sleep(max(0.0, spoken - time.monotonic()))
-            await self.socket.send(piece)
+            await self.socket.send(sound)
         self.ended = time.monotonic()
         await self.socket.send('{"eof": 1}')
         await reader

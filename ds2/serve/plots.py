@@ -13,7 +13,7 @@ def draw_batches(path: Path, outcomes: Sequence[LoadResult]) -> None:
     """Draws the probability that a chunk runs in a batch of each size, one line for each number of streams."""
     figure, axes = subplots(size=SIZE)
     for outcome in outcomes:
-        shown = {size: part for size, part in outcome.batch_probabilities.items() if size <= 20}
+        shown = {size: share for size, share in outcome.batch_probabilities.items() if size <= 20}
         axes.plot(list(shown), list(shown.values()), "o-", ms=3, label=f"{outcome.streams} streams")
     axes.set(xlabel="streams in a batch", ylabel="probability", ylim=(0, None))
     axes.legend(frameon=False)
@@ -25,9 +25,9 @@ def draw_latencies(path: Path, policies: Mapping[str, Sequence[LoadResult]]) -> 
     figure, axes = subplots(size=SIZE)
     for number, (policy, outcomes) in enumerate(policies.items()):
         streams = [outcome.streams for outcome in outcomes]
-        for part, style in ((0.98, "o-"), (0.5, "o--")):
-            values = [outcome.percentile(part) for outcome in outcomes]
-            axes.plot(streams, values, style, ms=3, color=f"C{number}", label=f"{policy}, {part:.0%}")
+        for fraction, style in ((0.98, "o-"), (0.5, "o--")):
+            values = [outcome.percentile(fraction) for outcome in outcomes]
+            axes.plot(streams, values, style, ms=3, color=f"C{number}", label=f"{policy}, {fraction:.0%}")
     axes.axhline(100, color="0.8", lw=1, zorder=0)
     axes.set(xlabel="streams in real time", ylabel="latency from end of utterance, ms", yscale="log")
     axes.legend(frameon=False, fontsize=8)

@@ -30,8 +30,8 @@ def transcript_row(transcript: Transcript) -> Row:
     """A transcript as a value of TRANSCRIPT; the speaker of a word is its channel, from 1 on."""
     words = [
         {name: getattr(word, name) for name in WORD.names} | {"speaker": channel or None}
-        for channel, turn in transcript.turns
-        for word in turn.words
+        for channel, segment in transcript.channel_segments
+        for word in segment.words
     ]
     return {"text": transcript.text, "words": words, "duration": transcript.duration}
 

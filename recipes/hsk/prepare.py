@@ -87,11 +87,11 @@ def hold_out(words: list[Utterance], rng: random.Random) -> dict[str, list[Utter
 
 def read(words: list[Utterance]) -> list[WordString]:
     with Progress("reading", len(words), "words") as progress:
-        pieces = []
+        found = []
         for word in words:
-            pieces.append(WordString(read_audio(word.audio_path, RATE)[0].numpy(), word.text, SPEAKER))
+            found.append(WordString(read_audio(word.audio_path, RATE)[0].numpy(), word.text, SPEAKER))
             progress.step()
-    return pieces
+    return found
 
 
 if __name__ == "__main__":

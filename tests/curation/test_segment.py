@@ -44,9 +44,9 @@ def test_no_piece_is_made_shorter_than_the_shortest_unless_the_pause_is_very_lon
 def test_a_long_piece_is_cut_although_the_mean_is_met() -> None:
     pauses = [0.2] * 29
     pauses[14] = 0.15
-    pieces = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=12.0, shortest=1.0, longest=12.0))
+    segments = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=12.0, shortest=1.0, longest=12.0))
     spans = words(pauses)
-    assert all(spans[last - 1][1] - spans[first][0] <= 12.0 for first, last in pieces)
+    assert all(spans[last - 1][1] - spans[first][0] <= 12.0 for first, last in segments)
 
 
 def test_nothing_is_cut_where_no_run_is_long_enough() -> None:
@@ -56,9 +56,9 @@ def test_nothing_is_cut_where_no_run_is_long_enough() -> None:
 
 @given(st.lists(st.floats(0.0, 3.0), max_size=60), st.floats(1.5, 10.0))
 def test_every_word_is_in_exactly_one_segment(pauses: list[float], mean: float) -> None:
-    pieces = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=mean))
-    assert [place for first, last in pieces for place in range(first, last)] == list(range(len(pauses) + 1))
-    assert all(first < last for first, last in pieces)
+    segments = cut_into_segments(words(pauses), pauses, SegmentConfig(mean=mean))
+    assert [place for first, last in segments for place in range(first, last)] == list(range(len(pauses) + 1))
+    assert all(first < last for first, last in segments)
 
 
 def test_no_words_no_segments() -> None:

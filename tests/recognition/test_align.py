@@ -163,8 +163,8 @@ def test_log_probs_of_a_file_are_those_of_its_samples(recognizer: Recognizer, tm
         compose(tmp_path / "string.wav", seed)
         parts.append(soundfile.read(tmp_path / "string.wav")[0])
     soundfile.write(tmp_path / "long.wav", np.concatenate(parts), RATE, subtype="FLOAT")
-    pieces = list(recognizer.iter_log_probs(tmp_path / "long.wav"))
-    log_probs, samples = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*pieces, strict=True))
+    windows = list(recognizer.iter_log_probs(tmp_path / "long.wav"))
+    log_probs, samples = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*windows, strict=True))
     duration = sum(map(len, parts)) / RATE
     assert len(log_probs) == pytest.approx(duration / recognizer.model.config.frame_seconds, abs=2)
     assert torch.allclose(samples, torch.from_numpy(np.concatenate(parts)).float(), atol=1e-4)

@@ -25,14 +25,14 @@ def all_steps(draw: st.DrawFn) -> Steps:
 
 @st.composite
 def sounds(draw: st.DrawFn) -> list[np.ndarray]:
-    """Samples 1, 2, 3, ... in pieces."""
+    """Samples 1, 2, 3, ... in several arrays."""
     ends = np.cumsum(draw(st.lists(st.integers(0, 40), min_size=1, max_size=8)))
     return np.split(np.arange(1, ends[-1] + 1, dtype=np.float32), ends[:-1])
 
 
 def cut(steps: Steps, sound: list[np.ndarray]) -> list[Chunk]:
     chunks = Chunks(steps)
-    return [*(chunk for piece in sound for chunk in chunks.step(piece)), *chunks.finish()]
+    return [*(chunk for samples in sound for chunk in chunks.step(samples)), *chunks.finish()]
 
 
 def test_chunks_overlap_and_silence_fills_the_last() -> None:
@@ -67,7 +67,7 @@ import { Chunks } from "PAGE/chunks.js";
 
 const found = cases.map(({ steps, sound }) => {
   const chunks = new Chunks(steps);
-  const all = [...sound.flatMap((piece) => chunks.step(Float32Array.from(piece))), ...chunks.finish()];
+  const all = [...sound.flatMap((samples) => chunks.step(Float32Array.from(samples))), ...chunks.finish()];
   const rows = ({ first, last }) => Array.from({ length: last - first }, (_, row) => first + row);
   return all.map((chunk) => [[...chunk.samples], chunk.position, chunk.length, rows(chunk)]);
 });
@@ -86,7 +86,7 @@ def test_the_page_cuts_the_same_chunks(tmp_path: Path) -> None:
         cases.append((steps, sound))
 
     collect()
-    written = [{"steps": asdict(steps), "sound": [piece.tolist() for piece in sound]} for steps, sound in cases]
+    written = [{"steps": asdict(steps), "sound": [samples.tolist() for samples in sound]} for steps, sound in cases]
     expected = [[described(chunk, steps) for chunk in cut(steps, sound)] for steps, sound in cases]
     assert in_node(RUN, written, tmp_path) == expected
     assert len(cases) > 50

@@ -123,7 +123,7 @@ def test_turns_of_separate_channels_are_in_order_of_time() -> None:
     assert CALL.to_txt() == "1: hello\n2: good day\n1: yes\n"
     assert (CALL.text, CALL.duration, CALL.model) == ("hello good day yes", 7.5, "digits")
     values = json.loads(CALL.to_json("call.wav"))
-    assert [(turn["channel"], turn["text"]) for turn in values["segments"]] == [
+    assert [(segment["channel"], segment["text"]) for segment in values["segments"]] == [
         (1, "hello"),
         (2, "good day"),
         (1, "yes"),

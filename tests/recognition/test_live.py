@@ -1,4 +1,4 @@
-"""A live stream gives what the whole recording gives, whatever the pieces."""
+"""A live stream gives what the whole recording gives, however it comes in."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.live import pieces
+from helpers.live import arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,8 +56,8 @@ def sound(folder: Path, count: int, pause: float) -> torch.Tensor:
 def finals(stream: LiveStream, samples: torch.Tensor, size: int, rate: int = 8000) -> list[Transcript]:
     """The transcripts of all utterances, taken as they end."""
     found = []
-    for piece in samples.split(size):
-        stream.accept(piece, rate)
+    for array in samples.split(size):
+        stream.accept(array, rate)
         found += stream.results()
     return found + stream.finish()
 
@@ -68,8 +68,8 @@ def test_one_utterance_equals_the_recording(spoken_digits: Callable[[int], Path]
     recognizer = ds2.load("digits-streaming", "cpu", beam=beam)
     samples = sound(spoken_digits(4).parent, 4, 0.1)
     stream = recognizer.stream()
-    for piece in samples.split(size):
-        stream.accept(piece, 8000)
+    for array in samples.split(size):
+        stream.accept(array, 8000)
     assert stream.partial()
     [live], offline = stream.finish(), recognizer.transcribe(samples, 8000)
     assert (live.text, live.duration, live.model) == (offline.text, offline.duration, "digits-streaming")
@@ -107,8 +107,8 @@ def test_any_pieces_give_the_same(streams: dict[str, Streamed], model: str, size
     """The utterances with their words, times and confidence, of two recordings with a pause after each."""
     recognizer, samples, expected = streams[model]
     stream = recognizer.stream()
-    for piece in pieces(samples, sizes):
-        stream.accept(piece, 8000)
+    for array in arrays(samples, sizes):
+        stream.accept(array, 8000)
     assert stream.finish() == expected
     assert len(expected) >= 2
 
@@ -125,8 +125,8 @@ def test_a_pause_within_a_chunk_ends_an_utterance(lead: float) -> None:
         parts += [spoken[int(16000 * words[0].start) : int(16000 * words[-1].end)], noise(0.8)]
     border = sum(map(len, parts[:2])) / 16000 + 0.4
     stream, found = recognizer.stream(), []
-    for piece in torch.cat(parts).split(1600):
-        stream.accept(piece, 16000)
+    for array in torch.cat(parts).split(1600):
+        stream.accept(array, 16000)
         found += stream.results()
     times = [(transcript.words[0].start, transcript.words[-1].end) for transcript in found]
     assert any(last < border for _, last in times)

@@ -51,19 +51,19 @@ def test_an_exported_model_transcribes_as_its_bundle(tmp_path: Path) -> None:
     )
 
 
-def heard(recognizer: Recognizer, samples: np.ndarray, piece: int = 1600) -> str:
+def heard(recognizer: Recognizer, samples: np.ndarray, size: int = 1600) -> str:
     stream = recognizer.stream()
-    for start in range(0, len(samples), piece):
-        stream.accept(samples[start : start + piece], recognizer.sample_rate)
+    for start in range(0, len(samples), size):
+        stream.accept(samples[start : start + size], recognizer.sample_rate)
     return " ".join(transcript.text for transcript in stream.finish())
 
 
-@pytest.mark.parametrize("pieces", [[80000], [1, 79, 80, 161, 4000, 900, 12345], [10], [320, 0, 0]])
-def test_a_stream_gives_what_torchs_gives(pieces: list[int]) -> None:
+@pytest.mark.parametrize("sizes", [[80000], [1, 79, 80, 161, 4000, 900, 12345], [10], [320, 0, 0]])
+def test_a_stream_gives_what_torchs_gives(sizes: list[int]) -> None:
     """However it is cut, also where it is shorter than a window."""
     ours, torchs = (Recognizer.load("digits-streaming", "cpu", engine=engine) for engine in ("onnx", "torch"))
-    samples = (0.1 * np.random.default_rng(0).standard_normal(sum(pieces))).astype(np.float32)
-    ends = np.cumsum(pieces)[:-1]
+    samples = (0.1 * np.random.default_rng(0).standard_normal(sum(sizes))).astype(np.float32)
+    ends = np.cumsum(sizes)[:-1]
     found = [live_log_probs(recognizer.model, np.split(samples, ends)) for recognizer in (ours, torchs)]
     assert found[0].shape == found[1].shape
     assert np.allclose(found[0], found[1], atol=1e-4)

@@ -1,4 +1,4 @@
-"""Long recordings are searched in pieces between pauses."""
+"""Long recordings are searched in segments between pauses."""
 
 from pathlib import Path
 
@@ -27,13 +27,13 @@ def log_probs(labels: list[int], frames: int) -> np.ndarray:
 def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int) -> None:
     inside = sorted(label for label in labels if label < frames)
     rows, duration = log_probs(inside, frames), frames * FRAME
-    pieces = cut_at_pauses(rows, duration, FRAME)
-    assert np.array_equal(np.concatenate([piece.log_probs for piece in pieces]), rows)
-    assert sum(piece.duration for piece in pieces) == pytest.approx(duration)
-    assert len(pieces) == 1 or duration > LONG_SECONDS
-    assert all(piece.duration >= LEAST_SECONDS for piece in pieces[:-1])
-    for piece in pieces[1:]:
-        first = round(piece.start / FRAME)
+    segments = cut_at_pauses(rows, duration, FRAME)
+    assert np.array_equal(np.concatenate([segment.log_probs for segment in segments]), rows)
+    assert sum(segment.duration for segment in segments) == pytest.approx(duration)
+    assert len(segments) == 1 or duration > LONG_SECONDS
+    assert all(segment.duration >= LEAST_SECONDS for segment in segments[:-1])
+    for segment in segments[1:]:
+        first = round(segment.start / FRAME)
         assert not {*range(first - int(PAUSE_SECONDS / FRAME / 2) + 1, first)} & set(inside)
 
 

@@ -111,9 +111,9 @@ def recordings(count: int) -> Iterator[tuple[str, np.ndarray]]:
     random = np.random.default_rng(0)
     for _ in range(count):
         chosen = random.choice(len(rows), 4, replace=False)
-        pieces, words = [np.zeros(1600, np.int16)], []
+        arrays, words = [np.zeros(1600, np.int16)], []
         for row in (rows[index] for index in chosen):
             start = round(row["offset"] * 8000)
-            pieces += [whole[start : start + round(row["duration"] * 8000)], np.zeros(1200, np.int16)]
+            arrays += [whole[start : start + round(row["duration"] * 8000)], np.zeros(1200, np.int16)]
             words.append(row["text"])
-        yield " ".join(words), np.concatenate(pieces)
+        yield " ".join(words), np.concatenate(arrays)

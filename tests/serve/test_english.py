@@ -48,8 +48,8 @@ def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
         words = asyncio.run(said(samples)).split()
         assert len(set(words) & set(utterance.text.split())) >= 5
         stream = recognizer.stream()
-        for piece in np.split(samples, range(1600, len(samples), 1600)):
-            stream.accept(piece, 16000)
+        for array in np.split(samples, range(1600, len(samples), 1600)):
+            stream.accept(array, 16000)
         spoken = [word for transcript in stream.finish() for word in transcript.text.split()]
         assert len(set(spoken) & set(words)) >= 0.8 * len(set(words))
         answer = uploaded(utterance)

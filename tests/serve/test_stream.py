@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from helpers.live import pieces
+from helpers.live import arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serve.conftest import recordings
@@ -152,13 +152,13 @@ def test_listening_gives_what_the_server_gives(
     samples = np.concatenate([part for both in zip(said, pauses, strict=True) for part in both])
     clients, stream = Clients(setup), recognizer.stream()
     clients.tell(Open(0, StreamConfig()))
-    for piece in pieces(samples, theirs):
-        clients.tell(Sound(0, piece.tobytes()))
+    for array in arrays(samples, theirs):
+        clients.tell(Sound(0, array.tobytes()))
         clients.work()
     clients.tell(End(0))
     clients.finish()
-    for piece in pieces(samples, ours):
-        stream.accept(piece, 8000)
+    for array in arrays(samples, ours):
+        stream.accept(array, 8000)
     served, heard = [final.transcript for final in clients.finals[0]], stream.finish()
     assert [(each.text, each.words) for each in heard] == [(each.text, each.words) for each in served]
     assert len(heard) > 1

@@ -82,6 +82,6 @@ def test_pieces_are_bounded_whatever_the_rates(tmp_path: Path) -> None:
     path = tmp_path / "slow.wav"
     soundfile.write(path, np.zeros(100_000, np.int16), 1000)
     with path.open("rb") as file:
-        sizes = [len(piece) // 4 for piece in iter_upload(file, "slow.wav", 16_000, 1000.0)]
+        sizes = [len(data) // 4 for data in iter_upload(file, "slow.wav", 16_000, 1000.0)]
     assert sum(sizes) == pytest.approx(1_600_000, abs=1000)
     assert max(sizes) <= CHUNK_SECONDS * 16_000

@@ -227,12 +227,12 @@ def test_a_client_may_send_everything_before_it_reads(server: RunningServer, spo
     text, samples = next(iter(spoken.items()))
 
     async def conversation(socket: ClientConnection) -> None:
-        pieces = np.array_split(samples, 40)
-        for piece in pieces:
-            await tell(socket, piece.tobytes())
+        arrays = np.array_split(samples, 40)
+        for array in arrays:
+            await tell(socket, array.tobytes())
         await tell(socket, {"eof": 1})
         replies = [json.loads(message) async for message in socket]
-        assert len(replies) == len(pieces) + 1
+        assert len(replies) == len(arrays) + 1
         assert text_of(replies) == text
 
     speak(server.live, conversation)

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from helpers.train_toml import small_toml
 
-from ds2.data.audio import read_audio_bytes
+from ds2.data.audio_files import read_audio_bytes_array
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.layer_outputs import LayerOutputs
 from ds2.recognition.recognizer import Recognizer
@@ -117,7 +117,7 @@ def test_a_corpus_of_a_long_recording(spark: "SparkSession") -> None:
     assert len(segments) > 3
     assert " ".join(segment.text for segment in segments) == text
     for segment in segments:
-        samples, rate = read_audio_bytes(bytes(segment.audio.bytes))
+        samples, rate = read_audio_bytes_array(bytes(segment.audio.bytes))
         assert len(samples) / rate == pytest.approx(segment.duration, abs=0.01)
         assert segment.audio.path == f"{segment.id}.flac"
         assert [word.text for word in segment.words] == segment.text.split()

@@ -91,7 +91,7 @@ def test_speakers_are_the_channels_of_a_call(spark: "SparkSession", tiny_bundle:
     recognizer = Recognizer.load(tiny_bundle, "cpu")
     recordings = [RecordingSpan(tmp_path / f"{name}.wav") for name in ("two", "one")]
     [(_, two), (_, one)] = transcribe_channels(recognizer, recordings)
-    expected = [(word.text, number) for number, turn in two.turns for word in turn.words]
+    expected = [(word.text, number) for number, segment in two.channel_segments for word in segment.words]
     assert {speaker for _, speaker in expected} == {1, 2}
     for columns in ({"inputCol": "content"}, {"pathCol": "path"}):
         stage = SpeechTranscriber(outputCol="heard", model=tiny_bundle, separate=True, **columns)
