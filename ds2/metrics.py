@@ -122,7 +122,7 @@ def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: S
         errors = [edit for edit in edits if edit.kind != "equal"]
         confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)
         if errors:
-            wrong.append(f"{name}\n{_columns(edits)}")
+            wrong.append(f"{name}\n{_edit_columns(edits)}")
     lines = [
         f"WER {total.rate:.2%}: {total.substitutions} substitutions, {total.deletions} deletions, "
         f"{total.insertions} insertions in {total.reference_length} words; "
@@ -132,7 +132,7 @@ def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: S
     return "\n".join(["\n".join(lines), *wrong]) + "\n"
 
 
-def _columns(edits: Sequence[Edit]) -> str:
+def _edit_columns(edits: Sequence[Edit]) -> str:
     """Three lines: reference, hypothesis and marks, each word as wide as the widest of its column."""
     rows = {
         "REF": [edit.reference or "" for edit in edits],

@@ -189,10 +189,10 @@ def _belongs_to_word(character: str) -> bool:
 
 def width(text: str) -> int:
     """Columns that a text fills on a screen."""
-    return sum(map(_columns, text))
+    return sum(map(_display_columns, text))
 
 
-def _columns(character: str) -> int:
+def _display_columns(character: str) -> int:
     """East Asian wide characters fill two columns; marks upon the letter before, and invisible ones, fill none."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

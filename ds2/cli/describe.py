@@ -1,12 +1,12 @@
 """Descriptions of bundles, manifests and architectures, for `ds2 info`."""
 
 from pathlib import Path
-from typing import Any
 
 from ds2.bundle import MODELS, Bundle, locate, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.record import Record
+from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError, printable
 
 FIGURES = {  # of the package's models, which a bundle itself does not say
@@ -143,7 +143,7 @@ def _describe_record(path: Path, record: Record) -> list[str]:
     return [
         _known(path, record),
         f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens))}",
-        *(f"{key}: {value}" for name, part in sections.items() for key, value in _flat(part, f"{name}.")),
+        *(f"{key}: {value}" for name, part in sections.items() for key, value in dotted_keys(part, f"{name}.").items()),
     ]
 
 
@@ -172,11 +172,3 @@ def describe_manifest(path: Path) -> str:
             f"characters: {len(figures.characters)} kinds: {shown}",
         ]
     )
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested sections as dotted keys."""
-    pairs: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
-    return pairs

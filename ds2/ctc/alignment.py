@@ -50,7 +50,7 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = BLANK) -> Alignme
     from ds2.ctc.viterbi_cuda import best_path_on_cuda
 
     scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu()
-    _check(scores, tokens, blank)
+    _check_alignable(scores, tokens, blank)
     frames, outputs = scores.shape
     if (tokens == STAR).any():
         scores = torch.cat([scores, scores.max(dim=1, keepdim=True).values - STAR_COST], dim=1)
@@ -65,12 +65,12 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = BLANK) -> Alignme
         path, log_prob = best_path(scores.cpu().numpy(), labels, blank)
     if log_prob == -math.inf:
         raise InputError("the transcript has probability 0: some token is impossible in every frame that it could take")
-    starts, ends, confidences = _spans(path, scores, tokens)
+    starts, ends, confidences = _label_spans(path, scores, tokens)
     confidences[tokens == outputs] = torch.nan
     return Alignment(starts, ends, confidences, float(log_prob))
 
 
-def _spans(path: np.ndarray, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _label_spans(path: np.ndarray, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """First frame, one past the last, and mean probability of each token, from the (T,) token index of each frame."""
     spoken = torch.from_numpy(path >= 0)
     indices = torch.from_numpy(path)[spoken]
@@ -82,7 +82,7 @@ def _spans(path: np.ndarray, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Te
     return starts, ends, sums / (ends - starts)
 
 
-def _check(log_probs: Tensor, targets: Tensor, blank: int) -> None:
+def _check_alignable(log_probs: Tensor, targets: Tensor, blank: int) -> None:
     if log_probs.dim() != 2 or targets.dim() != 1:
         raise ValueError(
             f"log_probs must be (T, V) and targets (L,), got {tuple(log_probs.shape)} and {tuple(targets.shape)}"

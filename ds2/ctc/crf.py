@@ -57,7 +57,7 @@ class _LogPartition(torch.autograd.Function):
         ctx.done = None  # type: ignore[attr-defined]
         if log_probs.device.type == "cpu":
             differentiable = ctx.needs_input_grad[0]  # type: ignore[attr-defined]
-            totals, ctx.done = _on_cpu(log_probs.detach(), lengths, trigram, differentiable)  # type: ignore[attr-defined]
+            totals, ctx.done = _log_partition_on_cpu(log_probs.detach(), lengths, trigram, differentiable)  # type: ignore[attr-defined]
             return totals
         order = lengths.argsort(descending=True, stable=True).to(log_probs.device)
         paths = _Paths(log_probs[order].exp(), lengths.sort(descending=True).values.cpu(), trigram)
@@ -75,7 +75,9 @@ class _LogPartition(torch.autograd.Function):
         return unsorted * gradient.view(-1, 1, 1), None, None
 
 
-def _on_cpu(log_probs: Tensor, lengths: Tensor, trigram: Trigram, differentiable: bool = True) -> tuple[Tensor, Tensor]:
+def _log_partition_on_cpu(
+    log_probs: Tensor, lengths: Tensor, trigram: Trigram, differentiable: bool = True
+) -> tuple[Tensor, Tensor]:
     """(B, T, V), (B,) -> (B,) log weight of all paths, (B, T, V) probabilities of outputs; 0 if not wanted."""
     paths = _Paths(log_probs.exp(), lengths, trigram)
     tables = crf_kernels.TrigramTables(
@@ -130,6 +132,8 @@ class _Paths:
         blank[:, END, END] = 1.0
         last_label, last_blank = label.clone(), blank.clone()
         totals = self.probabilities.new_zeros(batch)
+        # Only utterances that still have frames move on. Each frame is scaled to the sum 1; the scales' logarithms are
+        # the answer.
         for frame, count in enumerate(self.active):
             label, blank = self._step(self.probabilities[:count, frame], label[:count], blank[:count])
             scale = label.sum((1, 2)) + blank.sum((1, 2))
@@ -154,6 +158,7 @@ class _Paths:
         result = torch.zeros_like(self.probabilities)
         label = (self.end / self.ended.view(-1, 1, 1)).contiguous()  # backward weights: with the forward ones the sum 1
         blank = label.clone()
+        # From the last frame to the first: forward times backward weights are the probabilities of the states.
         for frame in range(len(self.active) - 1, -1, -1):
             count = self.active[frame]
             labels, blanks = self.columns[frame]

@@ -46,7 +46,7 @@ def ctc_linear_space(utterance, workspace):  # type: ignore[no-untyped-def]
         return 0.0, True
     softmax(utterance, workspace.normalizers, workspace.buffer)
     trellis = _connect(utterance, workspace)
-    kept, scale, loss, product, logarithm = _begin(trellis, frames, workspace.checkpoints), 1.0, 0.0, 1.0, 0.0
+    kept, scale, loss, product, logarithm = _begin_columns(trellis, frames, workspace.checkpoints), 1.0, 0.0, 1.0, 0.0
 
     # beta passes from the last block to the first; alpha is computed up to each block before beta comes there. For the
     # last block that is all of alpha, which gives the loss.
@@ -87,7 +87,7 @@ def _tilt(count, frames):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _begin(trellis, frames, checkpoints):  # type: ignore[no-untyped-def]
+def _begin_columns(trellis, frames, checkpoints):  # type: ignore[no-untyped-def]
     """Alpha before the first frame, the first checkpoint, and beta after the last; returns 1, the kept columns."""
     beta, width = trellis.states.beta, len(trellis.states.skips)
     checkpoints.columns[0], checkpoints.blocks[0] = 0.0, 0

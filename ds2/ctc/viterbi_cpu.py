@@ -59,19 +59,19 @@ def best_path(log_probs, labels, blank):  # type: ignore[no-untyped-def]
     for t in range(frames):
         if t % block == 0:
             kept[t // block] = column
-        _step(source, np.uint64(t), column, other, band.low[t], band.high[t])
+        _viterbi_step(source, np.uint64(t), column, other, band.low[t], band.high[t])
         column, other = other, column
 
     # The better of both ends, and from there backward, block by block.
     on_label = count > 0 and column[LABELS, count] > column[BLANKS, count]
     score = column[LABELS, count] if on_label else column[BLANKS, count]
     if score > -math.inf:
-        _trace(source, kept, block, on_label, path)
+        _trace_back(source, kept, block, on_label, path)
     return path, score
 
 
 @njit(nogil=True, fastmath={"nnan", "nsz"})
-def _step(source, t, old, new, low, high):  # type: ignore[no-untyped-def]
+def _viterbi_step(source, t, old, new, low, high):  # type: ignore[no-untyped-def]
     """Column t from the one before. States that leave the band become -inf."""
     log_probs, labels, blank, skips = source
     blank_score, count = log_probs[t, blank], np.uint64(len(labels))
@@ -85,7 +85,7 @@ def _step(source, t, old, new, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _trace(source, kept, block, on_label, path):  # type: ignore[no-untyped-def]
+def _trace_back(source, kept, block, on_label, path):  # type: ignore[no-untyped-def]
     """Fills in the path, from its end at the last blank or, `on_label`, at the last label."""
     index = len(source.labels) - on_label
     pointers = np.empty((block, 2, block + 1), np.uint8)

@@ -77,7 +77,7 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
         segments = [utterance for record in records for utterance in utterances_of(record, output)]
         corpus = _filtered(records, segments, checked, config.filter)
         _write_judged(output, corpus.segments, corpus.report)
-        to_check = _sample(corpus.segments)
+        to_check = _sample_to_check(corpus.segments)
         write_manifest(output / "to_check.jsonl", to_check)
         write_lines(output / "failed.txt", corpus.failed)
         write_curation_report(output, corpus, to_check)
@@ -95,7 +95,7 @@ def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> lis
     Recognizer.load(config.model, config.device)  # raises InputError for a bad model before the work begins
     with Progress("recordings", len(pairs), "recordings", len(pairs) - len(missing)) as progress:
         jobs = [(index, pairs[index], output, keys[index]) for index in missing]
-        for index, record in _run(jobs, config):
+        for index, record in _run_tasks(jobs, config):
             found[index] = record
             progress.step(note=record.name)
     return [record for record in found if record is not None]
@@ -104,14 +104,14 @@ def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> lis
 Task = tuple[int, Pair, Path, dict[str, Any]]
 
 
-def _run(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, RecordingResult]]:
+def _run_tasks(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, RecordingResult]]:
     """Runs tasks in worker processes, in the order in which they end; with one worker, in this process."""
     if config.workers <= 1 or len(tasks) == 1:
         worker = RecordMaker(config)
         yield from map(worker, tasks)
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
-    with ProcessPoolExecutor(config.workers, context, _begin, (config,)) as pool:
+    with ProcessPoolExecutor(config.workers, context, _begin_worker, (config,)) as pool:
         futures = [pool.submit(_work, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -141,7 +141,7 @@ class RecordMaker:
 _worker: RecordMaker
 
 
-def _begin(config: CurationConfig) -> None:
+def _begin_worker(config: CurationConfig) -> None:
     global _worker
     threading.Thread(target=_follow_parent, daemon=True).start()
     torch.set_num_threads(1)
@@ -175,12 +175,12 @@ def _filtered(
     return CuratedCorpus(records, judged, report)
 
 
-def _sample(segments: Sequence[Utterance]) -> list[Utterance]:
+def _sample_to_check(segments: Sequence[Utterance]) -> list[Utterance]:
     """A random sample that changes as little as possible when segments are added or removed."""
     return sorted(segments, key=lambda utterance: random.Random(utterance.extra["id"]).random())[:TO_CHECK]
 
 
-def _write(path: Path, text: str) -> None:
+def _write_page(path: Path, text: str) -> None:
     with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
@@ -221,7 +221,7 @@ def _write_judged(output: Path, judged: Sequence[Utterance], report: FilterRepor
     write_manifest(output / "kept.jsonl", [each for each in judged if each.extra["kept"]])
     write_manifest(output / "rejected.jsonl", [each for each in judged if not each.extra["kept"]])
     if report is not None:
-        _write(output / "filter.json", json.dumps(report.to_dict(), indent=1) + "\n")
+        _write_page(output / "filter.json", json.dumps(report.to_dict(), indent=1) + "\n")
         draw_filter(output / "filter.png", report)
     else:  # remove those of an earlier run
         (output / "filter.json").unlink(missing_ok=True)

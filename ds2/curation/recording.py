@@ -151,7 +151,7 @@ def _process(
         warnings.append(f"clipped: {clipped:.1%} of the samples are at full scale; record it with less gain")
     bins = len(found.level) // max(1, round(OVERVIEW_SECONDS / HOP)) or 1
     level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
-    segments = [_row(result, output) for result in scored if isinstance(result, Utterance)]
+    segments = [_manifest_values(result, output) for result in scored if isinstance(result, Utterance)]
     return RecordingResult(
         pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, found.too_short, found.too_long,
         segments,
@@ -170,7 +170,7 @@ def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
     return replace(utterance, audio_path=path.absolute(), offset=None, extra=extra)
 
 
-def _row(utterance: Utterance, output: Path) -> dict[str, Any]:
+def _manifest_values(utterance: Utterance, output: Path) -> dict[str, Any]:
     path = str(utterance.audio_path.relative_to(output.absolute()))
     return {"audio": path, "duration": utterance.duration, "text": utterance.text, **utterance.extra}
 

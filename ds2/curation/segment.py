@@ -72,7 +72,7 @@ def segment(
         InputError: as `align`.
     """
     if text is None:
-        transcript, peaks, level = _decode(recognizer, audio)
+        transcript, peaks, level = _recognized(recognizer, audio)
     else:
         aligned = align(recognizer, audio, text, skip)
         transcript, peaks, level = aligned.transcript, aligned.peaks, aligned.level
@@ -86,7 +86,7 @@ def segment(
         too_short += end - start < config.shortest
         too_long += end - start > config.longest
         if config.shortest <= end - start <= config.longest:
-            utterances.append(_utterance(audio, words[first:last], start, end, text is not None))
+            utterances.append(_manifest_row(audio, words[first:last], start, end, text is not None))
     return Segmented(utterances, duration, level, too_short, too_long)
 
 
@@ -125,13 +125,13 @@ def _edge(word: float, neighbour: float, margin: float) -> float:
     return round(word + (max(half, margin) if margin < 0 else min(half, margin)), 3)
 
 
-def _utterance(audio: Path, words: Sequence[Word], start: float, end: float, transcribed: bool) -> Utterance:
+def _manifest_row(audio: Path, words: Sequence[Word], start: float, end: float, transcribed: bool) -> Utterance:
     text = re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(word.text for word in words)) if transcribed else ""
     times = [[word.text, round(word.start - start, 3), round(word.end - start, 3), word.confidence] for word in words]
     return Utterance(audio.absolute(), round(end - start, 3), text, start, extra={"words": times})
 
 
-def _decode(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
+def _recognized(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
     """The transcript on the model's best path, the peaks of its words, and the level of every 10 ms."""
     tokens: list[int] = []
     scores: list[float] = []

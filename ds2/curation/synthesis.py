@@ -134,10 +134,12 @@ def _espeak(text: str, voice: Voice) -> Spoken:
     engine = _library()
     samples = engine.say(text, voice)
     rate = engine.sample_rate
-    return Spoken(torch.from_numpy(samples.astype(np.float32) / 32768), rate, _words(text, engine.events, rate))
+    return Spoken(torch.from_numpy(samples.astype(np.float32) / 32768), rate, _spoken_words(text, engine.events, rate))
 
 
-def _words(text: str, events: list[tuple[int, int, int, int, str]], rate: int) -> list[tuple[str, float, float]] | None:
+def _spoken_words(
+    text: str, events: list[tuple[int, int, int, int, str]], rate: int
+) -> list[tuple[str, float, float]] | None:
     """A word begins with its first sound and ends where the next word, or a pause, begins."""
     found: list[tuple[str, float, float]] = []
     places = [index for index, event in enumerate(events) if event[0] == WORD and event[1] > 0]  # 0: the word continues

@@ -65,7 +65,7 @@ def probe(path: str | Path | InMemory) -> AudioInfo:
     Raises:
         InputError: missing, empty, not audio, an impossible sample rate, or a WAV or Ogg that is cut off.
     """
-    with contextlib.closing(_open(_checked(path), str(path))) as reader:
+    with contextlib.closing(_open_reader(_checked_source(path), str(path))) as reader:
         return AudioInfo(reader.frames / reader.sample_rate, reader.sample_rate, reader.channels)
 
 
@@ -91,11 +91,11 @@ def read_audio_array(
         TooLong: more than MOST_SAMPLES are wanted.
     """
     name = str(path)
-    with contextlib.closing(_open(_checked(path), name)) as reader:
+    with contextlib.closing(_open_reader(_checked_source(path), name)) as reader:
         reader.channel = channel
-        start, size = _span(reader, name, offset, duration)
+        start, size = _sample_span(reader, name, offset, duration)
         rate = reader.sample_rate if sample_rate is None else sample_rate
-        return _gathered(_resampled(_decoded(reader, name, start, size), reader.sample_rate, rate), name), rate
+        return _gathered(_resampled(_decoded_buffers(reader, name, start, size), reader.sample_rate, rate), name), rate
 
 
 def read_audio_bytes_array(
@@ -108,7 +108,7 @@ def read_audio_bytes_array(
     """
     with contextlib.closing(_open_bytes(data, name, longest)) as reader:
         rate = reader.sample_rate if sample_rate is None else sample_rate
-        buffers = _decoded(reader, name, 0, _span(reader, name, 0.0, None)[1])
+        buffers = _decoded_buffers(reader, name, 0, _sample_span(reader, name, 0.0, None)[1])
         return _gathered(_resampled(buffers, reader.sample_rate, rate), name), rate
 
 
@@ -120,7 +120,7 @@ def iter_audio_bytes(
     `data` may be an open file, too.
     """
     with contextlib.closing(_open_bytes(data, name, longest)) as reader:
-        buffers = _decoded(reader, name, 0, _span(reader, name, 0.0, None)[1])
+        buffers = _decoded_buffers(reader, name, 0, _sample_span(reader, name, 0.0, None)[1])
         yield from _resampled(buffers, reader.sample_rate, sample_rate)
 
 
@@ -152,7 +152,7 @@ def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
         )
 
 
-def _span(reader: AudioReader, name: str | Path, offset: float, duration: float | None) -> tuple[int, int]:
+def _sample_span(reader: AudioReader, name: str | Path, offset: float, duration: float | None) -> tuple[int, int]:
     """First sample and number of samples of a span of a recording, which is given in seconds."""
     if not (math.isfinite(offset) and offset >= 0):
         raise InputError(f"{name}: offset must be 0 or more seconds, got {offset}")
@@ -167,7 +167,7 @@ def _span(reader: AudioReader, name: str | Path, offset: float, duration: float 
     return start, total - start if duration is None else max(1, round(min(duration * rate, total - start)))
 
 
-def _decoded(reader: AudioReader, name: str | Path, start: int, size: int) -> Iterator[np.ndarray]:
+def _decoded_buffers(reader: AudioReader, name: str | Path, start: int, size: int) -> Iterator[np.ndarray]:
     """(n,) float32 buffers, `size` samples together."""
     done, rate, why = 0, reader.sample_rate, ""
     try:
@@ -220,7 +220,7 @@ def _gathered(buffers: Iterable[np.ndarray], name: str | Path) -> np.ndarray:
     return samples
 
 
-def _checked(path: str | Path | InMemory) -> bytes | IO[bytes]:
+def _checked_source(path: str | Path | InMemory) -> bytes | IO[bytes]:
     if isinstance(path, InMemory):
         return _checked_memory(path.data, path.name)
     path = mirrored(path)
@@ -266,14 +266,14 @@ def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Au
     if not isinstance(data, bytes):
         refuse_cut_off(data, name)
         data.seek(0)
-    reader = _open(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
+    reader = _open_reader(_checked_memory(data, name) if isinstance(data, bytes) else data, name)
     if longest is not None and reader.frames > longest * min(reader.sample_rate, MOST_CHANNEL_RATE / reader.channels):
         reader.close()
         raise TooLong(f"{name}: longer than the {longest:g} s that are allowed")
     return reader
 
 
-def _open(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
+def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
     """Opens a path in bytes or a file in memory.
 
     Raises:

@@ -184,15 +184,15 @@ def layered_noise(
     """
     low, high = layers
     count = low if low == high else low + int(torch.randint(high - low + 1, (), generator=generator))
-    noise = _cut(recordings, size, generator)
+    noise = _cut_noise(recordings, size, generator)
     for _ in range(count - 1):
-        layer = _cut(recordings, size, generator)
+        layer = _cut_noise(recordings, size, generator)
         power, layer_power = noise.square().mean(), layer.square().mean().clamp(min=ENERGY_FLOOR)
         noise = noise + layer * (power / layer_power).sqrt() * _amplitude(-_uniform((0.0, gain), generator))
     return noise
 
 
-def _cut(recordings: Sequence[Tensor], size: int, generator: torch.Generator) -> Tensor:
+def _cut_noise(recordings: Sequence[Tensor], size: int, generator: torch.Generator) -> Tensor:
     noise = _choice(recordings, generator)
     start = int(_uniform((0, len(noise)), generator))
     first = noise[start : start + size]
@@ -246,14 +246,14 @@ def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, gene
     batch, bins, frames = features.shape
     bands, spans = torch.zeros(batch, bins, dtype=torch.bool), torch.zeros(batch, frames, dtype=torch.bool)
     for _ in range(config.frequency_masks):
-        bands |= _spans(torch.full((batch,), bins), bins, config.frequency_mask_size, generator)
+        bands |= _masked_spans(torch.full((batch,), bins), bins, config.frequency_mask_size, generator)
     for _ in range(config.time_masks):
-        spans |= _spans(lengths.cpu(), frames, config.time_mask_size, generator)
+        spans |= _masked_spans(lengths.cpu(), frames, config.time_mask_size, generator)
     hidden = bands.to(features.device).unsqueeze(2) | spans.to(features.device).unsqueeze(1)
     return features.masked_fill_(hidden, 0.0)
 
 
-def _spans(lengths: Tensor, size: int, largest: float, generator: torch.Generator) -> Tensor:
+def _masked_spans(lengths: Tensor, size: int, largest: float, generator: torch.Generator) -> Tensor:
     """(B,) -> (B, size) boolean: in each row one span of at most `largest` of its length."""
     width = torch.rand(len(lengths), generator=generator) * largest * lengths
     start = torch.rand(len(lengths), generator=generator) * (lengths - width)

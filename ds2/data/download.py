@@ -40,7 +40,7 @@ def fetch_all(archives: Iterable[Archive], folder: Path) -> None:
     """Downloads, checks and unpacks archives into `folder`; what was done before is not done again."""
     make_folder(folder)
     for archive in archives:
-        if not _mark(folder, archive.name).exists():
+        if not _done_mark(folder, archive.name).exists():
             unpack_once(fetch(archive, folder), folder)
 
 
@@ -69,7 +69,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
 
 def unpack_once(path: Path, folder: Path) -> None:
     """Unpacks an archive, unless it has been unpacked into `folder` before."""
-    done = _mark(folder, path.name)
+    done = _done_mark(folder, path.name)
     if not done.exists():
         extract_archive(path, folder)
         os.sync()  # after a power cut the mark must not be there without the files
@@ -107,7 +107,7 @@ def _plain_members(archive: tarfile.TarFile, folder: Path) -> Iterator[tarfile.T
         yield member
 
 
-def _mark(folder: Path, name: str) -> Path:
+def _done_mark(folder: Path, name: str) -> Path:
     """The empty file that marks an archive as unpacked to its end."""
     return folder / f".{name}.done"
 

@@ -52,7 +52,7 @@ class FFmpegReader:
         try:
             self.demuxer = _demuxer(self.file, name)
             with _readable(name):
-                self.sample_rate, self.channels, seconds = _facts(self.file, self.demuxer)
+                self.sample_rate, self.channels, seconds = _stream_facts(self.file, self.demuxer)
                 if seconds is None and isinstance(source, bytes):
                     here = os.stat(source)
                     seconds = _seconds_of_file(source, self.demuxer, here.st_size, here.st_mtime_ns)
@@ -71,7 +71,7 @@ class FFmpegReader:
         """(n,) float32 buffers of the channel: from sample `start` on up to `size` samples, fewer at the end."""
         import av
 
-        with _readable(self.name), _opened(self.file, self.demuxer) as (container, stream):
+        with _readable(self.name), _opened_stream(self.file, self.demuxer) as (container, stream):
             self._enter(container, stream, start)
             converter = av.AudioResampler(format="fltp", rate=self.sample_rate)
             here: int | None = None  # the sample that comes next
@@ -125,7 +125,7 @@ def _readable(name: str | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(file: IO[bytes], demuxer: str) -> "Iterator[tuple[InputContainer, AudioStream]]":
+def _opened_stream(file: IO[bytes], demuxer: str) -> "Iterator[tuple[InputContainer, AudioStream]]":
     import av
 
     file.seek(0)
@@ -136,9 +136,9 @@ def _opened(file: IO[bytes], demuxer: str) -> "Iterator[tuple[InputContainer, Au
         yield container, stream
 
 
-def _facts(file: IO[bytes], demuxer: str) -> tuple[int, int, float | None]:
+def _stream_facts(file: IO[bytes], demuxer: str) -> tuple[int, int, float | None]:
     """Sample rate (Hz), channels, and seconds where the header has an index of all frames."""
-    with _opened(file, demuxer) as (_, stream):
+    with _opened_stream(file, demuxer) as (_, stream):
         seconds = float((stream.duration or 0) * (stream.time_base or 0))
         return stream.rate, stream.channels, seconds if stream.frames and seconds else None
 
@@ -150,7 +150,7 @@ def _packet_seconds(file: IO[bytes], demuxer: str) -> float:
         ValueError: there are so many packets that hardly any holds sound: counting them would take minutes.
     """
     most = FEW_PACKETS + file.seek(0, os.SEEK_END) // LEAST_PACKET
-    with _opened(file, demuxer) as (container, stream):
+    with _opened_stream(file, demuxer) as (container, stream):
         last = 0
         for number, packet in enumerate(container.demux(stream)):
             if number > most:

@@ -111,7 +111,7 @@ def checked_line(values: Any, place: str) -> tuple[Line, dict[str, Any]]:
     Raises:
         InputError: it is no object, or a value is missing, of the wrong type or impossible.
     """
-    _check(values, place)
+    _check_line(values, place)
     usual = {key: values[key] for key in KINDS if key in values}
     if usual.get("offset") is not None:
         usual["offset"] = float(usual["offset"])
@@ -140,14 +140,14 @@ def _slow(data: bytes, first: int, name: str) -> Block:
     numbers, lines, extras = [], [], []
     for number, raw in enumerate(data.split(b"\n"), first):
         if raw and not raw.isspace():
-            line, extra = checked_line(_decoded(raw, f"{name}:{number}"), f"{name}:{number}")
+            line, extra = checked_line(_decoded_line(raw, f"{name}:{number}"), f"{name}:{number}")
             numbers.append(number)
             lines.append(line)
             extras.append(extra)
     return Block(numbers, lines, extras)
 
 
-def _decoded(line: bytes, place: str) -> Any:
+def _decoded_line(line: bytes, place: str) -> Any:
     """The values of a line; json, which is slower, reads and explains what msgspec refuses."""
     try:
         return _decode(line)
@@ -163,12 +163,12 @@ def _decoded(line: bytes, place: str) -> Any:
         raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
 
 
-def _check(values: Any, place: str) -> None:
+def _check_line(values: Any, place: str) -> None:
     if type(values) is not dict:
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {values!r:.60}')
     for key, kinds in KINDS.items():
         if type(values.get(key)) not in kinds:
-            _refuse(values, key, place)
+            _refuse_value(values, key, place)
     duration, offset = values["duration"], values.get("offset")
     if not 0 < duration <= MOST_SECONDS:  # which NaN fails, too
         raise InputError(f"{place}: duration must be positive seconds, up to {MOST_SECONDS:g}, got {duration!r:.60}")
@@ -179,7 +179,7 @@ def _check(values: Any, place: str) -> None:
             raise InputError(f"{place}: {key} must have up to {most:,} characters, got {length:,}")
 
 
-def _refuse(values: dict[str, Any], key: str, place: str) -> NoReturn:
+def _refuse_value(values: dict[str, Any], key: str, place: str) -> NoReturn:
     if key not in values:
         hint = "; ds2 data convert reads it from the audio" if key == "duration" else ""
         raise InputError(f"{place}: lacks {key}{hint}")

@@ -54,7 +54,7 @@ def read_manifest(path: str | Path) -> Sequence[Utterance]:
     if here.suffix == COMPILED:
         return CompiledManifest(here)
     with _collector_paused():
-        utterances = _read(here)
+        utterances = _read_rows(here)
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
     return utterances
@@ -73,7 +73,7 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> None:
     # backslashreplace writes what UTF-8 cannot hold (bytes of odd file names) as \udcff, which JSON reads back
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for utterance in utterances:
-            file.write(ENCODER.encode(_line(utterance, relative)) + "\n")
+            file.write(ENCODER.encode(_json_line(utterance, relative)) + "\n")
 
 
 def check_characters(utterances: Sequence[Utterance], tokenizer: Tokenizer) -> None:
@@ -111,7 +111,7 @@ def summary(utterances: Sequence[Utterance]) -> ManifestSummary:
     )
 
 
-def _read(path: Path) -> list[Utterance]:
+def _read_rows(path: Path) -> list[Utterance]:
     name = str(path)
     absolute = absolute_audio(path.parent)
     utterances: list[Utterance] = []
@@ -154,7 +154,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _line(utterance: Utterance, relative: Callable[[str], str]) -> dict[str, Any]:
+def _json_line(utterance: Utterance, relative: Callable[[str], str]) -> dict[str, Any]:
     """The JSON object of an utterance; keys without a value are left out."""
     values = {
         "audio_filepath": relative(str(utterance.audio_path)),

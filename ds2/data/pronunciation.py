@@ -58,7 +58,7 @@ def phone_targets(texts: Sequence[str], pronunciations: Mapping[str, Sequence[Pr
 
     A text with a word that has no pronunciation gets the length 0.
     """
-    rows = [torch.tensor(_phones(text.split(), pronunciations), dtype=torch.long) for text in texts]
+    rows = [torch.tensor(_phone_numbers(text.split(), pronunciations), dtype=torch.long) for text in texts]
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), lengths
 
@@ -68,7 +68,7 @@ def phone_text(labels: Iterable[int]) -> str:
     return " ".join("|" if label == SPACE else TOKENS[label] for label in labels)
 
 
-def _phones(words: Sequence[str], pronunciations: Mapping[str, Sequence[Pronunciation]]) -> list[int]:
+def _phone_numbers(words: Sequence[str], pronunciations: Mapping[str, Sequence[Pronunciation]]) -> list[int]:
     if not all(word in pronunciations for word in words):
         return []
     joined: list[int] = []

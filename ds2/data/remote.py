@@ -121,21 +121,23 @@ def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
         try:
             return work(*fsspec.url_to_fs(url))
         except ImportError as error:
-            raise StorageError(f"{url}: {_line(error)}; {install_line('remote')}") from error
+            raise StorageError(f"{url}: {_error_line(error)}; {install_line('remote')}") from error
         except (PermissionError, ValueError) as error:
-            raise StorageError(f"{url}: cannot be read ({_line(error)})") from error
+            raise StorageError(f"{url}: cannot be read ({_error_line(error)})") from error
         except Exception as error:  # every storage has errors of its own
             cause = error.__cause__ or error
             if isinstance(error, FileNotFoundError) and not type(cause).__module__.startswith("aiohttp"):
                 raise InputError(f"{url}: the storage has no such file") from error
             if wait is None:  # fsspec calls a server that does not answer a missing file, too
                 tries = len(WAITS) + 1
-                raise StorageError(f"{url}: cannot be read in {tries} tries ({_line(cause)}); run it again") from error
+                raise StorageError(
+                    f"{url}: cannot be read in {tries} tries ({_error_line(cause)}); run it again"
+                ) from error
         time.sleep(wait)
     raise AssertionError("the last try returns or raises")
 
 
-def _line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """An error in one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 

@@ -137,6 +137,7 @@ class SortaGradSampler:
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.curriculum.sortagrad
         apparent = np.ones(len(self.durations))
+        # Later epochs sort by durations with a little noise, so that neighbours change and padding stays small.
         if not by_increasing_duration:
             apparent += rng.uniform(-JITTER, JITTER, len(self.durations))
         apparent *= self.durations  # in place: a corpus may have ten million utterances
@@ -145,6 +146,7 @@ class SortaGradSampler:
         drawn = drawn[np.argsort(apparent, kind="stable")][: self._shortest(epoch, len(drawn))]
         if by_increasing_duration:
             return self._cut(drawn)
+        # Minibatches are shuffled; where few shards may be open at a time, within groups of shards.
         parts = [drawn]
         if self.sampling.open_shards and len(self.shards):
             ranks = 1 if self.owner is None else self.share.ranks

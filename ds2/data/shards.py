@@ -103,11 +103,11 @@ def stream(file: IO[bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
         for member in members(tar):
             name, content = member.name, tar.extractfile(member)
             assert content is not None  # as for every file
-            if _key(name) != key:
-                yield from _sample(key, parts)
-                key, parts = _key(name), {}
+            if _sample_key(name) != key:
+                yield from _audio_sample(key, parts)
+                key, parts = _sample_key(name), {}
             parts[name[len(key) :]] = content.read()
-        yield from _sample(key, parts)
+        yield from _audio_sample(key, parts)
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -120,7 +120,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     if not shards:
         raise InputError(f"{source}: holds no .tar")
     for shard in shards:
-        yield from _rows(shard, write_index(shard))
+        yield from _table_rows(shard, write_index(shard))
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
@@ -170,7 +170,7 @@ def _recordings(shard: Path) -> dict[str, str]:
     """
     if not index_path(shard).exists():
         return {}
-    return {_key(name): name for name in scan(shard) if not name.endswith(".json")}
+    return {_sample_key(name): name for name in scan(shard) if not name.endswith(".json")}
 
 
 def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: ShardConfig) -> list[str]:
@@ -188,9 +188,9 @@ def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: Sh
                 failed.append(str(result))
                 continue
             data, suffix = result
-            _add(tar, f"{number:09}{suffix}", data)
-            values = json.dumps(_values(utterance), ensure_ascii=False).encode(errors="backslashreplace")
-            _add(tar, f"{number:09}.json", values)
+            _add_member(tar, f"{number:09}{suffix}", data)
+            values = json.dumps(_utterance_facts(utterance), ensure_ascii=False).encode(errors="backslashreplace")
+            _add_member(tar, f"{number:09}.json", values)
     if len(failed) < len(group):
         write_index(shard)
     else:
@@ -205,32 +205,32 @@ def _encoded(utterance: Utterance, config: ShardConfig) -> tuple[bytes, str] | I
         return error
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+def _add_member(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(data)
     tar.addfile(member, io.BytesIO(data))
 
 
-def _values(utterance: Utterance) -> dict[str, Any]:
+def _utterance_facts(utterance: Utterance) -> dict[str, Any]:
     values: dict[str, Any] = {"text": utterance.text, "duration": utterance.duration}
     values |= {"speaker": utterance.speaker, "lang": utterance.lang}
     values |= {key: value for key, value in utterance.extra.items() if key not in KINDS}
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _key(name: str) -> str:
+def _sample_key(name: str) -> str:
     """webdataset's key: the folder, and the name up to its first dot."""
     folder, slash, base = name.rpartition("/")
     return folder + slash + base.partition(".")[0]
 
 
-def _sample(key: str, parts: dict[str, bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
+def _audio_sample(key: str, parts: dict[str, bytes]) -> Iterator[tuple[dict[str, Any], bytes, str]]:
     audio = next((suffix for suffix in parts if suffix.lower() in SUFFIXES), None)
     if audio is not None:
-        yield _facts(parts, key), parts[audio], key + audio
+        yield _facts_of_sample(parts, key), parts[audio], key + audio
 
 
-def _facts(parts: dict[str, bytes], place: str) -> dict[str, Any]:
+def _facts_of_sample(parts: dict[str, bytes], place: str) -> dict[str, Any]:
     """The values of a sample's .json, and its .txt as "text"."""
     try:
         values = json.loads(parts[".json"]) if ".json" in parts else {}
@@ -239,17 +239,17 @@ def _facts(parts: dict[str, bytes], place: str) -> dict[str, Any]:
         raise InputError(f"{place}: .json is not a JSON object, or .txt not valid UTF-8 ({error!s:.60})") from error
 
 
-def _rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:
+def _table_rows(shard: Path, places: dict[str, tuple[int, int]]) -> Iterator[Row]:
     groups: dict[str, list[str]] = {}
     for name in places:
-        groups.setdefault(_key(name), []).append(name)
+        groups.setdefault(_sample_key(name), []).append(name)
     for key, names in groups.items():
         audio = next((name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES), None)
         if audio is None:
             continue
         described = [name for name in names if name.endswith((".json", ".txt"))]
         place = f"{shard}: {key}"
-        values = _facts({name[len(key) :]: read_member(shard / name, shard) for name in described}, place)
+        values = _facts_of_sample({name[len(key) :]: read_member(shard / name, shard) for name in described}, place)
         speaker, lang = (None if values.get(name) is None else str(values[name]) for name in ("speaker", "lang"))
         extra = {name: value for name, value in values.items() if name not in KINDS}
         yield Row(shard / audio, str(values.get("text") or ""), speaker, lang, extra=extra, place=place)

@@ -28,7 +28,7 @@ def split(
     if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
         raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
     numbers: dict[str, int] = {}
-    group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _keys(utterances, by)), np.int64)
+    group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _shared_keys(utterances, by)), np.int64)
     if len(numbers) <= len(shares):
         raise ParameterError("by", f"{len(numbers)} {by}s cannot be cut into {len(shares) + 1} subsets; try utterance")
     order = [numbers[key] for key in random.Random(seed).sample(sorted(numbers), len(numbers))]
@@ -80,7 +80,7 @@ def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> Sele
     return Selection(utterances, np.sort(np.array(kept, np.int64)))
 
 
-def _keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:
+def _shared_keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:
     """What each utterance must share a subset with the others that have it."""
     if by == "utterance":
         yield from (f"{utterance.audio_path}:{utterance.offset}" for utterance in utterances)

@@ -41,7 +41,7 @@ def read_member(path: Path, archive: Path) -> bytes:
     """
     name = path.relative_to(archive).as_posix()
     here = fetched(archive).stat()
-    opened = _opened(str(archive), here.st_size, here.st_mtime_ns)  # held until it has been read
+    opened = _opened_archive(str(archive), here.st_size, here.st_mtime_ns)  # held until it has been read
     if name not in opened.places:
         raise InputError(f"{path}: {archive.name} has no such file")
     start, size = opened.places[name]
@@ -112,7 +112,7 @@ class _Opened:
 
 
 @functools.lru_cache(OPEN)
-def _opened(archive: str, size: int, changed: int) -> _Opened:
+def _opened_archive(archive: str, size: int, changed: int) -> _Opened:
     """Size and time of change distinguish archives of one name."""
     return _Opened(Path(archive))
 

@@ -135,6 +135,7 @@ class PronouncingDecoder:
             if word and tokens:
                 tokens.append(self.letters[" "])
                 places.append((first - 1, first - 1))
+            # Letters have no frames of their own: they share those of the word's phones evenly.
             for number, letter in enumerate(word):
                 tokens.append(self.letters[letter])
                 share = (last - first) / len(word)
@@ -163,11 +164,13 @@ def homophones_apart(
         (entries,) place of each one's word in `pronunciations.words`, the phones of all, (entries,) how many of each.
     """
     table, lengths = pronunciations.table(), pronunciations.lengths
+    # The most frequent word first: of equal phones it keeps the last phone itself, the others get copies of it.
     order = np.argsort(-frequency[pronunciations.pronounced], kind="stable")
     order = order[lengths[order] > 0]
     table, lengths, words = table[order], lengths[order], pronunciations.pronounced[order]
     copies, table = _earlier_equals(table), table.astype(np.int32)
     table[np.arange(len(table)), lengths - 1] += copies * (phones - FIRST)
+    # More homophones than there are copies cannot be told apart: the rarest are left out.
     found = copies < COPIES
     table, lengths, words = table[found], lengths[found], words[found]
     return words, table[np.arange(table.shape[1]) < lengths[:, None]], lengths
@@ -176,6 +179,7 @@ def homophones_apart(
 def _earlier_equals(rows: np.ndarray) -> np.ndarray:
     """(N, D) uint8 -> (N,) how many rows before each are equal to it."""
     keys = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))).view(np.uint64)  # eight phones are one number
+    # Equal rows come together, in their order; the number of each within its group is the answer.
     order = np.lexsort(keys.T) if keys.size else np.arange(len(rows))
     keys = keys[order]
     begins = np.ones(len(rows), bool)

@@ -69,7 +69,7 @@ def offline(bundle: Bundle, name: str, weights: Weights = "float32", sherpa: boo
     Raises:
         InputError: the weights do not fit the configuration.
     """
-    return _checked(
+    return _checked_session(
         bundle, name, lambda config, metadata: acoustic_graph(config, bundle.weights, weights, metadata, sherpa)
     )
 
@@ -80,7 +80,9 @@ def streaming(bundle: Bundle, name: str, weights: Weights = "float32") -> onnx.M
     Raises:
         InputError: the model cannot stream, or the weights do not fit the configuration.
     """
-    return _checked(bundle, name, lambda config, metadata: streaming_graph(config, bundle.weights, weights, metadata))
+    return _checked_session(
+        bundle, name, lambda config, metadata: streaming_graph(config, bundle.weights, weights, metadata)
+    )
 
 
 def streams(config: ModelConfig) -> bool:
@@ -92,7 +94,7 @@ def streams(config: ModelConfig) -> bool:
     return True
 
 
-def _checked(
+def _checked_session(
     bundle: Bundle, name: str, graph: Callable[[ModelConfig, dict[str, str]], onnx.ModelProto]
 ) -> onnx.ModelProto:
     config = ModelConfig.of(bundle)

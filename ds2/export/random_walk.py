@@ -12,7 +12,7 @@ def random_walk(graph: Graph, radius: int, layer: LayerWeights, low: str, logits
     affinities = _affinities(graph, radius, layer, low, frames)
     posteriors = graph.op("Softmax", logits, axis=2)
     weights = graph.op("Unsqueeze", affinities, integers(2))  # (B, T, 1, 2R + 1)
-    diffused = graph.op("MatMul", weights, _neighbours(graph, posteriors, radius))
+    diffused = graph.op("MatMul", weights, _shifted_frames(graph, posteriors, radius))
     return graph.op("Log", graph.op("Max", graph.op("Squeeze", diffused, integers(2)), _tiny()))
 
 
@@ -20,17 +20,17 @@ def _affinities(graph: Graph, radius: int, layer: LayerWeights, low: str, frames
     """(B, D, T), (B,) -> (B, T, 2R + 1) weights of the frames t - R .. t + R, summing to 1 over the valid ones."""
     project = layer["project.weight"]
     units = linear(graph, graph.op("Transpose", low, perm=[0, 2, 1]), project, np.zeros(len(project), np.float32))
-    differences = graph.op("Sub", _neighbours(graph, units, radius), graph.op("Unsqueeze", units, integers(2)))
+    differences = graph.op("Sub", _shifted_frames(graph, units, radius), graph.op("Unsqueeze", units, integers(2)))
     distances = graph.op("MatMul", graph.op("Abs", differences), layer["distance"][:, None])
     scores = graph.op("Add", graph.op("Squeeze", distances, integers(3)), layer["offset"])
     mask = graph.op("Unsqueeze", valid_mask(graph, frames, units, 1), integers(2))
-    near = graph.op("Squeeze", _neighbours(graph, mask, radius), integers(3))
+    near = graph.op("Squeeze", _shifted_frames(graph, mask, radius), integers(3))
     itself = np.arange(2 * radius + 1) == radius  # valid in padding too
     valid = graph.op("Or", graph.op("Cast", near, to=TensorProto.BOOL), itself)
     return graph.op("Softmax", graph.op("Where", valid, scores, scalar(-np.inf)), axis=2)
 
 
-def _neighbours(graph: Graph, x: str, radius: int) -> str:
+def _shifted_frames(graph: Graph, x: str, radius: int) -> str:
     """(B, T, D) -> (B, T, 2R + 1, D): of each frame those from R before to R after, 0 beyond the ends."""
     padded = graph.op("Pad", x, integers(0, radius, 0, 0, radius, 0))
     size = graph.op("Shape", x, start=1, end=2)

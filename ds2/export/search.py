@@ -26,7 +26,7 @@ def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
     arrays = {name: value for name, value in lm.items() if isinstance(value, np.ndarray)}
     facts = {name: value for name, value in lm.items() if name not in arrays}
     arrays |= {**tables.lexicon._asdict(), "ahead": tables.ahead, "boosts": tables.boosts, "numbers": tables.numbers}
-    facts |= {name: _plain(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
+    facts |= {name: _json_number(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
     facts |= {"kind": KINDS[facts.pop("lm_kind")], "sentence_end": sentence_end}
     facts |= {"lm_start": lm_start, "columns": list(range(len(tokenizer))), "letters": list(tokenizer.tokens)}
     if isinstance(decoder, PronouncingDecoder):
@@ -34,7 +34,7 @@ def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
     return save({name: _narrow(array) for name, array in arrays.items()}, {"search": json.dumps(facts)})
 
 
-def _plain(value: Any) -> Any:
+def _json_number(value: Any) -> Any:
     """A number as JSON has it; None for infinity."""
     return None if math.isinf(value) else value.item()
 

@@ -40,7 +40,7 @@ def page_files(
     """
     page = resources.files("ds2.export") / "page"
     files = {each.name: each.read_bytes() for each in page.iterdir() if each.is_file()}
-    facts = _facts(config, list(tokenizer.tokens), graph, live)
+    facts = _model_json(config, list(tokenizer.tokens), graph, live)
     if decoder is not None:
         facts["search"] = SEARCH_FILE
         files[SEARCH_FILE] = search_file(decoder, tokenizer)
@@ -48,7 +48,7 @@ def page_files(
     return files | runtime_files()
 
 
-def _facts(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live: bool) -> dict[str, Any]:
+def _model_json(config: ModelConfig, tokens: list[str], graph: onnx.ModelProto, live: bool) -> dict[str, Any]:
     """What model.js must know."""
     facts = {"tokens": tokens, "sample_rate": config.frontend.sample_rate, "frame_seconds": config.frame_seconds}
     if not live:

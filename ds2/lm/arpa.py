@@ -36,7 +36,7 @@ def is_arpa(path: Path) -> bool:
         InputError: the file cannot be read.
     """
     try:
-        with _open(path) as file:
+        with _open_text(path) as file:
             return "\\data\\" in file.read(HEAD)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -53,8 +53,8 @@ def read_arpa(path: Path) -> tuple[list[str], list[NGramOrder]]:
     words: list[str] = []
     orders: list[NGramOrder] = []
     try:
-        with _open(path) as file:
-            lines = _Lines(path, file)
+        with _open_text(path) as file:
+            lines = _ArpaLines(path, file)
             counts = _counts(lines)
             lines.expect("\\1-grams:")
             words, first = _single_words(lines, counts[0])
@@ -63,7 +63,7 @@ def read_arpa(path: Path) -> tuple[list[str], list[NGramOrder]]:
             for order, count in enumerate(counts[1:], 2):
                 lines.expect(f"\\{order}-grams:")
                 blocks = [_block(lines, order, size, index) for size in _sizes(count)]
-                orders.append(_sorted(path, _joined(blocks, order), words, orders))
+                orders.append(_sorted(path, _joined_blocks(blocks, order), words, orders))
             lines.expect("\\end\\")
     except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
@@ -106,7 +106,7 @@ class _Block(NamedTuple):
     backoffs: np.ndarray
 
 
-class _Lines:
+class _ArpaLines:
     """The lines that are not blank, with one line of look-ahead, and with their numbers for error messages."""
 
     def __init__(self, path: Path, file: "IO[str]"):
@@ -153,7 +153,7 @@ class _Lines:
             raise InputError(f"{self.place}: expected {wanted}, got {line[:40]!r}")
 
 
-def _counts(lines: _Lines) -> list[int]:
+def _counts(lines: _ArpaLines) -> list[int]:
     while lines.take().strip() != "\\data\\":
         pass
     counts: list[int] = []
@@ -174,8 +174,8 @@ def _sizes(count: int) -> Iterator[int]:
     return (min(BLOCK, count - start) for start in range(0, count, BLOCK))
 
 
-def _single_words(lines: _Lines, count: int) -> tuple[list[str], NGramOrder]:
-    rows = [_row(lines, lines.take(), 1) for _ in range(count)]
+def _single_words(lines: _ArpaLines, count: int) -> tuple[list[str], NGramOrder]:
+    rows = [_parsed_line(lines, lines.take(), 1) for _ in range(count)]
     if all(row[1] != [UNKNOWN] for row in rows):
         rows.append((IMPOSSIBLE, [UNKNOWN], 0.0))
     if all(row[1] != [END] for row in rows):
@@ -188,7 +188,7 @@ def _single_words(lines: _Lines, count: int) -> tuple[list[str], NGramOrder]:
     return words, NGramOrder(np.zeros(len(rows), np.int64), np.arange(len(rows)), log_probs, backoffs)
 
 
-def _row(lines: _Lines, line: str, order: int) -> Row:
+def _parsed_line(lines: _ArpaLines, line: str, order: int) -> Row:
     """The fields of a line, usually between tabs, otherwise between spaces."""
     parts = line.split("\t") if "\t" in line else line.split(" ", 1)
     if len(parts) == 2 and len(fields := parts[1].split()) == order + 1:
@@ -202,19 +202,19 @@ def _row(lines: _Lines, line: str, order: int) -> Row:
     return max(log_prob, IMPOSSIBLE), words, backoff
 
 
-def _block(lines: _Lines, order: int, count: int, index: dict[str, int]) -> _Block:
+def _block(lines: _ArpaLines, order: int, count: int, index: dict[str, int]) -> _Block:
     """The next lines, column by column; if a line is unusual, line by line, which names the wrong one."""
     taken = lines.take_many(count)
     try:
-        block = _columns([line for _, line in taken], order, index)
+        block = _whole_block([line for _, line in taken], order, index)
     except (ValueError, KeyError, IndexError):
-        block = _checked(lines, taken, order, index)
+        block = _checked_block(lines, taken, order, index)
     if len(taken) < count:
         lines.take()  # raises: the file is cut off
     return block
 
 
-def _columns(taken: list[str], order: int, index: dict[str, int]) -> _Block:
+def _whole_block(taken: list[str], order: int, index: dict[str, int]) -> _Block:
     fields = [line.split("\t") for line in taken]
     texts = [field[1] for field in fields]
     if any(text.count(" ") != order - 1 for text in texts):
@@ -227,10 +227,10 @@ def _columns(taken: list[str], order: int, index: dict[str, int]) -> _Block:
     return _Block(words.reshape(-1, order), np.maximum(log_probs, IMPOSSIBLE), backoffs)
 
 
-def _checked(lines: _Lines, taken: list[tuple[int, str]], order: int, index: dict[str, int]) -> _Block:
+def _checked_block(lines: _ArpaLines, taken: list[tuple[int, str]], order: int, index: dict[str, int]) -> _Block:
     rows = []
     for lines.number, line in taken:
-        rows.append(_row(lines, line, order))
+        rows.append(_parsed_line(lines, line, order))
     try:
         words = np.array([[index[word] for word in row[1]] for row in rows], np.int64)
     except KeyError as error:
@@ -240,7 +240,7 @@ def _checked(lines: _Lines, taken: list[tuple[int, str]], order: int, index: dic
     return _Block(words, np.array([row[0] for row in rows]), np.array([row[2] for row in rows]))
 
 
-def _joined(blocks: list[_Block], order: int) -> _Block:
+def _joined_blocks(blocks: list[_Block], order: int) -> _Block:
     empty = _Block(np.zeros((0, order), np.int64), np.zeros(0), np.zeros(0))
     return _Block(*(np.concatenate(columns) for columns in zip(empty, *blocks, strict=True)))
 
@@ -260,7 +260,7 @@ def _sorted(path: Path, block: _Block, words: list[str], below: list[NGramOrder]
     return NGramOrder(prefix[order], last[order], LN_10 * block.log_probs[order], LN_10 * block.backoffs[order])
 
 
-def _open(path: Path) -> "IO[str]":
+def _open_text(path: Path) -> "IO[str]":
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP
     return gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8")

@@ -115,7 +115,7 @@ def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns,
     for rows in slices(len(corpus), size):
         ending.append(corpus[rows])
     for _ in range(order - 1):
-        runs = _runs(corpus, ending, begin, columns, size)
+        runs = _sorted_runs(corpus, ending, begin, columns, size)
         own = _merged(runs, own, columns, size)
         yield own
         for run, rows in enumerate(slices(len(corpus), size)):
@@ -124,7 +124,7 @@ def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns,
         runs.clear()
 
 
-def _runs(corpus: Column, ending: Column, begin: int, columns: Columns, size: int) -> SortedRuns:
+def _sorted_runs(corpus: Column, ending: Column, begin: int, columns: Columns, size: int) -> SortedRuns:
     """A run of the n-grams one word longer for each slice; `ending` then holds the place of each key in its run."""
     runs, last = SortedRuns(columns), np.array([NONE])
     for rows in slices(len(corpus), size):

@@ -133,6 +133,7 @@ class _Estimator:
             count = adjusted[rows].astype(np.float64)
             discount = discounts[np.minimum(count, 3).astype(int)]
             given = np.where(self._seen_enough(order, rows), discount, count)  # a pruned n-gram gives up everything
+            # What is taken off here a context gives to all words, by their probability after its shorter context.
             total = np.bincount(context, count, contexts)
             gamma = np.divide(np.bincount(context, given, contexts), total, out=np.ones(contexts), where=total > 0)
             backoffs.append(_log(gamma))

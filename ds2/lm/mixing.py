@@ -71,7 +71,7 @@ def mix(
     if len(weights) != len(models) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError(f"{len(models)} models need as many positive weights that sum to 1, got {list(weights)}")
     words = [UNKNOWN, *sorted({word for words, _ in models for word in words} - {UNKNOWN})]
-    keys = union([(_places(own, words), orders) for own, orders in models], len(words))
+    keys = union([(_places_of_words(own, words), orders) for own, orders in models], len(words))
     probabilities = [np.zeros(len(grams)) for grams in keys]
     for (own, orders), weight in zip(models, weights, strict=True):
         model, states = NGram.from_orders(own, orders, np.float64), np.full(1, ROOT, np.int32)
@@ -110,6 +110,6 @@ def union(models: Sequence[tuple[np.ndarray, Sequence[NGramOrder]]], words: int)
     return keys
 
 
-def _places(own: Sequence[str], words: Sequence[str]) -> np.ndarray:
+def _places_of_words(own: Sequence[str], words: Sequence[str]) -> np.ndarray:
     index = {word: number for number, word in enumerate(words)}
     return np.array([index[word] for word in own])

@@ -68,6 +68,7 @@ class NGram:
             dtype: type of log-probabilities and back-off weights.
         """
         order = len(orders)
+        # Contexts that something follows become states; an n-gram is an arc of its prefix's state.
         own = _own_states(orders, words.index(END) if END in words else -1)
         states = 1 + sum(int((state > ROOT).sum()) for state in own)
         owners = [np.zeros(len(orders[0].word), np.int64)]
@@ -82,6 +83,8 @@ class NGram:
         shorter = np.zeros(states, np.int64)
         follow = np.zeros(len(word), np.int64)
         arcs = 0
+        # An arc leads to its n-gram's own state or, without one, to that of its longest known suffix, which the orders
+        # below have given already.
         for k, (grams, state) in enumerate(zip(orders, own, strict=True)):
             here = slice(arcs, arcs + len(grams.word))
             arcs = here.stop

@@ -78,7 +78,7 @@ def pack(
         steps,
         in_bits(words[singles:], bits_for(singles - 1)),
         codes,
-        _blocks(marked),
+        _mark_blocks(marked),
         in_bits(first, bits_for(len(words))),
         in_bits(shorter, bits_for(len(shorter) - 1)),
         backoff_codes,
@@ -122,7 +122,7 @@ def coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return levels, np.searchsorted((levels[1:] + levels[:-1]) / 2, values).astype(np.uint8)
 
 
-def _blocks(marked: np.ndarray) -> np.ndarray:
+def _mark_blocks(marked: np.ndarray) -> np.ndarray:
     """The marks of each block as bits of a number, each after the number of marks before it."""
     rows = np.zeros((-(-len(marked) // BLOCK), BLOCK), bool)
     rows.reshape(-1)[: len(marked)] = marked
@@ -141,7 +141,7 @@ def _write_all(packed, bits, numbers):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def read(packed, bits, place):  # type: ignore[no-untyped-def]
+def read_number(packed, bits, place):  # type: ignore[no-untyped-def]
     """Number `place` of those of so many bits each, at most 32."""
     at = place * bits
     pair = np.int64(packed[at >> 5]) | np.int64(packed[(at >> 5) + 1]) << 32
@@ -153,7 +153,7 @@ def read_all(packed, bits, count):  # type: ignore[no-untyped-def]
     """(count,) int64 numbers."""
     numbers = np.empty(count, np.int64)
     for place in range(count):
-        numbers[place] = read(packed, bits, place)
+        numbers[place] = read_number(packed, bits, place)
     return numbers
 
 
@@ -161,11 +161,11 @@ def read_all(packed, bits, count):  # type: ignore[no-untyped-def]
 def words_ascend(lm):  # type: ignore[no-untyped-def]
     """Whether the words of each state but the root ascend and are words of the model."""
     singles, words = len(lm.singles), np.int64(len(lm.singles))
-    begin = read(lm.first, lm.place_bits, 1) - singles
+    begin = read_number(lm.first, lm.place_bits, 1) - singles
     for state in range(1, len(lm.backoffs)):
-        end, before = read(lm.first, lm.place_bits, state + 1) - singles, np.int64(-1)
+        end, before = read_number(lm.first, lm.place_bits, state + 1) - singles, np.int64(-1)
         for arc in range(begin, end):
-            word = read(lm.words, lm.word_bits, arc)
+            word = read_number(lm.words, lm.word_bits, arc)
             if not before < word < words:
                 return False
             before = word
@@ -190,15 +190,18 @@ def _longer(marks, arc):  # type: ignore[no-untyped-def]
 def _find(lm, state, word):  # type: ignore[no-untyped-def]
     """The place of a state's arc for a word among those that are not the root's; -1 if there is none."""
     singles = len(lm.singles)
-    low, end = read(lm.first, lm.place_bits, state) - singles, read(lm.first, lm.place_bits, state + 1) - singles
+    low, end = (
+        read_number(lm.first, lm.place_bits, state) - singles,
+        read_number(lm.first, lm.place_bits, state + 1) - singles,
+    )
     high = end
     while low < high:
         middle = (low + high) >> 1
-        if read(lm.words, lm.word_bits, middle) < word:
+        if read_number(lm.words, lm.word_bits, middle) < word:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and read(lm.words, lm.word_bits, low) == word else -1
+    return low if low < end and read_number(lm.words, lm.word_bits, low) == word else -1
 
 
 @without_references
@@ -206,6 +209,8 @@ def advance(lm, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`: the first arc gives the one, the first mark the other."""
     weight, found = 0.0, False
     while state != ROOT:
+        # The log-probability is that of the longest context with an arc for the word; contexts before it give their
+        # back-off weights. The search for a mark, which tells the next state, goes on from there.
         arc = _find(lm, state, word)
         if arc >= 0:
             if not found:
@@ -216,7 +221,7 @@ def advance(lm, state, word):  # type: ignore[no-untyped-def]
                 return weight, longer
         elif not found:
             weight += lm.backoff_levels[lm.backoffs[state]]
-        state = read(lm.shorter, lm.state_bits, state)
+        state = read_number(lm.shorter, lm.state_bits, state)
     if not found:
         weight += STEP * lm.singles[word]
     return weight, _longer(lm.marks, word)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.utils.bfloat16 import store, widen
+from ds2.utils.bfloat16 import as_number, store
 from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
@@ -67,13 +67,19 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # typ
         r, own = here + here + here, b * (hidden + hidden + hidden)
         z, n, own_n, after = r + hidden, r + hidden + hidden, own + hidden + hidden, here + batch * hidden
         for j in range(hidden + hidden):
-            store(gates, r + j, sigmoid(widen(terms[r + j]) + widen(recurrent[own + j]), one))
+            store(gates, r + j, sigmoid(as_number(terms[r + j]) + as_number(recurrent[own + j]), one))
         for j in range(hidden):
-            store(products, here + j, widen(recurrent[own_n + j]) + bias[j])
+            store(products, here + j, as_number(recurrent[own_n + j]) + bias[j])
         for j in range(hidden):
-            store(gates, n + j, tanh(widen(terms[n + j]) + widen(gates[r + j]) * widen(products[here + j]), one))
+            store(
+                gates,
+                n + j,
+                tanh(as_number(terms[n + j]) + as_number(gates[r + j]) * as_number(products[here + j]), one),
+            )
         for j in range(hidden):
-            states[after + j] = widen(gates[n + j]) + widen(gates[z + j]) * (states[here + j] - widen(gates[n + j]))
+            states[after + j] = as_number(gates[n + j]) + as_number(gates[z + j]) * (
+                states[here + j] - as_number(gates[n + j])
+            )
 
 
 @kernel
@@ -96,17 +102,19 @@ def backward_step(t, batch, hidden, one, grad, history, gradients):  # type: ign
         for j in range(hidden):
             flowing[own + j] += grad[here + j]
         for j in range(hidden):
-            new, update = widen(gates[n + j]), widen(gates[z + j])
+            new, update = as_number(gates[n + j]), as_number(gates[z + j])
             store(grad_terms, n + j, flowing[own + j] * (one - update) * (one - new * new))
         for j in range(hidden):
-            new, update = widen(gates[n + j]), widen(gates[z + j])
+            new, update = as_number(gates[n + j]), as_number(gates[z + j])
             store(grad_terms, z + j, flowing[own + j] * (states[here + j] - new) * update * (one - update))
         for j in range(hidden):
-            reset = widen(gates[r + j])
-            store(grad_terms, r + j, widen(grad_terms[n + j]) * widen(products[here + j]) * reset * (one - reset))
+            reset = as_number(gates[r + j])
+            store(
+                grad_terms, r + j, as_number(grad_terms[n + j]) * as_number(products[here + j]) * reset * (one - reset)
+            )
         for j in range(hidden + hidden):
             grad_recurrent[r + j] = grad_terms[r + j]
         for j in range(hidden):
-            store(grad_recurrent, n + j, widen(grad_terms[n + j]) * widen(gates[r + j]))
+            store(grad_recurrent, n + j, as_number(grad_terms[n + j]) * as_number(gates[r + j]))
         for j in range(hidden):
-            flowing[own + j] *= widen(gates[z + j])
+            flowing[own + j] *= as_number(gates[z + j])

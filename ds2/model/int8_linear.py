@@ -93,11 +93,11 @@ def in_threads(work: Callable[[int, int], object], count: int) -> None:
         work(0, count)
         return
     bounds = [count * part // threads for part in range(threads + 1)]
-    list(_pool(threads).map(work, bounds[:-1], bounds[1:]))
+    list(_threads(threads).map(work, bounds[:-1], bounds[1:]))
 
 
 @functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _threads(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 

@@ -50,7 +50,7 @@ def fill_states(frames, cell, weight, bias, activations, most, first, last):  # 
             if cell == INT8_GRU:
                 _gru(terms, own, frames.states[t, b], after)
             elif cell == INT8_LSTM:
-                _lstm(terms, own, frames.cells[t, b], frames.cells[t + 1, b], after)
+                _lstm_states(terms, own, frames.cells[t, b], frames.cells[t + 1, b], after)
             elif cell == INT8_RNN:
                 for j in range(len(after)):
                     after[j] = min(max(terms[j] + own[j], ZERO), MOST)
@@ -73,7 +73,7 @@ def _gru(terms, recurrent, before, after):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _lstm(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def]
+def _lstm_states(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def]
     size = len(after)
     for j in range(4 * size):
         recurrent[j] += terms[j]

@@ -63,7 +63,7 @@ class GRU(torch.autograd.Function):
         terms, states = terms.contiguous(), start.new_empty(len(terms) + 1, *start.shape)
         states[0] = start
         gates, products = torch.empty_like(terms), terms.new_empty(len(terms), *start.shape)
-        history, flat_terms, flat_bias = _history(gates, products, states), flat(terms), flat(bias)
+        history, flat_terms, flat_bias = _state_history(gates, products, states), flat(terms), flat(bias)
         one, product = history[-1].dtype.type(1), Product(weight.to(terms.dtype), len(start))
         for t, before in enumerate(states[:-1].unbind()):
             forward_step(t, *start.shape, one, flat_terms, flat(product(before)), flat_bias, history)
@@ -81,7 +81,7 @@ class GRU(torch.autograd.Function):
         precision, hidden = gates.dtype, grad.shape[2]
         flowing = torch.zeros_like(grad[0])
         grad_terms, grad_recurrent = torch.empty_like(gates), torch.empty_like(gates)
-        above, history = flat(grad[1:]), _history(gates, products, states)
+        above, history = flat(grad[1:]), _state_history(gates, products, states)
         gradients = plain(GRUGradients(*map(flat, (flowing, grad_terms, grad_recurrent))))
         one, product = above.dtype.type(1), Product(weight.to(precision).t().contiguous(), len(flowing))
         for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
@@ -92,7 +92,7 @@ class GRU(torch.autograd.Function):
         return grad_terms, flowing + grad[0], grad_weight, grad_bias
 
 
-def _history(*tensors: Tensor) -> tuple[np.ndarray, ...]:
+def _state_history(*tensors: Tensor) -> tuple[np.ndarray, ...]:
     """GRUHistory of tensors in its order, as the kernels take it."""
     return plain(GRUHistory(*map(flat, tensors)))
 

@@ -132,6 +132,7 @@ class SlotModel:
             frames = (samples.shape[1] - steps.overlap) // steps.hop
             if frames > whole or bool((positions + frames < lengths + steps.delay * steps.stride).any()):
                 raise ValueError(f"the model takes chunks of {whole} frames")
+        # Each layer puts the past that its slots keep before the chunk, and what the next chunk needs into the batch.
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)
         for layer in self.convolutions:
@@ -147,6 +148,7 @@ class SlotModel:
             batch.keep(self.future, x[:, -self.config.lookahead :])
             x = self.model.lookahead.step(x)
         log_probs = self._log_probs(x, lengths)
+        # No layer has failed: the slots move on.
         batch.commit()
         return log_probs
 
@@ -163,6 +165,7 @@ class SlotModel:
         """(B, F, q), 0 after the end."""
         frontend = self.model.frontend
         frames = samples.unfold(1, self.config.frontend.window_samples, self.steps.hop)
+        # Power, and mean where it adapts, go on from the sums over the sound before.
         power, sums = frontend.adaptive_power(frames, batch.kept(self.power_sum), batch.positions.double())
         batch.keep(self.power_sum, sums[:, -1])
         features = frontend.log_frames(frames, power)
@@ -180,14 +183,14 @@ class SlotModel:
         return layer.run(x, batch.valid(layer.frames(x.shape[3]), layer.total_stride, layer.delay))
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
-        rows, state = _run(layer, x, valid, tuple(map(batch.kept, layer.state)))
+        rows, state = _run_direction(layer, x, valid, tuple(map(batch.kept, layer.state)))
         for store, part in zip(layer.state, state, strict=True):
             batch.keep(store, part)
         # The backward direction begins anew at the end of every chunk, and keeps nothing.
         if layer.backwards is None:
             return rows
         start = tuple(part.expand(len(x), -1) for part in layer.backwards.state)
-        return rows + _run(layer.backwards, x.flip(1), valid.flip(1), start)[0].flip(1)
+        return rows + _run_direction(layer.backwards, x.flip(1), valid.flip(1), start)[0].flip(1)
 
     def _fold_recurrent(self, layer: RecurrentLayer) -> SlotRecurrent:
         folded = self._fold_direction(layer.forwards, self.slots + 1)
@@ -229,7 +232,7 @@ class SlotModel:
         return weight.to(getattr(torch, self.precision))
 
 
-def _run(
+def _run_direction(
     layer: SlotRecurrent, x: Tensor, valid: Tensor, state: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""

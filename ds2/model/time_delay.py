@@ -100,7 +100,7 @@ class _Activation(torch.autograd.Function):
 
         The constants are (B, 3, C): scale, shift and `kept`.
         """
-        rows, own, frames = _rows(x), lengths.to(torch.int64).numpy(), x.shape[3]
+        rows, own, frames = _frame_rows(x), lengths.to(torch.int64).numpy(), x.shape[3]
         sums = gamma.new_zeros(len(x), 2, len(gamma))
         add_moments(rows, own, frames, flat(sums))
         # In double precision, for the squares cancel.
@@ -113,7 +113,9 @@ class _Activation(torch.autograd.Function):
         constants = torch.stack([scale.expand_as(kept), (beta - scale * mean).expand_as(kept), kept], dim=1)
         result = torch.empty_like(x, memory_format=torch.channels_last)
         number = flat(sums).dtype.type
-        activate(rows, _rows(skip), flat(constants), own, frames, number(bypass), number(CLIP), _rows(result))
+        activate(
+            rows, _frame_rows(skip), flat(constants), own, frames, number(bypass), number(CLIP), _frame_rows(result)
+        )
         return result, mean, variance, moments[-1].to(gamma.dtype), constants
 
     @staticmethod
@@ -128,7 +130,7 @@ class _Activation(torch.autograd.Function):
         x, lengths, gamma, mean, variance, count, constants = ctx.saved_tensors
         grad = grad.to(x.dtype)
         own, frames, number = lengths.to(torch.int64).numpy(), x.shape[3], flat(gamma).dtype.type
-        arrays, sums = (_rows(x), _rows(grad), flat(constants)), gamma.new_zeros(len(x), 2, len(gamma))
+        arrays, sums = (_frame_rows(x), _frame_rows(grad), flat(constants)), gamma.new_zeros(len(x), 2, len(gamma))
         add_gradient_sums(*arrays, own, frames, number(CLIP), flat(sums))
         inverse = torch.rsqrt(variance + EPSILON)
         grad_beta, products = sums.double().sum(0)
@@ -140,11 +142,11 @@ class _Activation(torch.autograd.Function):
         slope = -scale * inverse * sum_gamma / count
         slopes = torch.stack([slope, -scale * sum_beta / count - slope * mean]).to(gamma.dtype)
         grad_x = torch.empty_like(x, memory_format=torch.channels_last)
-        gradients(*arrays, flat(slopes), own, frames, number(CLIP), _rows(grad_x))
+        gradients(*arrays, flat(slopes), own, frames, number(CLIP), _frame_rows(grad_x))
         grad_skip = ctx.bypass * grad if ctx.bypass else None
         return grad_x, grad_skip, None, None, grad_gamma.to(gamma.dtype), grad_beta.to(gamma.dtype), None, None
 
 
-def _rows(x: Tensor) -> np.ndarray:
+def _frame_rows(x: Tensor) -> np.ndarray:
     """(B, C, 1, T) -> the values of its (B, T, C) rows, one after the other."""
     return flat(x.detach().permute(0, 2, 3, 1).contiguous())

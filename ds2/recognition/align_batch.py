@@ -45,7 +45,7 @@ def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
 
 
-def _read(pair: AlignmentJob) -> str:
+def _read_transcript(pair: AlignmentJob) -> str:
     if pair.text is None:
         names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
         raise InputError(f"{pair.audio}: no transcript for it: no {names}")
@@ -67,7 +67,7 @@ def align_all(
     failed = []
     for pair in pairs:
         try:
-            aligned = align(recognizer, pair.audio, _read(pair), skip, language, on_audio)
+            aligned = align(recognizer, pair.audio, _read_transcript(pair), skip, language, on_audio)
         except InputError as error:
             failed.append(str(error))
             yield pair, error

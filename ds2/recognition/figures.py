@@ -59,7 +59,7 @@ class _Spoken(Token):
 
     def nt_separated(self, previous: Token) -> bool:
         assert isinstance(previous, _Spoken)
-        return not _joined(previous.word, self.word)
+        return not _are_joined(previous.word, self.word)
 
     def not_a_number_part(self) -> bool:
         return False
@@ -82,13 +82,13 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
 def _written(words: Sequence[Word]) -> Iterator[Number]:
     """What is shown in figures, with its unit."""
     past = 0
-    for run in _runs(words):
+    for run in _number_runs(words):
         if run[0].first >= past and (number := _figure(words, run)) is not None:
             yield number
             past = number.past
 
 
-def _runs(words: Sequence[Word]) -> list[list[Number]]:
+def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those that follow each other at once, or by "oh", in one run."""
     runs: list[list[Number]] = []
     for each in find_numbers([_Spoken(word) for word in words], "en", threshold=0):
@@ -108,14 +108,14 @@ def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
     """A run of numbers in figures, with the unit that follows; None if it stays in words."""
     first, past = run[0].first, run[-1].past
     for unit, half in HALVES.items():
-        if _follows(words, past, unit) and (clock := _clock(run)):
+        if _follows(words, past, unit) and (clock := _clock_time(run)):
             return Number(first, past + len(unit), clock + half)
     if len(run) == 2:
         return _year(*run)
     return _single(words, run[0]) if len(run) == 1 else None
 
 
-def _clock(run: Sequence[Number]) -> str:
+def _clock_time(run: Sequence[Number]) -> str:
     """The hour, and the minutes if they were said; empty if the numbers are no time of day."""
     if any(not number.text.isdecimal() for number in run) or not 1 <= run[0].value <= 12:
         return ""
@@ -185,8 +185,8 @@ def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
 
 def _whole(words: Sequence[Word], first: int, past: int) -> bool:
     """Neither a mark nor a pause divides the words."""
-    return all(_joined(words[place], words[place + 1]) for place in range(first, past - 1))
+    return all(_are_joined(words[place], words[place + 1]) for place in range(first, past - 1))
 
 
-def _joined(word: Word, following: Word) -> bool:
+def _are_joined(word: Word, following: Word) -> bool:
     return len(word.shown) == len(word.text) and following.start - word.end <= LONGEST_PAUSE

@@ -53,7 +53,7 @@ class LayerOutputs:
         """One pass of the model over a batch of windows -> the (T, D) that count of each."""
         found: list[Tensor] = []
         module = _module(self.recognizer).get_submodule(self.name)
-        hook = module.register_forward_hook(lambda module, inputs, output: found.append(_rows(module, output)))
+        hook = module.register_forward_hook(lambda module, inputs, output: found.append(_layer_rows(module, output)))
         try:
             frames = [
                 len(log_probs) for log_probs in self.recognizer.log_probs([Window(each.samples) for each in batch])
@@ -79,7 +79,7 @@ def _module(recognizer: Recognizer) -> AcousticModel:
     return recognizer.model.module
 
 
-def _rows(module: nn.Module, output: Tensor | tuple[Tensor, ...]) -> Tensor:
+def _layer_rows(module: nn.Module, output: Tensor | tuple[Tensor, ...]) -> Tensor:
     """(B, T, D) of what a layer returns: (B, C, F, T) of a convolution, (B, F, T) of the front end, (B, T, D)."""
     tensor = output if isinstance(output, Tensor) else output[0]
     if tensor.dim() == 4:

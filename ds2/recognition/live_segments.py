@@ -107,6 +107,7 @@ class LiveSegments(Generic[S]):
         self.search.step(rows)
         if self.keeps_rows:
             self.rows.append(rows.copy())
+        # Frames of certain blanks change no text; those with a label are what pauses are measured from.
         blank = np.exp(rows[:, BLANK])
         self.news |= bool(blank.min() < NOTHING_NEW)
         labels = self.frames + np.flatnonzero(blank < SPEECH)

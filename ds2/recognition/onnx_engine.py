@@ -124,7 +124,7 @@ def load_onnx(path: str | Path) -> tuple[OnnxEngine, Record]:
 
 def _exported(path: Path) -> tuple[OnnxEngine, Record]:
     """A model.onnx and, if it can stream, the streaming.onnx beside it."""
-    data = _read(path)
+    data = _read_model(path)
     session = make_session(data, str(path))
     try:
         metadata = json.loads(session.get_modelmeta().custom_metadata_map["ds2"])
@@ -132,14 +132,14 @@ def _exported(path: Path) -> tuple[OnnxEngine, Record]:
         raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
     # Exports of before speak of punctuation, which they do not hold.
     record = replace(Record.parse(metadata, path), language_model=None, punctuation=None)
-    streaming = functools.partial(_read, path.with_name("streaming.onnx"))
+    streaming = functools.partial(_read_model, path.with_name("streaming.onnx"))
     engine = OnnxEngine(ModelConfig.of(record), len(record.tokens), lambda: data, streaming)
     engine.session = engine.checked(session, str(path))
     engine.try_out()
     return engine, record
 
 
-def _read(path: Path) -> bytes:
+def _read_model(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

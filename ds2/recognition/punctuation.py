@@ -75,7 +75,7 @@ class Punctuator:
         hidden = self.weights[EMBEDDING][[number_of(word, self.index) for word in words]].astype(np.float32)
         for number, dilation in enumerate(DILATIONS):
             layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]
-            found = _convolution(hidden, *layer, dilation)
+            found = _convolved(hidden, *layer, dilation)
             hidden = hidden + found if number else found
         every = np.hstack([hidden, _both_ways(hidden, weights)])
         scored: np.ndarray = every @ weights["output.weight"].T + weights["output.bias"]
@@ -117,7 +117,7 @@ def shapes(words: int, width: int, channels: int, hidden: int) -> dict[str, tupl
     return found | {"output.weight": (len(MARKS) + 1, channels + 2 * hidden), "output.bias": (len(MARKS) + 1,)}
 
 
-def _convolution(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilation: int) -> np.ndarray:
+def _convolved(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilation: int) -> np.ndarray:
     """(N, C) -> (N, C'), from three words `dilation` apart; zeros beyond the ends."""
     count = len(hidden)
     padded = np.pad(hidden, ((dilation, dilation), (0, 0)))
@@ -127,11 +127,11 @@ def _convolution(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilat
 
 def _both_ways(inputs: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:
     """(N, C) -> (N, 2 * H): the outputs of the LSTM that goes forward and of the one that goes backward."""
-    ways = [_lstm(inputs[:: -1 if way else 1], weights, way) for way in DIRECTIONS]
+    ways = [_lstm_direction(inputs[:: -1 if way else 1], weights, way) for way in DIRECTIONS]
     return np.hstack([ways[0], ways[1][::-1]])
 
 
-def _lstm(inputs: np.ndarray, weights: Mapping[str, np.ndarray], way: str) -> np.ndarray:
+def _lstm_direction(inputs: np.ndarray, weights: Mapping[str, np.ndarray], way: str) -> np.ndarray:
     """(N, C) -> (N, H); torch's order of the gates: input, forget, candidate, output."""
     bias = weights[f"lstm.bias_ih_l0{way}"] + weights[f"lstm.bias_hh_l0{way}"]
     gates = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias

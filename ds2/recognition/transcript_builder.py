@@ -88,6 +88,7 @@ class TranscriptBuilder:
         ranked = [each for segment in segments for each in segment.segment_alternatives]
         if not ranked:
             return whole
+        # The best texts of the whole are the best sums of one text of each segment.
         texts: dict[str, Alternative] = {}
         for places, score in best_sums(
             [[score for _, score in each.alternatives] for each in ranked], self.alternatives

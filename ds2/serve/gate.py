@@ -119,7 +119,7 @@ class Gate:
         """
         if not self.config.api_keys:
             return
-        key, address = _key(connection), _address(connection)
+        key, address = _client_key(connection), _address(connection)
         valid = [place for place, valid in enumerate(self.config.api_keys) if _same(key, valid)]
         known = valid and (address, valid[0]) in self.known
         if not known and self.wrong_keys.tokens(address) < 1:
@@ -142,7 +142,7 @@ class Gate:
 
     def _client(self, connection: HTTPConnection) -> str:
         """The client's key; where none is checked, its address."""
-        return _key(connection).decode("latin-1") if self.config.api_keys else _address(connection)
+        return _client_key(connection).decode("latin-1") if self.config.api_keys else _address(connection)
 
     def _is_allowed(self, host: str) -> bool:
         """A page whose name was bound to our address (DNS rebinding) has its own name here, never an address."""
@@ -177,7 +177,7 @@ def _address(connection: HTTPConnection) -> str:
     return host
 
 
-def _key(connection: HTTPConnection) -> bytes:
+def _client_key(connection: HTTPConnection) -> bytes:
     """The key in the bytes that the client sent; empty if there is none."""
     scheme, _, key = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

@@ -40,14 +40,14 @@ class DroppingHandler(QueueHandler):
 def log_to_stderr() -> None:
     """Logs the events of the server, and the warnings of uvicorn and other libraries."""
     waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
-    writer = threading.Thread(target=_write, args=(waiting,), daemon=True)
+    writer = threading.Thread(target=_write_records, args=(waiting,), daemon=True)
     writer.start()
     atexit.register(_finish, waiting, writer)
     logging.basicConfig(level=logging.WARNING, handlers=[DroppingHandler(waiting)], force=True)
     logging.getLogger("ds2.serve").setLevel(logging.INFO)
 
 
-def _write(waiting: "queue.Queue[logging.LogRecord | None]") -> None:
+def _write_records(waiting: "queue.Queue[logging.LogRecord | None]") -> None:
     """A thread. It can block for ever, so it holds no lock of a file or handler that other threads need."""
     lines = JsonLines()
     while (record := waiting.get()) is not None:

@@ -105,7 +105,7 @@ class ModelProcess:
         there.close()
         self.outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         loop = asyncio.get_running_loop()
-        threading.Thread(target=_write, args=(here, self.outbox), daemon=True).start()
+        threading.Thread(target=_write_commands, args=(here, self.outbox), daemon=True).start()
         threading.Thread(target=self._read, args=(here, loop), daemon=True).start()
 
     def _read(self, connection: "Connection[Any, Any]", loop: asyncio.AbstractEventLoop) -> None:
@@ -216,9 +216,9 @@ def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None
     """The body of a model process; only here is torch imported."""
     die_with_parent()
     log_to_stderr()
-    from ds2.serve.worker import main
+    from ds2.serve.worker import serve_model
 
-    main(config, connection)
+    serve_model(config, connection)
 
 
 def die_with_parent() -> None:
@@ -231,7 +231,7 @@ def die_with_parent() -> None:
         os._exit(1)
 
 
-def _write(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:
+def _write_commands(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:
     """A thread: sends all waiting commands in one message."""
     with contextlib.suppress(OSError), connection:  # OSError: the process has ended; the reader notices as well
         while (command := outbox.get()) is not None:

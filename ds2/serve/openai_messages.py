@@ -99,12 +99,12 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "language": asked.language,
         "duration": round(whole.duration, 3),
         "text": whole.display,
-        "segments": [_segment(number, final) for number, final in enumerate(finals)],
+        "segments": [_openai_segment(number, final) for number, final in enumerate(finals)],
         "usage": _usage(whole.duration),
         **_warning(whole),
     }
     if "word" in asked.granularities:
-        answer["words"] = [_word(word) for word in whole.words]
+        answer["words"] = [_openai_word(word) for word in whole.words]
         if "segment" not in asked.granularities:
             del answer["segments"]
     return answer
@@ -115,13 +115,13 @@ def _warning(transcript: Transcript) -> dict[str, str]:
     return {"warning": transcript.warning} if transcript.warning else {}
 
 
-def _word(word: Word) -> dict[str, Any]:
+def _openai_word(word: Word) -> dict[str, Any]:
     """A word, plain as OpenAI's are, and its display form where it has one."""
     shown = {} if word.display is None else {"display": word.display}
     return {"word": word.text, **shown, "start": word.start, "end": word.end, "confidence": word.confidence}
 
 
-def _segment(number: int, final: Final) -> dict[str, Any]:
+def _openai_segment(number: int, final: Final) -> dict[str, Any]:
     """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model.
 
     `avg_logprob` is the mean logarithm of the words' confidence: clients discard a segment below -1, as of Whisper.
@@ -152,7 +152,7 @@ async def iter_events(
     async for final in finals:
         delta = (" " if text else "") + final.transcript.display
         text += delta
-        timed = {"words": [_word(word) for word in final.transcript.words]} if words else {}
+        timed = {"words": [_openai_word(word) for word in final.transcript.words]} if words else {}
         yield _event({"type": "transcript.text.delta", "delta": delta, **timed})
     yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration())})
 

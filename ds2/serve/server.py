@@ -76,10 +76,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(application: Application, on_listening: Callable[[str], object]) -> None:
     config = application.config
     settings = _settings(application)
-    listening = _listen(config, settings.backlog)
+    listening = _listening_socket(config, settings.backlog)
     on_listening(_url(listening, config).replace("//0.0.0.0:", "//127.0.0.1:"))
     try:
-        _load(settings)  # finds a bad certificate before the model is loaded
+        _load_application(settings)  # finds a bad certificate before the model is loaded
         if not await _started(application):
             return
         server = Server(settings)
@@ -142,14 +142,14 @@ def warn_if_exposed(config: ServeConfig) -> None:
         log.warning("connections are not encrypted; set certificate and certificate_key", extra=facts)
 
 
-def _load(settings: Settings) -> None:
+def _load_application(settings: Settings) -> None:
     try:
         settings.load()
     except OSError as error:  # ssl.SSLError is one
         raise InputError(f"{settings.ssl_certfile}: cannot be used for TLS ({error})") from error
 
 
-def _listen(config: ServeConfig, backlog: int) -> socket.socket:
+def _listening_socket(config: ServeConfig, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
         listening = socket.create_server((config.host, config.port), family=family, backlog=backlog)

@@ -55,15 +55,15 @@ class Wishes:
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
         """The result of some segments."""
         if self.alternatives <= 0:
-            return self._text(_joined([final.transcript for final in finals]))
+            return self._text(_joined_transcripts([final.transcript for final in finals]))
         if len(finals) == 1:
             ranked = finals[0].alternatives[: self.alternatives]
         else:
-            ranked = ((_joined([final.transcript for final in finals]), 0.0),)
+            ranked = ((_joined_transcripts([final.transcript for final in finals]), 0.0),)
         return {"alternatives": [{"confidence": score, **self._text(transcript)} for transcript, score in ranked]}
 
     def _text(self, transcript: Transcript) -> dict[str, Any]:
-        words = [_word(word) for word in transcript.words] if self.words else []
+        words = [_vosk_word(word) for word in transcript.words] if self.words else []
         return {"result": words, "text": transcript.text} if words else {"text": transcript.text}
 
 
@@ -98,12 +98,12 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= QUOTED else text[:QUOTED] + "..."
 
 
-def _word(word: Word) -> dict[str, Any]:
+def _vosk_word(word: Word) -> dict[str, Any]:
     shown = {} if word.display is None else {"display": word.display}
     return {"conf": word.confidence, "end": word.end, "start": word.start, "word": word.text, **shown}
 
 
-def _joined(transcripts: list[Transcript]) -> Transcript:
+def _joined_transcripts(transcripts: list[Transcript]) -> Transcript:
     text = " ".join(transcript.text for transcript in transcripts)
     words = tuple(word for transcript in transcripts for word in transcript.words)
     return Transcript(text, words, sum(transcript.duration for transcript in transcripts))

@@ -104,7 +104,8 @@ class Worker:
         try:
             log_probs = self._step(batch)
         except Exception:
-            if len(batch) > 1:  # to find the stream that caused it
+            # One stream must not end the others: each is stepped alone, and only the one that fails again ends.
+            if len(batch) > 1:
                 log.exception("a step of %d streams failed; it is repeated stream by stream", len(batch))
                 return [result for work in batch for result in self._run([work], now)]
             log.exception("a step failed")
@@ -188,7 +189,7 @@ def warm_up_worker(setup: Setup, most: int) -> None:
     compact(begin(0))  # only a long stream needs it
 
 
-def main(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
+def serve_model(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """Loads the model, reports that it is ready, serves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends this process, after its streams
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -45,27 +45,27 @@ def cut_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[list[Row] | In
     for row in rows:
         source = recording(row)
         if not isinstance(source, InMemory):
-            yield _cut(recognizer, source.path, str(source.path), row["text"], config, settings["skip"])
+            yield _cut_recording(recognizer, source.path, str(source.path), row["text"], config, settings["skip"])
             continue
         with tempfile.NamedTemporaryFile(prefix="ds2-") as file:  # read many times, piece by piece
             file.write(source.data)
             file.flush()
-            yield _cut(recognizer, Path(file.name), source.name, row["text"], config, settings["skip"])
+            yield _cut_recording(recognizer, Path(file.name), source.name, row["text"], config, settings["skip"])
 
 
-def _cut(
+def _cut_recording(
     recognizer: Recognizer, path: Path, name: str, text: str, config: SegmentConfig, skip: bool
 ) -> list[Row] | InputError:
     """The scored utterances of a recording, which is called `name` in ids and errors."""
     try:
         found = segment(recognizer, path, text, config, skip).utterances
         scored = score(recognizer, [replace(utterance, extra={**utterance.extra, "id": ""}) for utterance in found])
-        return [_row(utterance, name) for utterance in scored if isinstance(utterance, Utterance)]
+        return [_segment_row(utterance, name) for utterance in scored if isinstance(utterance, Utterance)]
     except InputError as error:
         return InputError(str(error).replace(str(path), name))
 
 
-def _row(utterance: Utterance, name: str) -> Row:
+def _segment_row(utterance: Utterance, name: str) -> Row:
     """A scored utterance as a value of SEGMENT, its audio as FLAC."""
     start, extra = utterance.offset or 0.0, utterance.extra
     span = f"{round(start * 1000):08}-{round((start + utterance.duration) * 1000):08}"

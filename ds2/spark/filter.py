@@ -27,11 +27,11 @@ def odds_of_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[float]:
     mean, deviation, weights = (tuple(settings[name]) for name in COEFFICIENTS)
     classifier = Classifier(mean, deviation, weights, settings["bias"])
     for row in rows:
-        values = torch.tensor([features(_utterance(row))], dtype=torch.float64)
+        values = torch.tensor([features(_utterance_of_row(row))], dtype=torch.float64)
         yield float(classifier(values)[0])
 
 
-def _utterance(row: Row) -> Utterance:
+def _utterance_of_row(row: Row) -> Utterance:
     extra = {name: row[name] for name in ("hypothesis", "cost", "frames")} | {"id": str(row.get("id"))}
     return Utterance(Path(extra["id"]), row["duration"], row["text"], extra=extra)
 
@@ -83,7 +83,7 @@ class SegmentFilter(Estimator[SegmentFilterModel], Stage):
         sample = dataset.where(col(source).isNotNull()).select(*columns).orderBy(rand(seed=1)).limit(self.value("most"))
         rows = [{**row.asDict(), "id": number} for number, row in enumerate(sample.collect())]
         truths = {str(row["id"]): row["checked"] for row in rows if row.get("checked") is not None}
-        _, report = filter_segments(list(map(_utterance, rows)), None if checked is None else truths, config)
+        _, report = filter_segments(list(map(_utterance_of_row, rows)), None if checked is None else truths, config)
         found = {name: list(getattr(report.classifier, name)) for name in COEFFICIENTS}
         return SegmentFilterModel(inputCol=source, bias=report.classifier.bias, threshold=report.threshold, **found)
 

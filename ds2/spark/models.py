@@ -87,10 +87,10 @@ def loaded(settings: Settings) -> list[Recognizer]:
         InputError: a bundle or a language model is damaged, or the options do not fit.
     """
     options = decoder_options(settings) if "beam" in settings else DEFAULT_OPTIONS
-    return [_load(name, settings["device"], options) for name in settings.get("models") or settings["model"]]
+    return [_load_recognizer(name, settings["device"], options) for name in settings.get("models") or settings["model"]]
 
 
 @functools.lru_cache(LOADED)
-def _load(name: str, device: str, options: DecoderOptions) -> Recognizer:
+def _load_recognizer(name: str, device: str, options: DecoderOptions) -> Recognizer:
     lm, rescore = (None if file is None else shipped(file.name) for file in (options.lm, options.rescore))
     return Recognizer.load(shipped(name), device, dataclasses.replace(options, lm=lm, rescore=rescore))

@@ -69,7 +69,7 @@ class TrainOnSpark(Estimator[SpeechTranscriber], Stage):
         is_dev = col(names["validationIndicatorCol"])
         for name, chosen in (("train", ~is_dev), ("dev", is_dev)):
             rows = dataset.where(chosen).select(*(col(names[setting]) for setting in kinds))
-            utterances = [_utterance(*row) for row in rows.toLocalIterator()]
+            utterances = [_utterance_of_columns(*row) for row in rows.toLocalIterator()]
             if not utterances:
                 raise InputError(f"the table has no utterance for the {name} set")
             write_manifest(output / f"{name}.jsonl", utterances)
@@ -77,7 +77,7 @@ class TrainOnSpark(Estimator[SpeechTranscriber], Stage):
         return written[0], written[1]
 
 
-def _utterance(path: str, duration: float, text: str, *_: Any) -> Utterance:
+def _utterance_of_columns(path: str, duration: float, text: str, *_: Any) -> Utterance:
     return Utterance(local_path(path), duration, text)
 
 

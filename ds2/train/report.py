@@ -25,6 +25,7 @@ from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
+from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 from ds2.utils.version import VERSION
@@ -63,7 +64,7 @@ def _page(run: Path) -> str:
     sections = [
         ("curves", "Curves", plots.curves(history)),
         ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
-        ("errors", "Worst errors", "".join(_errors(config, bundle))),
+        ("errors", "Worst errors", "".join(_error_listing(config, bundle))),
         ("layers", "Layers", "".join(_layers(observed))),
         ("data", "Data", "".join(_data(config))),
         ("config", "Configuration", _configuration(config)),
@@ -139,10 +140,10 @@ def _marked(reference: str, hypothesis: str) -> str:
     return " ".join(words)
 
 
-def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
+def _error_listing(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
     """The dev utterances with the most errors of the best model, or why the dev set cannot be read."""
     try:
-        decoded = list(_decode(bundle, read_manifest(config["data"]["dev"])))
+        decoded = list(_recognized_texts(bundle, read_manifest(config["data"]["dev"])))
     except InputError as error:
         yield f"<p>{_text(error)}</p>"
         return
@@ -157,7 +158,7 @@ def _errors(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
 
 
 @torch.no_grad()
-def _decode(bundle: Bundle, utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, str]]:
+def _recognized_texts(bundle: Bundle, utterances: Sequence[Utterance]) -> Iterator[tuple[Utterance, str]]:
     config = ModelConfig.of(bundle)
     tokenizer = Tokenizer(bundle.tokens)
     model = AcousticModel(config, len(tokenizer)).eval()
@@ -225,15 +226,8 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
 def _configuration(config: dict[str, Any]) -> str:
     sections = {name: value for name, value in config.items() if isinstance(value, dict)}
     blocks = [("run", {name: value for name, value in config.items() if name not in sections}), *sections.items()]
-    cards = (f"<div class=card><h3>{_text(name)}</h3>{_pairs(_flat(values))}</div>" for name, values in blocks)
+    cards = (f"<div class=card><h3>{_text(name)}</h3>{_pairs(dotted_keys(values))}</div>" for name, values in blocks)
     return f"<div class=cards>{''.join(cards)}</div>"
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return found
 
 
 def _environment(saved: dict[str, Any]) -> dict[str, Any]:

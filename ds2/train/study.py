@@ -86,14 +86,14 @@ def distribution(key: str, spec: Any) -> BaseDistribution:
     """
     try:
         if set(spec) == {"choices"} and isinstance(spec["choices"], list):
-            return CategoricalDistribution([_plain(choice) for choice in spec["choices"]])
+            return CategoricalDistribution([_database_value(choice) for choice in spec["choices"]])
         whole = type(spec["low"]) is int and type(spec["high"]) is int
         return (IntDistribution if whole else FloatDistribution)(**spec)
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"space.{key} = {spec!r} must be {{choices = [...]}} or {{low, high, log}}") from error
 
 
-def _plain(choice: Any) -> Choice:
+def _database_value(choice: Any) -> Choice:
     """Lists and tables as JSON text, which a database can hold and which configuration overrides read as TOML."""
     return choice if isinstance(choice, Choice) else json.dumps(choice)
 

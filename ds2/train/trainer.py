@@ -85,6 +85,7 @@ class Trainer:
         self.model = AcousticModel(config.model, len(self.data.tokenizer)).to(device)
         self.state = RunState()
         resuming = self.checkpoint.exists()
+        # A new run begins from a bundle, or measures its own features; one that resumes takes both from the checkpoint.
         if start is not None and not resuming:
             fit_weights(self.model, self.data.tokenizer, start, config)
         if not resuming and self.ranks.first and (start is None or not same_frontend(start, config)):

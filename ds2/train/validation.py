@@ -45,7 +45,7 @@ def validate(
         references = [utterance.text for utterance in batch.utterances]
         texts.add(references, [tokenizer.decode(found.tokens) for found in greedy(log_probs, lengths)])
         if pronunciations is not None:
-            phones.add(*_phones(references, of_phones, lengths, pronunciations))
+            phones.add(*_phone_texts(references, of_phones, lengths, pronunciations))
     parts = ranks.gather((loss, texts, phones))
     texts, phones = _Texts.joined([part[1] for part in parts]), _Texts.joined([part[2] for part in parts])
     if not texts.references:
@@ -75,7 +75,7 @@ class _Texts:
         return result
 
 
-def _phones(
+def _phone_texts(
     texts: Sequence[str], log_probs: Tensor, lengths: Tensor, pronunciations: Mapping[str, Sequence[Pronunciation]]
 ) -> tuple[list[str], list[str]]:
     """Right and recognised phones of the texts whose words all have a pronunciation."""

@@ -64,6 +64,14 @@ def to_dict(config: Any) -> dict[str, Any]:
     return typing.cast(dict[str, Any], json.loads(json.dumps(dataclasses.asdict(config), default=str)))
 
 
+def dotted_keys(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= dotted_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
 def require(config: Any, rule: str, fits: Callable[[Any], bool], *names: str) -> None:
     """Checks the values of these names, and each item of a tuple; for a dataclass's `__post_init__`.
 

@@ -46,7 +46,7 @@ def _architecture() -> str:
 @functools.cache
 def _load_or_warn(name: str, architecture: str, instead: str) -> ctypes.CDLL | None:
     try:
-        return _load(name, architecture)
+        return _load_library(name, architecture)
     except NoCompiler as error:
         warnings.warn(f"{instead}: {error}", stacklevel=4)
         return None
@@ -79,7 +79,7 @@ def call(library: ctypes.CDLL, name: str, arguments: ctypes.Structure, stream: i
 
 
 @functools.cache
-def _load(name: str, architecture: str) -> ctypes.CDLL:
+def _load_library(name: str, architecture: str) -> ctypes.CDLL:
     digest = hashlib.sha256(repr(FLAGS).encode())
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.read_bytes())

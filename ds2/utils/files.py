@@ -77,7 +77,7 @@ def _spooled(path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _reserved(path: Path) -> Iterator[Path]:
     """A temporary file beside `path`, locked for as long as the block and this process live, and removed on failure."""
-    partial, descriptor = _lock(path)
+    partial, descriptor = _lock_partial(path)
     try:
         yield partial
     except BaseException:
@@ -87,7 +87,7 @@ def _reserved(path: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _lock(path: Path) -> tuple[Path, int]:
+def _lock_partial(path: Path) -> tuple[Path, int]:
     """An empty temporary file and its locked descriptor: one name for all processes, another where that is in use."""
     shared = path.with_name(f".{path.name}.partial")
     try:

@@ -22,7 +22,7 @@ class FolderLock:
         descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
         self.release = weakref.finalize(self, os.close, descriptor)
         try:
-            _lock(descriptor)
+            _lock_descriptor(descriptor)
         except OSError as error:
             holder = os.read(descriptor, 20).decode() or "unknown"
             self.release()
@@ -39,7 +39,7 @@ class FolderLock:
         self.release()
 
 
-def _lock(descriptor: int) -> None:
+def _lock_descriptor(descriptor: int) -> None:
     """A lock of this process: unlike a lock of flock(2), the processes that it forks to load data do not inherit it."""
     if sys.platform != "win32":
         import fcntl

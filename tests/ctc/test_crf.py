@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ds2.ctc.crf import _on_cpu, _Paths, ctc_crf_loss, log_partition
+from ds2.ctc.crf import _log_partition_on_cpu, _Paths, ctc_crf_loss, log_partition
 from ds2.ctc.trigram import Trigram
 
 OUTPUTS = 4
@@ -83,7 +83,7 @@ def test_kernels_and_matrix_products_agree(outputs: int) -> None:
     labels = [torch.randint(1, outputs, (30,), generator=generator).tolist() for _ in range(20)]
     trigram, lengths = Trigram.from_labels(labels, outputs), torch.tensor([40, 33, 7])  # the order of _Paths
     scores = (3 * torch.randn(3, 40, outputs, generator=generator)).log_softmax(2)
-    totals, posteriors = _on_cpu(scores, lengths, trigram)
+    totals, posteriors = _log_partition_on_cpu(scores, lengths, trigram)
     paths = _Paths(scores.exp(), lengths, trigram)
     torch.testing.assert_close(totals, paths.forward(), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(posteriors, paths.posteriors(), rtol=1e-4, atol=1e-5)

@@ -32,8 +32,8 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     tabs = delimiter == "\t"
     table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
     try:
-        keys = [_key(name) for name in next(table, [])]
-        _check(keys, source)
+        keys = [_column_meaning(name) for name in next(table, [])]
+        _check_columns(keys, source)
         for values in table:
             place = f"{source}:{table.line_num}"
             if values and len(values) != len(keys):
@@ -45,12 +45,12 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         raise InputError(f"{source}:{table.line_num}: not a table ({error})") from error
 
 
-def _key(name: str) -> str:
+def _column_meaning(name: str) -> str:
     """The manifests' name of a column."""
     return next((key for key, names in NAMES.items() if name.strip().lower() in names), name.strip())
 
 
-def _check(keys: list[str], source: Path) -> None:
+def _check_columns(keys: list[str], source: Path) -> None:
     for key in ("audio_filepath", "text"):
         if (count := keys.count(key)) != 1:
             found = "lacks a column" if not count else f"has {count} columns"

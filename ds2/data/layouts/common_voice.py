@@ -25,7 +25,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         raise InputError(f"{source}: name one of its tables ({tables})")
     # Sentences hold quotation marks that close nowhere: the tables are not quoted.
     table = csv.DictReader(io.StringIO(read_text(source)), delimiter="\t", quoting=csv.QUOTE_NONE)
-    if missing := {"path", "sentence"} - set(_columns(table, source)):
+    if missing := {"path", "sentence"} - set(_table_columns(table, source)):
         raise InputError(f"{source}:1: lacks the column {min(missing)}; is it a table of Common Voice?")
     try:
         for number, values in enumerate(table, 2):
@@ -68,7 +68,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
             file.write("\t".join(" ".join(str(values[key] or "").split()) for key in COLUMNS) + "\n")
 
 
-def _columns(table: "csv.DictReader[str]", source: Path) -> Sequence[str]:
+def _table_columns(table: "csv.DictReader[str]", source: Path) -> Sequence[str]:
     try:
         return table.fieldnames or ()
     except csv.Error as error:

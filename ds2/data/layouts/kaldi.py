@@ -28,7 +28,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     segments = _optional(source / "segments")
     genders, languages = _optional(source / "spk2gender"), _optional(source / "utt2lang")
     for key, text in texts.items():
-        recording, offset, duration = _segment(segments, key, source) if segments else (key, None, None)
+        recording, offset, duration = _kaldi_segment(segments, key, source) if segments else (key, None, None)
         if recording not in recordings:
             raise InputError(f"{source}: {key:.60} is in no recording of wav.scp")
         speaker = speakers.get(key)
@@ -40,7 +40,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """wav.scp, text, utt2spk, spk2utt, utt2dur, and segments where utterances are spans of recordings; sorted."""
     make_folder(target)
-    keys = [_key(utterance, number) for number, utterance in enumerate(utterances)]
+    keys = [_kaldi_id(utterance, number) for number, utterance in enumerate(utterances)]
     if len(set(keys)) < len(keys):
         raise InputError(f"{target}: two utterances have the same id; remove the field id from the manifest")
     pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
@@ -64,7 +64,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         _write_table(target / name, values)
 
 
-def _key(utterance: Utterance, number: int) -> str:
+def _kaldi_id(utterance: Utterance, number: int) -> str:
     """The utterance's id, or a new one that begins with its speaker, as Kaldi's sorting requires."""
     name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"
     return re.sub(r"\s", "_", str(name))
@@ -80,7 +80,7 @@ def _optional(path: Path) -> dict[str, str]:
     return read_table(path) if path.exists() else {}
 
 
-def _segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, float, float]:
+def _kaldi_segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, float, float]:
     try:
         recording, start, end = segments[key].split()
         return recording, float(start), float(end) - float(start)

@@ -26,7 +26,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     for number, line in enumerate(text_lines(source), 1):
         place = f"{source}:{number}"
         try:
-            yield from _rows(json.loads(line), place)
+            yield from _supervision_rows(json.loads(line), place)
         except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{place}: not a cut with a recording in a file ({error!r:.60})") from error
 
@@ -36,10 +36,10 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     zipped = target.suffix == ".gz"
     with atomic_write(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
         for number, utterance in enumerate(utterances):
-            file.write(json.dumps(_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_lhotse_cut(utterance, f"utt-{number:07}"), ensure_ascii=False) + "\n")
 
 
-def _rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
+def _supervision_rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
     recording = cut["recording"]
     [source] = recording["sources"]
     taken, there = (np.size(each) for each in (cut.get("channel", 0), source.get("channels", 0)))
@@ -68,7 +68,7 @@ def _text(supervision: dict[str, Any], key: str) -> str | None:
     return value
 
 
-def _cut(utterance: Utterance, name: str) -> dict[str, Any]:
+def _lhotse_cut(utterance: Utterance, name: str) -> dict[str, Any]:
     info = probe(utterance.audio_path)
     frames = round(info.duration * info.sample_rate)
     channels = list(range(info.channels))

@@ -20,10 +20,10 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         InputError: naming the line that lacks an audio_filepath, or has an impossible offset or duration.
     """
     for number, line in numbered_lines(source):
-        yield make_row(_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
+        yield make_row(_nemo_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
 
 
-def _values(line: str, place: str) -> dict[str, Any]:
+def _nemo_values(line: str, place: str) -> dict[str, Any]:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:

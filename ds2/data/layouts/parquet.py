@@ -43,11 +43,11 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     schema = pyarrow.schema(list(columns.items()), metadata=features)
     with atomic_write(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
         for start in range(0, len(utterances), ROWS):
-            rows = [_values(utterance) for utterance in utterances[start : start + ROWS]]
+            rows = [_parquet_values(utterance) for utterance in utterances[start : start + ROWS]]
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
-def _values(utterance: Utterance) -> dict[str, Any]:
+def _parquet_values(utterance: Utterance) -> dict[str, Any]:
     data, suffix = encoded(utterance)
     audio = {"bytes": data, "path": f"{utterance.audio_path.stem}{suffix}"}
     return {

@@ -71,10 +71,12 @@ def bench(
     """
     plan = [("synchronous", 1)] + [(strategy, count) for strategy in strategies for count in ranks if count > 1]
     make_folder(output)
-    return [_run(config, output, strategy, count, settings, device) for strategy, count in plan]
+    return [_run_ranks(config, output, strategy, count, settings, device) for strategy, count in plan]
 
 
-def _run(config: Path, output: Path, strategy: str, ranks: int, settings: Sequence[str], device: str) -> FinishedRun:
+def _run_ranks(
+    config: Path, output: Path, strategy: str, ranks: int, settings: Sequence[str], device: str
+) -> FinishedRun:
     folder = output / f"{strategy}_{ranks}"
     logger.info("%s, ranks: %d", strategy, ranks)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
