@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.utils.bfloat16 import as_number, store
+from ds2.utils.bfloat16 import real, store
 from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
@@ -67,19 +67,13 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # typ
         r, own = here + here + here, b * (hidden + hidden + hidden)
         z, n, own_n, after = r + hidden, r + hidden + hidden, own + hidden + hidden, here + batch * hidden
         for j in range(hidden + hidden):
-            store(gates, r + j, sigmoid(as_number(terms[r + j]) + as_number(recurrent[own + j]), one))
+            store(gates, r + j, sigmoid(real(terms[r + j]) + real(recurrent[own + j]), one))
         for j in range(hidden):
-            store(products, here + j, as_number(recurrent[own_n + j]) + bias[j])
+            store(products, here + j, real(recurrent[own_n + j]) + bias[j])
         for j in range(hidden):
-            store(
-                gates,
-                n + j,
-                tanh(as_number(terms[n + j]) + as_number(gates[r + j]) * as_number(products[here + j]), one),
-            )
+            store(gates, n + j, tanh(real(terms[n + j]) + real(gates[r + j]) * real(products[here + j]), one))
         for j in range(hidden):
-            states[after + j] = as_number(gates[n + j]) + as_number(gates[z + j]) * (
-                states[here + j] - as_number(gates[n + j])
-            )
+            states[after + j] = real(gates[n + j]) + real(gates[z + j]) * (states[here + j] - real(gates[n + j]))
 
 
 @kernel
@@ -102,19 +96,17 @@ def backward_step(t, batch, hidden, one, grad, history, gradients):  # type: ign
         for j in range(hidden):
             flowing[own + j] += grad[here + j]
         for j in range(hidden):
-            new, update = as_number(gates[n + j]), as_number(gates[z + j])
+            new, update = real(gates[n + j]), real(gates[z + j])
             store(grad_terms, n + j, flowing[own + j] * (one - update) * (one - new * new))
         for j in range(hidden):
-            new, update = as_number(gates[n + j]), as_number(gates[z + j])
+            new, update = real(gates[n + j]), real(gates[z + j])
             store(grad_terms, z + j, flowing[own + j] * (states[here + j] - new) * update * (one - update))
         for j in range(hidden):
-            reset = as_number(gates[r + j])
-            store(
-                grad_terms, r + j, as_number(grad_terms[n + j]) * as_number(products[here + j]) * reset * (one - reset)
-            )
+            reset = real(gates[r + j])
+            store(grad_terms, r + j, real(grad_terms[n + j]) * real(products[here + j]) * reset * (one - reset))
         for j in range(hidden + hidden):
             grad_recurrent[r + j] = grad_terms[r + j]
         for j in range(hidden):
-            store(grad_recurrent, n + j, as_number(grad_terms[n + j]) * as_number(gates[r + j]))
+            store(grad_recurrent, n + j, real(grad_terms[n + j]) * real(gates[r + j]))
         for j in range(hidden):
-            flowing[own + j] *= as_number(gates[z + j])
+            flowing[own + j] *= real(gates[z + j])

@@ -9,7 +9,7 @@ that they do not overlap, and makes vector instructions of it.
 
 import numpy as np
 
-from ds2.utils.bfloat16 import as_number, store
+from ds2.utils.bfloat16 import real, store
 from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
@@ -33,7 +33,7 @@ def add_moments(x, lengths, frames, sums):  # type: ignore[no-untyped-def]
         for t in range(np.uint64(lengths[b])):
             here = (b * np.uint64(frames) + t) * channels
             for c in range(channels):
-                value = as_number(x[here + c])
+                value = real(x[here + c])
                 sums[own + c] += value
                 sums[own + channels + c] += value * value
 
@@ -51,9 +51,9 @@ def activate(x, skip, constants, lengths, frames, bypass, clip, result):  # type
         for t in range(np.uint64(lengths[b])):
             here = (b * np.uint64(frames) + t) * channels
             for c in range(channels):
-                value = as_number(x[here + c]) * constants[scale + c] + constants[shift + c]
+                value = real(x[here + c]) * constants[scale + c] + constants[shift + c]
                 value = min(max(value, zero), clip) * constants[kept + c]
-                store(result, here + c, value + bypass * as_number(skip[here + c]))
+                store(result, here + c, value + bypass * real(skip[here + c]))
         for i in range(
             (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
         ):
@@ -70,9 +70,9 @@ def add_gradient_sums(x, grad, constants, lengths, frames, clip, sums):  # type:
         for t in range(np.uint64(lengths[b])):
             here = (b * np.uint64(frames) + t) * channels
             for c in range(channels):
-                value = as_number(x[here + c])
+                value = real(x[here + c])
                 before = value * constants[scale + c] + constants[shift + c]
-                flowing = through_relu(before, as_number(grad[here + c]) * constants[kept + c], clip)
+                flowing = through_relu(before, real(grad[here + c]) * constants[kept + c], clip)
                 sums[own + c] += flowing
                 sums[own + channels + c] += flowing * value
 
@@ -87,9 +87,9 @@ def gradients(x, grad, constants, slopes, lengths, frames, clip, result):  # typ
         for t in range(np.uint64(lengths[b])):
             here = (b * np.uint64(frames) + t) * channels
             for c in range(channels):
-                value = as_number(x[here + c])
+                value = real(x[here + c])
                 before = value * constants[scale + c] + constants[shift + c]
-                flowing = through_relu(before, as_number(grad[here + c]) * constants[kept + c], clip)
+                flowing = through_relu(before, real(grad[here + c]) * constants[kept + c], clip)
                 store(result, here + c, flowing * constants[scale + c] + slopes[c] * value + slopes[channels + c])
         for i in range(
             (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels

@@ -1,6 +1,6 @@
 """bfloat16 in numba's loops: the upper 16 bits of a float32, kept in arrays of uint16, which numba knows.
 
-`as_number` and `store` leave arrays of other types as they are, so that a kernel is written once for all precisions.
+`real` and `store` leave arrays of other types as they are, so that a kernel is written once for all precisions.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def _rounded(typingctx, value):  # type: ignore[no-untyped-def]
     return types.uint16(types.float32), build
 
 
-def as_number(value: Any) -> Any:
+def real(value: Any) -> Any:
     """A value of an array as a number to calculate with."""
     return value
 
@@ -43,8 +43,8 @@ def store(array: Any, index: int, value: Any) -> None:
     array[index] = value
 
 
-@overload(as_number, inline="always")
-def _as_number(value):  # type: ignore[no-untyped-def]
+@overload(real, inline="always")
+def _real(value):  # type: ignore[no-untyped-def]
     if value == types.uint16:
         return lambda value: _widened(value)
     return lambda value: value
