@@ -64,7 +64,7 @@ class Transcript:
         return f"Transcript({shorten(self.text)!r}, {len(self.words)} words, {self.duration:.2f} s)"
 
     def _repr_html_(self) -> str:
-        return transcript_html(self.turns, self.path)
+        return transcript_html(self.channel_segments, self.path)
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
