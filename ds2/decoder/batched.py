@@ -23,11 +23,11 @@ from ds2.decoder.device_tables import LexiconTable, NGramTable, lexicon_table, n
 from ds2.decoder.greedy import collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.recombination import MULTIPLIER, recombined
 from ds2.lm.ngram import NGram
 from ds2.text import BLANK
 from ds2.utils.errors import InputError
 
-MULTIPLIER = 6364136223846793005  # multiplier of the hash of prefixes (Knuth's, modulo 2 ** 64)
 BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
 
 
@@ -70,8 +70,8 @@ class BatchedDecoder(BeamDecoder):
         self._order = lm.order if lm is not None else 1
         settings = self.tables.settings[0]
         self._kind, self._space = int(settings["lm_kind"]), int(settings["space"])
-        self._bonus, self._unknown = float(settings["bonus"]), float(settings["unknown"])
-        self._unknown_letter = float(settings["unknown_letter"])
+        names = ("bonus", "unknown", "unknown_letter")
+        self._bonus, self._unknown, self._unknown_letter = (float(settings[name]) for name in names)
         self._spells = bool(settings["spells"]) and self._kind != scoring.TOKENS
         self._device: torch.device | None = None  # the device that holds the tables
 
@@ -152,8 +152,7 @@ class BatchedDecoder(BeamDecoder):
         both = torch.logaddexp(beam.blank, beam.label)
         label = torch.where(same, beam.blank, both) + scores + gain
         best, origin = _before(beam, same, _places(beam.blank, 1))
-        never = torch.full_like(label, -math.inf)
-        mixed = beam.hash * MULTIPLIER + labels
+        never, mixed = torch.full_like(label, -math.inf), beam.hash * MULTIPLIER + labels
         return BatchedBeam(
             never, label.masked_fill(there, -math.inf), beam.gains + gain, never, best + scores,
             torch.zeros_like(origin), origin, labels, mixed ^ mixed >> 29, beam.hash, lm, node,
@@ -162,8 +161,10 @@ class BatchedDecoder(BeamDecoder):
     def _select(self, candidates: BatchedBeam) -> BatchedBeam:
         """The beam_width best of (B, N) candidates, without those too far below the best one."""
         totals = torch.logaddexp(candidates.blank, candidates.label)
+        if self.config.recombine:
+            totals = recombined(totals, candidates.lm, candidates.node, candidates.last)
         totals, chosen = totals.topk(min(self.config.beam_width, totals.shape[1]), 1)
-        dropped = totals < totals[:, :1] - self.config.score_threshold
+        dropped = (totals < totals[:, :1] - self.config.score_threshold) | totals.isneginf()
         beam = BatchedBeam(*(column.gather(1, chosen) for column in candidates))
         blank, label = (score.masked_fill(dropped, -math.inf) for score in (beam.blank, beam.label))
         return beam._replace(blank=blank, label=label)
@@ -189,8 +190,7 @@ class BatchedDecoder(BeamDecoder):
     def _end_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
         """(B, W) gain if the word ends here, -inf where it may not, and the state of the language model after it."""
         table, word = self._words, torch.where(node == scoring.OUTSIDE, -1, self._words.words[node.clamp(min=0)])
-        known, after = word >= 0, lm
-        gain = torch.full_like(node, self._bonus, dtype=torch.float64)
+        known, after, gain = word >= 0, lm, torch.full_like(node, self._bonus, dtype=torch.float64)
         if self._kind == scoring.WORDS:
             number = torch.where(known, table.numbers[word.clamp(min=0)], scoring.UNKNOWN)
             log_prob, after = self._ngram.advance(lm, number)

@@ -2,9 +2,8 @@
 
     Q(y) = log p_ctc(y | x) + lm_weight * log p_lm(y) + word_bonus * words(y)
 
-A prefix is a string of labels without blanks; its probability is the sum over all alignments that collapse to it. The
-kernels of search.py search the frames. A stream is the state of a search, which the kernels advance; a whole utterance
-is searched as one step of a stream.
+A prefix is a string of labels without blanks; its probability is the sum over all alignments that collapse to it. A
+stream is the state of a search, which the kernels of search.py advance; a whole utterance is one step of a stream.
 """
 
 import math
@@ -53,6 +52,7 @@ class BeamConfig:
     unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
     unknown_letter_score: float = -1.5  # nats for each of its letters beyond the longest beginning in the lexicon
     closed: bool = False  # find only the words of the lexicon
+    recombine: bool = False  # of the prefixes that continue alike keep only the best one
     nbest: int = 1  # hypotheses returned
 
     def __post_init__(self) -> None:
@@ -63,8 +63,7 @@ class BeamConfig:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
         weights = ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score")
         require(self, "a finite number", math.isfinite, *weights)
-        if not self.score_threshold > 0:
-            raise ValueError(f"score_threshold must be above 0, got {self.score_threshold}")
+        require(self, "above 0", lambda nats: nats > 0, "score_threshold")
 
 
 @dataclass
@@ -280,8 +279,8 @@ def _tables(space: SearchSpace) -> SearchTables:
     config, lexicon, lm, lm_words = space
     kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
     numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-    words = config.word_bonus, config.unknown_score, config.unknown_letter_score
-    bonus, unknown, unknown_letter = (0.0, 0.0, 0.0) if lm is None else words
+    costs = config.word_bonus, config.unknown_score, config.unknown_letter_score
+    bonus, unknown, unknown_letter = (0.0, 0.0, 0.0) if lm is None else costs
     # Until its context is known a word of the lexicon has its boost and its frequency; a node hopes for the best word.
     trie, ahead, boosts, most = NO_LEXICON, np.zeros(1), np.zeros(0), max(0.0, bonus)
     if lexicon is not None:
@@ -290,7 +289,8 @@ def _tables(space: SearchSpace) -> SearchTables:
         ahead = look_ahead(trie, gains)
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
-    for name in ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "lm_weight", "closed"):
+    widths = ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "recombine")
+    for name in (*widths, "lm_weight", "closed"):
         settings[name] = getattr(config, name)
     settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY

@@ -25,6 +25,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("max_symbols", np.int64),
     ("cumulative_probability", np.float64),
     ("score_threshold", np.float64),
+    ("recombine", np.int64),  # 1: of prefixes that continue alike only the best one stays
     ("blank_skip", np.float64),  # probability of the blank; inf: no frame is skipped
     ("lm_kind", np.int64),  # NO_LM, WORDS or TOKENS
     ("lm_weight", np.float64),

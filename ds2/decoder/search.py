@@ -19,6 +19,7 @@ import numpy as np
 
 from ds2.decoder import beam_pruning, prefixes, scoring
 from ds2.decoder.prefixes import NONE, ROOT, STAY, Beam
+from ds2.decoder.recombination import recombine
 from ds2.decoder.scoring import SearchTables
 from ds2.text import BLANK
 from ds2.utils.jit import inlined, without_references
@@ -45,6 +46,7 @@ class Scratch(NamedTuple):
     scores: np.ndarray  # (N + M,) probabilities
     kept: np.ndarray  # (N + M,) numbers of those that are kept
     spare: np.ndarray  # (N + M,)
+    table: np.ndarray  # (2 ** k, 2) with 2 ** k > N + M: frame + 1, and a number; of recombination
 
 
 def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
@@ -83,6 +85,7 @@ def _scratch(outputs: int, entries: int, candidates: int) -> Scratch:
         np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
         np.empty(entries, STAY), np.empty(candidates, CANDIDATE),
         np.empty(numbers), np.empty(numbers, np.int64), np.empty(numbers),
+        np.zeros((1 << numbers.bit_length(), 2), np.int64),
     )  # fmt: skip
 
 
@@ -140,6 +143,8 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
     best = _stay_all(math.exp(frame[BLANK]), beam, scratch)
     new = _extend_all(labels, best * floor, beam, scratch, tables)
     top = _score_all(new, counters.entries, scratch)
+    if tables.settings[0].recombine:
+        recombine(new, top * floor, beam, scratch)
     left = beam_pruning.select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
     _keep_all(left, top, frame, beam, scratch)
     counters.entries = left

@@ -36,7 +36,7 @@ from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lowest and highest lm_weight, word_bonus
-WIDTHS = (8, 16, 32, 64, 128, 256)
+WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 TUNING_WIDTH = 64  # beam width during the search for the weights
 TOLERANCE = 1.005  # a narrower beam or a lower threshold may raise the error rate by this factor
 THRESHOLDS = (6.0, 8.0, 10.0, 12.0, 14.0)  # score_threshold
@@ -164,13 +164,14 @@ class Trials:
         return dataclasses.replace(self, rows=[row - prior for row in self.rows])
 
     def wide(self, own: BeamConfig, closed: bool) -> BeamConfig:
-        """The bundle's own configuration with the beam in which weights are searched."""
+        """The bundle's own configuration with the beam in which weights are searched; phones are recombined."""
         threshold = BeamConfig.score_threshold if self.pronunciations is None else PHONE_THRESHOLD
         return dataclasses.replace(
             own,
             beam_width=TUNING_WIDTH,
             score_threshold=max(threshold, own.score_threshold),
             closed=(closed or own.closed) and not self.over_tokens,
+            recombine=own.recombine or self.pronunciations is not None,
         )
 
     def error(self, config: BeamConfig) -> float:

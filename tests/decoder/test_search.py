@@ -30,6 +30,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
         word_bonus=st.floats(-0.5, 2.0),
         unknown_score=st.floats(-5.0, 0.0),
         unknown_letter_score=st.floats(-2.0, 0.0),
+        recombine=st.booleans(),
         nbest=st.just(5),
     ),
     closed=st.booleans(),

@@ -74,7 +74,9 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
         (make_beam_decoder(TOKENS, narrow, lm, boosts={"cc": 2.0}), 0),
         (make_beam_decoder(TOKENS, lookahead, lm.quantized()), 0),
         (make_beam_decoder(TOKENS, BeamConfig(), characters), 0),
+        (make_beam_decoder(TOKENS, BeamConfig(beam_width=12, recombine=True), lm), 0),
         (search_phones(TOKENS, BeamConfig(beam_width=32), lm, Pronunciations.of(PHONES)), 5),
+        (search_phones(TOKENS, BeamConfig(beam_width=9, recombine=True), lm, Pronunciations.of(PHONES)), 5),
     ]
 
 

@@ -93,8 +93,22 @@ class ReferenceSearch:
         """The best of them, as many as the beam is wide, without those too far below the best one."""
         least = max(map(sum, beam.values())) * math.exp(-self.config.score_threshold)
         good = [prefix for prefix, chances in beam.items() if sum(chances) >= least and sum(chances) > 0]
+        if self.config.recombine:
+            best: dict[object, Prefix] = {}
+            for prefix in good:
+                rival = best.setdefault(self._continues(prefix), prefix)
+                if sum(beam[prefix]) > sum(beam[rival]):
+                    best[self._continues(prefix)] = prefix
+            good = [prefix for prefix in good if best[self._continues(prefix)] == prefix]
         ranked = sorted(good, key=lambda prefix: -sum(beam[prefix]))[: self.config.beam_width]
         return {prefix: beam[prefix] for prefix in good if prefix in set(ranked)}
+
+    def _continues(self, prefix: Prefix) -> object:
+        """What the continuations of a prefix depend on."""
+        gain = self.after(prefix)
+        assert gain is not None
+        known = not self.words or self._begins(gain.word)
+        return gain.lm, gain.word if known else "outside", prefix[-1:]
 
     def _nats(self, prefix: Prefix) -> float:
         gain = self.after(prefix)

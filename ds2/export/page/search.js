@@ -24,9 +24,9 @@ export class BeamSearch {
   constructor(tables) {
     this.scorer = new Scorer(tables);
     const { columns, letters, spellings, space, most, beam_width, score_threshold } = tables;
-    const { cumulative_probability, max_symbols, blank_skip } = tables;
+    const { cumulative_probability, max_symbols, blank_skip, recombine } = tables;
     Object.assign(this, { columns, letters, spellings, space, most, beam_width, score_threshold });
-    Object.assign(this, { cumulative_probability, max_symbols, blank_skip });
+    Object.assign(this, { cumulative_probability, max_symbols, blank_skip, recombine });
     const outputs = columns.length;
     const room = beam_width * (Math.min(max_symbols, outputs) + 1); // candidates of a frame
     this.entries = new Entries(beam_width);
@@ -171,6 +171,27 @@ export class BeamSearch {
     return 1;
   }
 
+  // Sets the scores of the worse ones among entries and candidates that continue alike to 0: ds2/decoder/recombination.py.
+  recombineAlike(total, least) {
+    const { scores, count, entries, tree } = this;
+    const best = new Map();
+    for (let number = 0; number < total; number++) {
+      if (scores[number] <= 0 || scores[number] < least) continue;
+      const k = number - count;
+      const kind =
+        k < 0
+          ? `${entries.lm[number]},${entries.lexicon[number]},${tree.symbol[entries.node[number]]}`
+          : `${this.new_lm[k]},${this.new_lexicon[k]},${this.new_label[k]}`;
+      const rival = best.get(kind);
+      if (rival !== undefined && scores[number] <= scores[rival]) {
+        scores[number] = 0;
+      } else {
+        if (rival !== undefined) scores[rival] = 0;
+        best.set(kind, number);
+      }
+    }
+  }
+
   // The best entries and candidates, at most beam_width: how many, in `kept`, and the score of the best.
   select(added, floor) {
     const { scores, count, kept, beam_width } = this;
@@ -182,6 +203,7 @@ export class BeamSearch {
     }
     if (top <= 0) return { left: 0, top };
     let least = top * floor;
+    if (this.recombine) this.recombineAlike(total, least);
     let equal = beam_width; // of those with the lowest score that may be kept
     const over = scores.subarray(0, total).filter((score) => score >= least);
     if (over.length > beam_width) {

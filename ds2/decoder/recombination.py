@@ -1,0 +1,74 @@
+"""Recombination: of the prefixes that every continuation extends alike, only the most probable one stays in the beam.
+
+    ... to her great | sur        the language model remembers the last words only, and the lexicon the beginning of
+    ... too her great | sur       the word, so each continuation gives these two the same
+
+Without it the variants of early words fill the beam of a long utterance. With it the hypotheses of an n-best list
+differ mostly in their last words.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ds2.utils.jit import inlined
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MULTIPLIER = 6364136223846793005  # Knuth's, modulo 2 ** 64
+
+
+@inlined
+def recombine(new, least, beam, scratch):  # type: ignore[no-untyped-def]
+    """Sets the scores of the worse ones among prefixes with the same state of the language model, node of the lexicon
+    and last label to 0. A hash table holds the best of each kind so far; of equal ones the first stays."""
+    count, scores, table = beam.counters[0].entries, scratch.scores, scratch.table
+    stamp, mask = beam.counters[0].frame + 1, np.uint64(len(table) - 1)
+    for number in range(count + new):
+        if scores[number] <= 0.0 or scores[number] < least:
+            continue
+        lm, node, label = _continues(number, count, beam, scratch)
+        place = _mixed(lm, node, label) & mask
+        while table[place, 0] == stamp and not _continues_as(table[place, 1], lm, node, label, count, beam, scratch):
+            place = (place + np.uint64(1)) & mask
+        if table[place, 0] != stamp:
+            table[place, 0], table[place, 1] = stamp, number
+        elif scores[number] > scores[table[place, 1]]:
+            scores[table[place, 1]], table[place, 1] = 0.0, number
+        else:
+            scores[number] = 0.0
+
+
+@inlined
+def _continues(number, count, beam, scratch):  # type: ignore[no-untyped-def]
+    """What the continuations of an entry or a candidate depend on."""
+    if number < count:
+        entry = beam.entries[number]
+        return entry.lm, entry.lexicon, np.int64(beam.nodes[entry.node].symbol)
+    candidate = scratch.candidates[number - count]
+    return candidate.lm, candidate.lexicon, candidate.label
+
+
+@inlined
+def _continues_as(number, lm, node, label, count, beam, scratch):  # type: ignore[no-untyped-def]
+    other_lm, other_node, other_label = _continues(number, count, beam, scratch)
+    return other_lm == lm and other_node == node and other_label == label
+
+
+@inlined
+def _mixed(lm, node, label):  # type: ignore[no-untyped-def]
+    mixed = (np.uint64(lm) * np.uint64(MULTIPLIER) + np.uint64(node)) * np.uint64(MULTIPLIER) + np.uint64(label)
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def recombined(scores: "Tensor", lm: "Tensor", node: "Tensor", label: "Tensor") -> "Tensor":
+    """(B, N) scores of prefixes, and what their continuations depend on -> the same, -inf where one alike is better."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    kind = ((lm * MULTIPLIER + node) * MULTIPLIER + label).gather(1, order)
+    places = kind.argsort(dim=1, stable=True)
+    kind = kind.gather(1, places)
+    again = (kind == kind.roll(1, dims=1)).index_fill(1, kind.new_zeros(1), False)
+    worse = again.scatter(1, order.gather(1, places), again)
+    return scores.masked_fill(worse, -math.inf)
