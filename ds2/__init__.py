@@ -55,7 +55,7 @@ def load(
         lm_weight: weight of the language model's natural log-probability.
         word_bonus: nats added for each word.
         beam: width of the prefix beam search; 0 decodes greedily.
-        hot: words to prefer, each as "word" or "word=nats".
+        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", nats for each word.
         rescore: larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
 
     Raises:

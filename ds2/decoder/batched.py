@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ds2.decoder import scoring
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.device_tables import LexiconTable, NGramTable, lexicon_table, ngram_table
+from ds2.decoder.device_tables import lexicon_table, ngram_table
 from ds2.decoder.greedy import collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
@@ -67,9 +67,8 @@ class BatchedDecoder(BeamDecoder):
         lm_words: "np.ndarray | None" = None,
     ):
         super().__init__(config, lexicon, lm, lm_words)
-        self._order = lm.order if lm is not None else 1
         settings = self.tables.settings[0]
-        self._kind, self._space = int(settings["lm_kind"]), int(settings["space"])
+        self._kind, self._space, self._phrases = (int(settings[name]) for name in ("lm_kind", "space", "phrases"))
         names = ("bonus", "unknown", "unknown_letter")
         self._bonus, self._unknown, self._unknown_letter = (float(settings[name]) for name in names)
         self._spells = bool(settings["spells"]) and self._kind != scoring.TOKENS
@@ -87,7 +86,8 @@ class BatchedDecoder(BeamDecoder):
         if not counts:
             return []
         if log_probs.device != self._device:
-            self._move(log_probs.device)
+            self._device, self._words = log_probs.device, lexicon_table(self.tables, log_probs.device)
+            self._ngram = ngram_table(self.tables.lm, self.lm.order if self.lm else 1, log_probs.device)
         log_probs = _padded(log_probs, counts)
         labels, scores = self._choose(log_probs)
         beam, steps = self._begin(len(counts)), []
@@ -95,11 +95,6 @@ class BatchedDecoder(BeamDecoder):
             beam = self._step(beam, CandidateSymbols(log_probs[:, t, BLANK, None].double(), labels[:, t], scores[:, t]))
             steps.append(torch.stack((beam.from_blank, beam.from_label, beam.last)).int())
         return self._finish(beam, steps, log_probs, counts)
-
-    def _move(self, device: torch.device) -> None:
-        self._device = device
-        self._ngram: NGramTable = ngram_table(self.tables.lm, self._order, device)
-        self._words: LexiconTable = lexicon_table(self.tables, device)
 
     def _begin(self, utterances: int) -> BatchedBeam:
         """The empty prefix alone."""
@@ -193,8 +188,11 @@ class BatchedDecoder(BeamDecoder):
         known, after, gain = word >= 0, lm, torch.full_like(node, self._bonus, dtype=torch.float64)
         if self._kind == scoring.WORDS:
             number = torch.where(known, table.numbers[word.clamp(min=0)], scoring.UNKNOWN)
-            log_prob, after = self._ngram.advance(lm, number)
+            log_prob, after = self._ngram.advance(lm & scoring.LM_MASK, number)
             gain = gain + self.config.lm_weight * log_prob
+        if self._phrases:
+            place = lm >> scoring.LM_BITS, torch.where(known, table.columns[word.clamp(min=0)], 0)
+            gain, after = gain + table.gains[place], after & scoring.LM_MASK | table.next[place] << scoring.LM_BITS
         left = torch.where(node == scoring.OUTSIDE, 0.0, self._unknown)  # outside the lexicon it is paid already
         gain = gain + torch.where(known, table.boosts[word.clamp(min=0)], left) - table.hoped(node)
         if self.config.closed:
@@ -222,8 +220,10 @@ class BatchedDecoder(BeamDecoder):
             end_gain, end_lm = self._end_word(beam.lm, beam.node)
             gains, after = torch.where(beam.node == 0, 0.0, end_gain), torch.where(beam.node == 0, beam.lm, end_lm)
         if self._kind != scoring.NO_LM and self.sentence_end >= 0:
-            log_prob, _ = self._ngram.advance(after, torch.full_like(after, self.sentence_end))
+            log_prob, _ = self._ngram.advance(after & scoring.LM_MASK, torch.full_like(after, self.sentence_end))
             gains = gains + self.config.lm_weight * log_prob
+        if self._phrases:
+            gains = gains - self._words.held[after >> scoring.LM_BITS]
         return gains
 
 

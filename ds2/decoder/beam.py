@@ -17,7 +17,8 @@ import numpy as np
 
 from ds2.decoder import prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
-from ds2.decoder.lexicon import Lexicon, Trie, check_word_numbers, look_ahead
+from ds2.decoder.lexicon import NO_LEXICON, Lexicon, check_word_numbers, look_ahead
+from ds2.decoder.phrases import NO_PHRASES
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import SearchTables
 from ds2.decoder.search import search_frames
@@ -134,7 +135,7 @@ class BeamDecoder:
         Args:
             tokens: the model's outputs, in their order; the blank is "", the space between words " " or "|".
             lm: a language model over words or over tokens: ARPA, plain or gzipped, or the compiled form.
-            hot: words to prefer, or words with the nats by which each is preferred.
+            hot: words and phrases to prefer, or these with the nats by which each of their words is preferred.
 
         Raises:
             InputError: the language model cannot be read.
@@ -272,9 +273,6 @@ class BeamDecoder:
         return Hypothesis(self._tokens(stream, place), *times, tuple(np.exp(peaks).tolist()), score, gains)
 
 
-NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
-
-
 def _tables(space: SearchSpace) -> SearchTables:
     config, lexicon, lm, lm_words = space
     kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
@@ -282,10 +280,11 @@ def _tables(space: SearchSpace) -> SearchTables:
     costs = config.word_bonus, config.unknown_score, config.unknown_letter_score
     bonus, unknown, unknown_letter = (0.0, 0.0, 0.0) if lm is None else costs
     # Until its context is known a word of the lexicon has its boost and its frequency; a node hopes for the best word.
-    trie, ahead, boosts, most = NO_LEXICON, np.zeros(1), np.zeros(0), max(0.0, bonus)
+    trie, ahead, boosts, phrases, most = NO_LEXICON, np.zeros(1), np.zeros(0), NO_PHRASES, max(0.0, bonus)
     if lexicon is not None:
-        trie, boosts = lexicon.trie, lexicon.boosts
-        gains = boosts if lm is None else boosts + config.lm_weight * lm.single_log_probs[numbers]
+        trie, boosts, phrases = lexicon.trie, lexicon.boosts, lexicon.phrase_tables
+        gains = boosts + phrases.gains.max(0)[phrases.columns] if len(phrases.columns) else boosts
+        gains = gains if lm is None else gains + config.lm_weight * lm.single_log_probs[numbers]
         ahead = look_ahead(trie, gains)
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
@@ -296,5 +295,6 @@ def _tables(space: SearchSpace) -> SearchTables:
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
     settings["space"] = -1 if lexicon is None else lexicon.space
-    settings["most"], settings["most_at_end"] = most, max(0.0, bonus) + max(0.0, boosts.max(initial=0.0))
-    return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, numbers)
+    most_at_end = max(0.0, bonus) + max(0.0, boosts.max(initial=0.0)) + max(0.0, phrases.gains.max())
+    settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end
+    return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, phrases, numbers)

@@ -51,6 +51,10 @@ class LexiconTable(NamedTuple):
     ahead: Tensor  # (N,) gain of the best word at or below each node
     boosts: Tensor  # (words,)
     numbers: Tensor  # (words,) numbers of the words in the language model
+    columns: Tensor  # (words,) of the phrases' tables; these are
+    next: Tensor  # (S, K) states
+    gains: Tensor  # (S, K)
+    held: Tensor  # (S,)
 
     def step(self, node: Tensor, symbol: Tensor) -> Tensor:
         """The node after each symbol, OUTSIDE where there is none."""
@@ -83,6 +87,10 @@ def lexicon_table(tables: SearchTables, device: torch.device) -> LexiconTable:
         _tensor(tables.ahead, device),
         _tensor(tables.boosts, device),
         _tensor(tables.numbers, device).long(),
+        _tensor(tables.phrases.columns, device).long(),
+        _tensor(tables.phrases.next, device).long(),
+        _tensor(tables.phrases.gains, device),
+        _tensor(tables.phrases.held, device),
     )
 
 

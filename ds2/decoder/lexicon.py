@@ -6,11 +6,12 @@ root --t--> o --h--> o --e--> (the)        children of a node lie side by side, 
 
 import copy
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.phrases import NO_PHRASES, phrase_tables, split_hot
 from ds2.utils.jit import without_references
 
 NO_WORD = -1
@@ -25,6 +26,9 @@ class Trie(NamedTuple):
     tokens: np.ndarray  # (N - 1,) token of each arc
     children: np.ndarray  # (N - 1,) node of each arc
     words: np.ndarray  # (N,) the word that ends at each node; NO_WORD if none does
+
+
+NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.full(1, -1, np.int32))
 
 
 class Lexicon:
@@ -57,11 +61,22 @@ class Lexicon:
         if not np.isfinite(self.boosts).all():
             raise ValueError("boosts must be finite numbers of nats")
         self.trie = _trie(tokens, lengths)
+        self.phrases, self.phrase_tables = dict[str, float](), NO_PHRASES
 
-    def with_boosts(self, boosts: "Sequence[float] | np.ndarray") -> "Lexicon":
-        """The same words with other nats."""
+    def with_hot(self, hot: Mapping[str, float], numbers: Mapping[str, Sequence[int]]) -> "Lexicon":
+        """The same words, some with other nats, and more phrases to prefer.
+
+        Args:
+            hot: nats of each word, and of each word of a phrase.
+            numbers: those of each word here; words without any are not found.
+        """
+        boosts, phrases = split_hot(hot)
         other = copy.copy(self)
-        other.boosts = np.asarray(boosts, np.float64)
+        other.boosts = self.boosts.copy()
+        for word, nats in boosts.items():
+            other.boosts[list(numbers.get(word, ()))] = nats
+        other.phrases = self.phrases | phrases
+        other.phrase_tables = phrase_tables(other.phrases, numbers, len(self.boosts))
         return other
 
     def number(self, tokens: Sequence[int]) -> int:

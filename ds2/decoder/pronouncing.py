@@ -19,6 +19,7 @@ import numpy as np
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
+from ds2.decoder.phrases import words_of
 from ds2.decoder.pronunciations import Phones, Pronunciations
 from ds2.lm.ngram import NGram
 
@@ -47,9 +48,9 @@ class PronouncingDecoder:
         Args:
             pronunciations: the pronunciations of the words that can be found.
             letters: the token of each letter and of the space; the phones' outputs follow those of these tokens.
-            boosts: nats for hot words.
+            boosts: nats for hot words, and for each word of hot phrases.
         """
-        boosts, phones = boosts or {}, 1 + int(pronunciations.phones.max(initial=1))
+        phones = 1 + int(pronunciations.phones.max(initial=1))
         numbers = np.array([lm.index.get(word, 0) for word in pronunciations.words], np.int32)
         frequency = lm.single_log_probs[numbers]
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
@@ -58,7 +59,7 @@ class PronouncingDecoder:
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
         self.columns = len(letters) + np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
-        lexicon = Lexicon.from_arrays(tokens, lengths, SPACE, [boosts.get(word, 0.0) for word in self.words])
+        lexicon = self._hot(Lexicon.from_arrays(tokens, lengths, SPACE), boosts or {})
         self.beam = BeamDecoder(config, lexicon, lm, numbers[places])
 
     @property
@@ -72,13 +73,20 @@ class PronouncingDecoder:
         return other
 
     def with_boosts(self, boosts: Mapping[str, float]) -> "PronouncingDecoder":
-        """The same search with more hot words; those without a pronunciation are left out."""
+        """The same search with more hot words and phrases; words without a pronunciation are not found."""
         other, lexicon = copy.copy(self), self.beam.space.lexicon
         assert lexicon is not None
-        own = zip(self.words, lexicon.boosts.tolist(), strict=True)
-        nats = [boosts.get(word, boost) for word, boost in own]
-        other.beam = BeamDecoder(*self.beam.space._replace(lexicon=lexicon.with_boosts(nats)))
+        other.beam = BeamDecoder(*self.beam.space._replace(lexicon=self._hot(lexicon, boosts)))
         return other
+
+    def _hot(self, lexicon: Lexicon, boosts: Mapping[str, float]) -> Lexicon:
+        if not boosts:
+            return lexicon
+        numbers: dict[str, list[int]] = {word: [] for word in words_of({**lexicon.phrases, **boosts})}
+        for number, word in enumerate(self.words):
+            if word in numbers:
+                numbers[word].append(number)
+        return lexicon.with_hot(boosts, numbers)
 
     @property
     def lm(self) -> NGram | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder.lexicon import Trie
+from ds2.decoder.phrases import PhraseTables
 from ds2.decoder.prefixes import NONE
 from ds2.lm.automaton import Automaton, advance, find_arc
 from ds2.lm.packed import Packed
@@ -18,6 +19,8 @@ from ds2.utils.jit import compiled, inlined
 UNKNOWN = 0  # number of <unk> in every language model
 OUTSIDE = -1  # node of a word that is not in the lexicon
 NO_LM, WORDS, TOKENS = 0, 1, 2  # units of the language model
+LM_BITS = 40  # of a state that are the language model's; the phrases' state is above them
+LM_MASK = (1 << LM_BITS) - 1
 
 
 SETTINGS = np.dtype([  # gains are in nats
@@ -33,6 +36,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("space", np.int64),  # -1: none
     ("spells", np.int64),  # 1: a lexicon guides the search
     ("closed", np.int64),  # 1: only the lexicon's words are found
+    ("phrases", np.int64),  # 1: there are phrases to prefer
     ("unknown", np.float64),  # gain of a word outside the lexicon
     ("unknown_letter", np.float64),
     ("tidy", np.int64),  # nodes or runs above which unreachable ones are dropped
@@ -49,6 +53,7 @@ class SearchTables(NamedTuple):
     lexicon: Trie
     ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
     boosts: np.ndarray  # (words,) of the lexicon
+    phrases: PhraseTables
     # The language model's number of each word of the lexicon or, without one, of each token; -1: none.
     numbers: np.ndarray
 
@@ -95,9 +100,15 @@ def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
     elif node != 0 or settings.closed:
         # The language model knows the context now; a word that it lacks is <unk>.
         if settings.lm_kind == WORDS:
-            log_prob, state = advance(tables.lm, state, tables.numbers[word] if word != NONE else UNKNOWN)
+            number = tables.numbers[word] if word != NONE else UNKNOWN
+            log_prob, state = advance(tables.lm, entry.lm & LM_MASK, number)
             counters.lookups += 1
             gain = settings.lm_weight * log_prob
+        if settings.phrases:
+            column = tables.phrases.columns[word] if word != NONE else 0
+            gain += tables.phrases.gains[entry.lm >> LM_BITS, column]
+            after = np.int64(tables.phrases.next[entry.lm >> LM_BITS, column])
+            state = state & LM_MASK | after << LM_BITS
         gain += settings.bonus
         # A word that left the lexicon has paid for being unknown already.
         if word != NONE:
@@ -141,7 +152,10 @@ def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
             gains[i] = end_word(entry, counters, tables)
             after = entry.lm_after
         if settings.lm_kind != NO_LM and sentence_end >= 0 and gains[i] > -math.inf:
-            log_prob, _ = advance(tables.lm, after, sentence_end)
+            log_prob, _ = advance(tables.lm, after & LM_MASK, sentence_end)
             counters.lookups += 1
             gains[i] += settings.lm_weight * log_prob
+        # A phrase that is not complete gives back what it has gained.
+        if settings.phrases:
+            gains[i] -= tables.phrases.held[after >> LM_BITS]
     return gains

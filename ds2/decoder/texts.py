@@ -8,6 +8,7 @@ import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
+from ds2.decoder.phrases import words_of
 from ds2.lm.ngram import NGram
 from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.text import HOT_BOOST
@@ -70,9 +71,9 @@ class Alphabet:
                 raise ParameterError("hot", "cannot be combined with a language model over tokens")
             absent = {" ": -1, "": 0}
             return None, np.array([lm.index.get(token, absent.get(token, 0)) for token in self.tokens], np.int32)
-        if unspelt := [word for word in boosts if not self._spells(word)]:
+        if unspelt := [word for word in words_of(boosts) if not self._spells(word)]:
             raise ParameterError("hot", f"{unspelt[0]}: the tokens do not spell it")
-        spelt = list(dict.fromkeys([*filter(self._spells, words), *boosts]))
+        spelt = list(dict.fromkeys([*filter(self._spells, words), *words_of(boosts)]))
         if not spelt:
             if lm is not None:
                 raise ParameterError("lm", f"the tokens do not spell its words, such as {lm.words[-1]!r}")
@@ -80,7 +81,7 @@ class Alphabet:
         if " " not in self.index:
             raise ParameterError("tokens", "words need a token for the space between them, ' ' or '|'")
         spellings = [[self.index[letter] for letter in word] for word in spelt]
-        lexicon = Lexicon(spellings, self.index[" "], [boosts.get(word, 0.0) for word in spelt])
+        lexicon = Lexicon(spellings, self.index[" "]).with_hot(boosts, {word: [n] for n, word in enumerate(spelt)})
         return lexicon, None if lm is None else np.array([lm.index.get(word, 0) for word in spelt], np.int32)
 
     def _spells(self, word: str) -> bool:

@@ -10,6 +10,7 @@ from ds2.decoder import scoring
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.text import Tokenizer
+from ds2.utils.errors import ParameterError
 
 KINDS = {scoring.NO_LM: "none", scoring.WORDS: "words", scoring.TOKENS: "tokens"}
 Decoder = BeamDecoder | PronouncingDecoder
@@ -17,10 +18,16 @@ LARGEST = 2**31 - 1  # of the numbers that the page can hold
 
 
 def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
-    """What page/scoring.js reads: arrays by their names there; the settings as JSON in the metadata `search`."""
+    """What page/scoring.js reads: arrays by their names there; the settings as JSON in the metadata `search`.
+
+    Raises:
+        ParameterError: the decoder prefers phrases, which the page cannot.
+    """
     from safetensors.numpy import save
 
     beam = decoder.beam if isinstance(decoder, PronouncingDecoder) else decoder
+    if beam.tables.settings["phrases"]:
+        raise ParameterError("hot", "the page prefers words, but no phrases; name the words one by one")
     tables, lm_start, sentence_end = beam.tables, beam.lm_start, beam.sentence_end
     lm = {f"lm_{name}": value for name, value in tables.lm._asdict().items()}
     arrays = {name: value for name, value in lm.items() if isinstance(value, np.ndarray)}

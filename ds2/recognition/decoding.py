@@ -11,6 +11,7 @@ import numpy as np
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.lexicon import NO_WORD, Lexicon
+from ds2.decoder.phrases import words_of
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
@@ -39,7 +40,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         InputError: a language model cannot be read.
         ParameterError: the search cannot use a language model, or the alphabet cannot spell a hot word.
 
-    Logs a warning for hot words that the bundle's closed vocabulary lacks: its acoustic model has never learnt them.
+    Logs a warning for hot words, also of phrases, that the bundle's closed vocabulary lacks: they were never learnt.
     """
     lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
     if lm is None and not (options.lm_weight is options.word_bonus is None):
@@ -52,7 +53,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     if bundle.confidence is not None:
         config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
     boosts = hot_words(options.hot)
-    if vocabulary and (foreign := [word for word in boosts if word not in vocabulary]):
+    if vocabulary and (foreign := [word for word in words_of(boosts) if word not in vocabulary]):
         logger.warning(
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
@@ -60,7 +61,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
         if options.lm is not None:
             warn_of_silent_model(lm, pronunciations)
-        warn_of_silent("hot", list(boosts), pronunciations)
+        warn_of_silent("hot", words_of(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
@@ -127,7 +128,7 @@ def make_beam_decoder(
             raise ParameterError("hot", "cannot be combined with a language model over tokens, which knows no words")
         config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES, closed=False)
         return BeamDecoder(config, None, lm, token_numbers(lm, tokenizer))
-    for word in boosts:
+    for word in words_of(boosts):
         if unknown := tokenizer.unknown(word):
             letters = ", ".join(map(repr, sorted(unknown)))
             raise ParameterError("hot", f"{word}: the model cannot spell {letters}")
@@ -136,13 +137,13 @@ def make_beam_decoder(
         raise ParameterError(
             "lm", f"the model has no letters for its words, such as {lm.words[-1]!r}; lower-case its text"
         )
-    words = list(dict.fromkeys([*listed, *boosts]))
+    words = list(dict.fromkeys([*listed, *words_of(boosts)]))
     if not words:
         return BeamDecoder(config)
     if " " not in tokenizer.index:
         raise InputError("the model's tokens lack the space, which a search for words needs; train it again")
     [space] = tokenizer.encode(" ")
-    lexicon = Lexicon(map(tokenizer.encode, words), space, [boosts.get(word, 0.0) for word in words])
+    lexicon = _hot(Lexicon(map(tokenizer.encode, words), space), tokenizer, boosts)
     config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
@@ -151,18 +152,22 @@ def make_beam_decoder(
 def with_hot(
     beam: BeamDecoder | PronouncingDecoder, tokenizer: Tokenizer, boosts: Mapping[str, float]
 ) -> BeamDecoder | PronouncingDecoder:
-    """The same search with more hot words: fast, because it keeps the lexicon; words that it lacks are left out."""
+    """The same search with more hot words and phrases: fast, because it keeps the lexicon; words that it lacks are not
+    found."""
     if isinstance(beam, PronouncingDecoder):
         return beam.with_boosts(boosts)
     space = beam.space
-    boosts = {word: boosts[word] for word in spellable(list(boosts), tokenizer)}
+    spelt = set(spellable(words_of(boosts), tokenizer))
+    boosts = {text: nats for text, nats in boosts.items() if spelt.issuperset(text.split())}
     if space.lexicon is None:  # it searches letters, or tokens of a language model, which are no words
         return make_beam_decoder(tokenizer, space.config, None, None, boosts) if space.lm is None else beam
-    lexicon, nats = space.lexicon, space.lexicon.boosts.copy()
-    for word, boost in boosts.items():
-        if (number := lexicon.number(tokenizer.encode(word))) != NO_WORD:
-            nats[number] = boost
-    return BeamDecoder(*space._replace(lexicon=lexicon.with_boosts(nats)))
+    return BeamDecoder(*space._replace(lexicon=_hot(space.lexicon, tokenizer, boosts)))
+
+
+def _hot(lexicon: Lexicon, tokenizer: Tokenizer, boosts: Mapping[str, float]) -> Lexicon:
+    """The lexicon with nats for words, and for each word of phrases."""
+    numbers = {word: lexicon.number(tokenizer.encode(word)) for word in words_of({**lexicon.phrases, **boosts})}
+    return lexicon.with_hot(boosts, {word: [number] for word, number in numbers.items() if number != NO_WORD})
 
 
 def spellable(words: Sequence[str], tokenizer: Tokenizer) -> list[str]:

@@ -12,6 +12,7 @@ from ds2.utils.errors import ParameterError
 EngineName = Literal["auto", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
 OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent layers
 MOST_BOOST = 100  # nats: beyond, probabilities would overflow
+MOST_WORDS = 6  # of a phrase
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class DecoderOptions:
         lm_weight: Weight of the language model's natural log-probability.
         word_bonus: Nats added for each word, or for each token if the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
-        hot: Word to prefer, or WORD=NATS with the strength of the preference; repeatable.
+        hot: Word or 'phrase of words' to prefer, or WORD=NATS with the strength for each word; repeatable.
         rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
         punctuate: Write capitals and punctuation, if the bundle has them.
         figures: With punctuation, write numbers as figures: $20, May 25th, 1984.
@@ -59,10 +60,10 @@ DEFAULT_OPTIONS = DecoderOptions()
 
 
 def hot_words(arguments: Iterable[str]) -> dict[str, float]:
-    """ "ds" or "ds=3.5" -> the word as transcripts spell it, and its nats.
+    """ "ds" or "deep speech=3.5" -> the word or phrase as transcripts spell it, and the nats of each of its words.
 
     Raises:
-        ParameterError: there is no word, or no number after =, or a large one.
+        ParameterError: there is no word, or no number after =, or a large one, or the phrase is long.
     """
     boosts = {}
     for argument in arguments:
@@ -72,6 +73,8 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
             boosts[word] = float(nats) if equals else HOT_BOOST
         except ValueError:
             boosts[word] = math.nan
-        if not word or not abs(boosts[word]) <= MOST_BOOST:
+        if (count := len(word.split())) > MOST_WORDS:
+            raise ParameterError("hot", f"{argument}: a phrase has at most {MOST_WORDS} words, got {count}")
+        if not word or not abs(count * boosts[word]) <= MOST_BOOST:
             raise ParameterError("hot", f"{argument}: expected WORD, or WORD=NATS such as deep=3.5, up to {MOST_BOOST}")
     return boosts

@@ -23,12 +23,16 @@ from ds2.utils.errors import InputError
 TOKEN_LM = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
 HOT = Lexicon(SPELLINGS.values(), SPACE, [0.0, 2.5, -1.0])
+# Phrases that begin alike, lie in each other, repeat themselves and end in a hot word.
+PHRASES = HOT.with_hot({"a b": 1.5, "a b a": 0.7, "b a": 1.0, "a a b": 2.0}, {"a": [0], "b": [1]})
 PROBLEMS = {
     "letters": (),
     "lexicon": (LEXICON,),
     "hot words": (HOT,),
     "words": (LEXICON, LM, LM_WORDS),
     "hot words and words": (HOT, LM, LM_WORDS),
+    "phrases": (PHRASES,),
+    "phrases and words": (PHRASES, LM, LM_WORDS),
     "tokens": (None, TOKEN_LM, TOKEN_NUMBERS),
     "tokens but for the space": (None, TOKEN_LM, [0, -1, *TOKEN_NUMBERS[2:]]),
 }

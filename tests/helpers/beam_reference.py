@@ -12,6 +12,7 @@ import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.lexicon import Trie
+from ds2.decoder.phrases import words_of
 
 Prefix = tuple[int, ...]
 
@@ -22,6 +23,7 @@ class Gain(NamedTuple):
     nats: float
     lm: int  # state of the language model after the last whole word, or the last token
     word: Prefix  # labels since the last space
+    words: tuple[str, ...] = ()  # whole words so far, "" for those in no phrase
 
 
 class Found(NamedTuple):
@@ -40,6 +42,10 @@ class ReferenceSearch:
         self.space = -1 if lexicon is None else lexicon.space
         self.words = {} if lexicon is None else dict(spellings(lexicon.trie))
         self.boosts = [] if lexicon is None else list(lexicon.boosts)
+        self.phrases = {} if lexicon is None else {tuple(text.split()): nats for text, nats in lexicon.phrases.items()}
+        self.names = (
+            [] if lexicon is None else [("", *words_of(lexicon.phrases))[c] for c in lexicon.phrase_tables.columns]
+        )
         self.after = functools.cache(self._after)
         self.in_advance = functools.cache(self._in_advance)
 
@@ -128,11 +134,11 @@ class ReferenceSearch:
             if (ended := self._end_of_word(before)) is None:
                 return None
             nats, lm = ended
-            return Gain(before.nats - self.in_advance(before.word) + nats, lm, ())
+            return Gain(before.nats - self.in_advance(before.word) + nats, lm, (), self._words(before))
         word = (*before.word, label)
         if self.config.closed and not self._begins(word):
             return None
-        return Gain(before.nats - self.in_advance(before.word) + self.in_advance(word), before.lm, word)
+        return Gain(before.nats - self.in_advance(before.word) + self.in_advance(word), before.lm, word, before.words)
 
     def _after_token(self, before: Gain, label: int) -> Gain:
         """The same where the language model is over tokens."""
@@ -149,6 +155,7 @@ class ReferenceSearch:
         if not gain.word:
             return 0.0, gain.lm
         boost = self._unknown(gain.word) if number is None else self.boosts[number]
+        boost += self._of_phrases(self._words(gain)) - self._of_phrases(gain.words)
         if self.lm is None:
             return boost, gain.lm
         log_prob, lm = self.lm.advance(gain.lm, self.lm.words[0 if number is None else self.numbers[number]])
@@ -163,10 +170,40 @@ class ReferenceSearch:
         return max(self._alone(number) for known, number in self.words.items() if known[: len(word)] == word)
 
     def _alone(self, number: int) -> float:
+        boost = self.boosts[number]
+        if self.phrases:
+            begun = {phrase[:end] for phrase in self.phrases for end in range(len(phrase))}
+            name = self.names[number]
+            boost += max(self._of_phrases((*words, name)) - self._of_phrases(words) for words in begun)
         if self.lm is None:
-            return float(self.boosts[number])
+            return float(boost)
         log_prob, _ = self.lm.advance(0, self.lm.words[self.numbers[number]])
-        return float(self.boosts[number] + self.config.lm_weight * log_prob)
+        return float(boost + self.config.lm_weight * log_prob)
+
+    def _words(self, gain: Gain) -> tuple[str, ...]:
+        """All words, where the last one ends here."""
+        number = self.words.get(gain.word)
+        name = self.names[number] if self.names and number is not None else ""
+        return (*gain.words, name) if gain.word else gain.words
+
+    def _of_phrases(self, words: tuple[str, ...]) -> float:
+        """Nats of the phrases in some words, and of the words that may become one."""
+        found = sum(
+            len(phrase) * nats * (words[at : at + len(phrase)] == phrase)
+            for phrase, nats in self.phrases.items()
+            for at in range(len(words))
+        )
+        return found + self._held(words)
+
+    def _held(self, words: tuple[str, ...]) -> float:
+        """Nats of the longest beginning of a phrase at the end of some words."""
+        for first in range(len(words)):
+            last = words[first:]
+            if held := [
+                len(last) * nats for phrase, nats in self.phrases.items() if phrase[: len(last)] == last != phrase
+            ]:
+                return max(held)
+        return 0.0
 
     def _unknown(self, word: Prefix) -> float:
         """Of a word outside the lexicon, besides the language model's <unk>."""
@@ -187,6 +224,7 @@ class ReferenceSearch:
             if (ended := self._end_of_word(gain)) is None:
                 return -math.inf
             nats, lm = ended[0] - self.in_advance(gain.word), ended[1]
+        nats -= self._held(self._words(gain))
         if self.lm is None or self.sentence_end < 0:
             return nats
         return nats + self.config.lm_weight * self.lm.advance(lm, self.lm.words[self.sentence_end])[0]

@@ -121,9 +121,26 @@ def test_hot_words_can_be_changed_afterwards() -> None:
     assert with_hot(tokens, TOKENIZER, hot) is tokens
 
 
+def test_a_hot_phrase_is_heard_where_all_of_its_words_are() -> None:
+    """ "a a" is a little more probable than "a b"; a phrase counts from its first word to its last."""
+    probabilities = torch.full((3, 4), 1e-3)
+    probabilities[0, 2], probabilities[1, 1], probabilities[2, 2], probabilities[2, 3] = 1.0, 1.0, 0.55, 0.45
+    given = (probabilities / probabilities.sum(1, keepdim=True)).log()[None], torch.tensor([3])
+    tokenizer, words = Tokenizer(["<blank>", " ", "a", "b"]), ["a", "b"]
+    usual = make_beam_decoder(tokenizer, BeamConfig(), None, words)
+    for hot, expected in (({}, "a a"), ({"a b": 1.0}, "a b"), ({"b b": 1.0}, "a a"), ({"a b b": 9.0}, "a a")):
+        for decoder in (make_beam_decoder(tokenizer, BeamConfig(), None, words, hot), with_hot(usual, tokenizer, hot)):
+            assert tokenizer.decode(decoder(*given)[0][0].tokens) == expected
+
+
 def test_hot_words_are_parsed() -> None:
     assert hot_words(("deep", "speech=2.5")) == {"deep": 5.0, "speech": 2.5}
     assert hot_words(("Deep=1",)) == {"deep": 1.0}  # as transcripts spell it
+    assert hot_words(("Deep  Speech=1", "a b")) == {"deep speech": 1.0, "a b": 5.0}
+    with pytest.raises(InputError, match="at most 6 words, got 7"):
+        hot_words(("a b c d e f g",))
+    with pytest.raises(InputError, match="up to 100"):
+        hot_words(("a b=51",))
     for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf", "deep=1e5"):
         with pytest.raises(InputError, match="WORD=NATS"):
             hot_words((wrong,))
