@@ -114,7 +114,7 @@ class ReferenceSearch:
         gain = self.after(prefix)
         assert gain is not None
         known = not self.words or self._begins(gain.word)
-        return gain.lm, gain.word if known else "outside", prefix[-1:]
+        return gain.lm, self._begun(gain.words), gain.word if known else "outside", prefix[-1:]
 
     def _nats(self, prefix: Prefix) -> float:
         gain = self.after(prefix)
@@ -197,13 +197,17 @@ class ReferenceSearch:
 
     def _held(self, words: tuple[str, ...]) -> float:
         """Nats of the longest beginning of a phrase at the end of some words."""
-        for first in range(len(words)):
-            last = words[first:]
-            if held := [
-                len(last) * nats for phrase, nats in self.phrases.items() if phrase[: len(last)] == last != phrase
-            ]:
-                return max(held)
-        return 0.0
+        last = self._begun(words)
+        return max(
+            (len(last) * nats for phrase, nats in self.phrases.items() if phrase[: len(last)] == last != phrase),
+            default=0.0,
+        )
+
+    def _begun(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The longest beginning of a phrase at the end of some words."""
+        ends = (words[first:] for first in range(len(words)))
+        begun = {phrase[:end] for phrase in self.phrases for end in range(1, len(phrase))}
+        return next((end for end in ends if end in begun), ())
 
     def _unknown(self, word: Prefix) -> float:
         """Of a word outside the lexicon, besides the language model's <unk>."""
