@@ -3,7 +3,7 @@
     recognizer = ds2.load()                              a Recognizer; load("best.safetensors") is your own
     transcript = recognizer.transcribe("call.wav")       a Transcript: text, display, words, segments, to_srt(), ...
     for path, result in recognizer.transcribe_files(paths): ...   of many, in batches; a bad one is an InputError
-    stream = ds2.load("english-streaming").stream()      live: accept(samples, rate), partial(), results(), finish()
+    stream = ds2.load("english").stream()                live: accept(samples, rate), partial(), results(), finish()
     ds2.transcribe("call.wav")                           one recording, by the default model
 
 A Word has text, start and end in seconds, and confidence, the probability that it is right. `ds2.ctc` holds the CTC

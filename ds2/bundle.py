@@ -19,7 +19,7 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import atomic_write, read_text
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
-DEFAULT_MODEL, LIVE_MODEL = "english", "english-streaming"  # bundles of the package: for recordings, for live sound
+DEFAULT_MODEL = "english"  # a bundle of the package
 MODELS = Path(__file__).parent / "models"
 LM_PREFIX, PUNCTUATION_PREFIX = "language_model/", "punctuation/"  # begin the names of their arrays among the tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header

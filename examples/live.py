@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("recording", nargs="?", type=Path, default=READ)
     samples, rate = soundfile.read(parser.parse_args().recording, dtype="float32", always_2d=True)
     mono = samples.mean(axis=1)
-    stream = ds2.load("english-streaming").stream()
+    stream = ds2.load("english").stream()
     piece = rate // 10  # 0.1 s, as a microphone delivers it
     for start in range(0, len(mono), piece):
         stream.accept(mono[start : start + piece], rate)

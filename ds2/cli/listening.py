@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds2.bundle import LIVE_MODEL
+from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.options import Decoder, Model
 from ds2.cli.streams import standard_input
 from ds2.recognition.options import DEFAULT_OPTIONS
@@ -26,7 +26,7 @@ WIDTH = 79  # characters of a partial result, which stays on one line
 
 
 def listen_command(
-    model: Model = LIVE_MODEL,
+    model: Model = DEFAULT_MODEL,
     file: Path | None = None,
     device: str | None = None,
     decoder: Decoder = DEFAULT_OPTIONS,

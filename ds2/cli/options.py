@@ -33,7 +33,7 @@ Model = Annotated[
     tyro.conf.arg(
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
-        "digits (English digits only), or english-streaming and digits-streaming (the same, for live sound).",
+        "digits (English digits in recordings) or digits-streaming (the same, also for live sound).",
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]

@@ -192,7 +192,7 @@ class ModelConfig:
         """
         if self.needs_end:
             raise ValueError(
-                "a bidirectional model cannot stream: use one for live sound, such as english-streaming, or train one "
+                "a bidirectional model cannot stream: use one for live sound, such as english, or train one "
                 "with chunk = 32 or bidirectional = false"
             )
         if self.chunk * self.frame_seconds > LONGEST_CHUNK:

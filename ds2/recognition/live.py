@@ -1,6 +1,6 @@
 """Recognition while the speaker is still speaking, with a model that streams.
 
-stream = ds2.load("english-streaming").stream()
+stream = ds2.load("english").stream()
 for samples in microphone:
     stream.accept(samples, 16000)
     for transcript in stream.results():

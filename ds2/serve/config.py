@@ -48,7 +48,7 @@ class Limits:
 class ServeConfig:
     """The configuration of the whole server."""
 
-    model: Path | None = None  # bundle; None: english-streaming
+    model: Path | None = None  # bundle; None: english
     models: tuple[Path, ...] = ()  # further bundles that clients may choose by name, the file's without its suffix
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
     port: int = 2700  # the port of Vosk's server

@@ -16,7 +16,7 @@ from types import FrameType
 
 import uvicorn
 
-from ds2.bundle import LIVE_MODEL, locate, read_record
+from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import Settings
@@ -56,7 +56,7 @@ def run(config: ServeConfig, on_listening: Callable[[str], object]) -> int:
     Raises:
         InputError: the model cannot be loaded or cannot stream, the port is taken, a certificate cannot be read.
     """
-    model = config.model or locate(LIVE_MODEL)
+    model = config.model or locate(DEFAULT_MODEL)
     for path in (model, *config.models):
         read_record(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

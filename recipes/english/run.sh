@@ -3,10 +3,8 @@
 #     recipes/english/run.sh TEXTS CMUDICT BUNDLE PREPARE-OPTION...
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
-# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. LEGS="train longer augmented
-# phones" continues training by these configurations, START=bundle.safetensors starts from another model, RANKS=2 trains
-# with two processes.
-# LIVE=english-streaming.safetensors also makes a bundle for live speech, whose training starts from the other's.
+# TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. Trains by train.toml, then by
+# longer.toml from there. LEGS=longer START=bundle.safetensors trains on from a bundle, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}
@@ -37,28 +35,21 @@ for dev in "$data"/dev-*.jsonl; do
     awk 'FNR % 2' "$dev" > "$data/report-${dev##*/dev-}"
 done
 
-finish() { # LEG BUNDLE OPTION...: adds language model, pronunciations, tuned weights and what complete.sh adds; measures
-    python recipes/speechocean762/halve.py "$runs/$1/best.safetensors" "$runs/$1.half.safetensors"
-    ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/$1.half.safetensors" --lm "$runs/lm/small.lm" \
-        --lexicon "$runs/lm_lexicon.txt" --output "$2" "${@:3}"
-    "$recipe/complete.sh" "$texts" "$data" "$2"
-    for report in "$data"/report-*.jsonl; do
-        echo "$report:"
-        name=$1.$(basename "$report" .jsonl)
-        ds2 eval "$report" --model "$2" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
-    done
-}
-
 start=${START:-}
-for leg in ${LEGS:-train}; do
+for leg in ${LEGS:-train longer}; do
     train "$leg" "$start"
     start=$runs/$leg/best.safetensors
 done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
-finish "$leg" "$bundle" --picture "$recipe/decoder.png"
 
-if [ -n "${LIVE:-}" ]; then
-    train streaming "$runs/$leg/best.safetensors"
-    finish streaming "$LIVE"
-fi
+# Adds the language model, pronunciations and tuned weights, and what complete.sh adds; measures.
+python recipes/speechocean762/halve.py "$start" "$runs/half.safetensors"
+ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/half.safetensors" --lm "$runs/lm/small.lm" \
+    --lexicon "$runs/lm_lexicon.txt" --output "$bundle" --picture "$recipe/decoder.png"
+"$recipe/complete.sh" "$texts" "$data" "$bundle"
+for report in "$data"/report-*.jsonl; do
+    echo "$report:"
+    name=$(basename "$report" .jsonl)
+    ds2 eval "$report" --model "$bundle" --listing "$runs/$name.txt" --calibration "$runs/$name.png"
+done

@@ -21,7 +21,7 @@ from ds2.utils.errors import ParameterError
 RECIPES = Path(__file__).parents[2] / "recipes"
 RECORDINGS = {
     "digits-streaming": ["digits/audio/so762_000260033.opus", "digits/audio/so762_000530030.opus"],
-    "english-streaming": ["english/audio/libri_00088.opus", "english/audio/cv_00139.opus"],
+    "english": ["english/audio/libri_00088.opus", "english/audio/cv_00139.opus"],
 }
 PAUSE = np.zeros(8000, np.float32)
 Streamed = tuple[Recognizer, np.ndarray, list[Transcript]]  # (N,) samples at 8 kHz, the utterances in them
@@ -102,7 +102,7 @@ def test_nothing_is_lost_where_nothing_is_taken(recognizer: Recognizer, spoken_d
 
 @settings(deadline=None, max_examples=10)
 @given(sizes=st.lists(st.integers(1, 9000), min_size=1, max_size=12))
-@pytest.mark.parametrize("model", ["digits-streaming", "english-streaming"])
+@pytest.mark.parametrize("model", ["digits-streaming", "english"])
 def test_any_pieces_give_the_same(streams: dict[str, Streamed], model: str, sizes: list[int]) -> None:
     """The utterances with their words, times and confidence, of two recordings with a pause after each."""
     recognizer, samples, expected = streams[model]
@@ -116,7 +116,7 @@ def test_any_pieces_give_the_same(streams: dict[str, Streamed], model: str, size
 @pytest.mark.parametrize("lead", [0.0, 0.32, 0.64])
 def test_a_pause_within_a_chunk_ends_an_utterance(lead: float) -> None:
     """The model hears 0.96 s at once; the pause of 0.8 s may begin anywhere in them."""
-    recognizer = Recognizer.load("english-streaming", "cpu")
+    recognizer = Recognizer.load("english", "cpu")
     english = Path(__file__).parents[2] / "recipes" / "english" / "audio"
     parts = [noise(lead)]
     for name in ("libri_00088.opus", "libri_00098.opus"):

@@ -13,7 +13,7 @@ from serve.conftest import RunningServer
 from serve.test_vosk import lock_step, text_of
 
 import ds2
-from ds2.bundle import LIVE_MODEL
+from ds2.bundle import DEFAULT_MODEL
 from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
@@ -26,8 +26,8 @@ def samples_of(utterance: Utterance) -> np.ndarray:
 
 
 def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
-    server = start(environment={"DS2_SERVE_MODEL": LIVE_MODEL})
-    recognizer = ds2.load(LIVE_MODEL, "cpu")
+    server = start(environment={"DS2_SERVE_MODEL": DEFAULT_MODEL})
+    recognizer = ds2.load(DEFAULT_MODEL, "cpu")
 
     async def said(samples: np.ndarray) -> str:
         async with websockets.connect(server.live) as socket:
