@@ -26,6 +26,10 @@ Body = Callable[[WorkerConfig, Any], None]  # what runs in the process
 WithProcess = Callable[..., None]
 
 
+def worker_config(model: Path) -> WorkerConfig:
+    return WorkerConfig(model, "cpu", DecoderOptions(), "float32", 4, LiveConfig(), DispatchConfig())
+
+
 @pytest.fixture
 def with_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithProcess:
     """Has a test with one process that runs `body`; it is ended behind it. A body may keep a file at `config.model`."""
@@ -34,8 +38,7 @@ def with_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WithProcess
         body: Body, test: Callable[[ModelProcess], Awaitable[Any]], timeout: float = 150.0, load: float = 150.0
     ) -> None:
         monkeypatch.setattr(model_process, "run_worker", body)
-        path = tmp_path / "model"
-        config = WorkerConfig(path, "cpu", DecoderOptions(), "float32", 4, LiveConfig(), DispatchConfig())
+        config = worker_config(tmp_path / "model")
 
         async def run_test() -> None:
             model = ModelProcess("model 0", config, Metrics(), Timeouts(timeout, load))

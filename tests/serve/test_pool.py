@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serve.test_model_process import config, silent, until
+from serve.test_model_process import silent, until, worker_config
 
 from ds2.serve import model_process, pool
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
@@ -18,7 +18,9 @@ def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(model_process, "run_worker", silent)
 
     async def test() -> None:
-        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0))
+        both = Pool(
+            [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0)
+        )
         try:
             await both.started()
             first = both.open(StreamConfig()).process
@@ -47,7 +49,9 @@ def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatc
     monkeypatch.setattr(model_process, "run_worker", lags)
 
     async def test() -> None:
-        both = Pool([config(tmp_path), config(tmp_path)], Metrics(), max_queue=60.0, timeouts=Timeouts(60.0, 60.0))
+        both = Pool(
+            [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=60.0, timeouts=Timeouts(60.0, 60.0)
+        )
 
         async def queue(chunks: int) -> None:
             await until(lambda: both.queue == chunks)
