@@ -10,6 +10,7 @@ every run between two characters may be cut.
 
 import bisect
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,9 +81,8 @@ def segment(
     spans = [(word.start, word.end) for word in words]
     runs = [after[0] - before[1] for before, after in itertools.pairwise(peaks)]
     utterances, too_short, too_long = [], 0, 0
-    for first, last in cut_into_segments(spans, runs, config):
-        start = _edge(spans[first][0], spans[first - 1][1] if first else 0.0, -config.margin)
-        end = _edge(spans[last - 1][1], spans[last][0] if last < len(spans) else duration, config.margin)
+    for first, last in cut_into_segments(spans, runs, config, duration):
+        start, end = _limits(spans, first, last, duration, config.margin)
         too_short += end - start < config.shortest
         too_long += end - start > config.longest
         if config.shortest <= end - start <= config.longest:
@@ -91,7 +91,7 @@ def segment(
 
 
 def cut_into_segments(
-    spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig
+    spans: Sequence[tuple[float, float]], runs: Sequence[float], config: SegmentConfig, duration: float = math.inf
 ) -> list[tuple[int, int]]:
     """Groups words into segments: (first, past the last) of each.
 
@@ -100,6 +100,7 @@ def cut_into_segments(
 
     Args:
         spans: start and end (seconds) of each of W words. runs: W - 1 seconds of blanks between them.
+        duration: seconds of the recording.
     """
     if not spans:
         return []
@@ -109,14 +110,22 @@ def cut_into_segments(
             break
         at = bisect.bisect(bounds, -place)
         before, after = bounds[at - 1], bounds[at]
-        ends = [(before, -place), (-place, after)]
-        lengths = [spans[last - 1][1] - spans[first][0] + 2 * config.margin for first, last in ends]
+        limits = [_limits(spans, *ends, duration, config.margin) for ends in ((before, -place), (-place, after))]
+        lengths = [end - start for start, end in limits]
         whole = spans[after - 1][1] - spans[before][0]
         wanted = total > config.mean * (len(bounds) - 1) or whole > config.longest
         if run >= config.always or (wanted and min(lengths) >= config.shortest):
             bounds.insert(at, -place)
             total -= max(0.0, spans[-place][0] - spans[-place - 1][1] - 2 * config.margin)
     return list(itertools.pairwise(bounds))
+
+
+def _limits(
+    spans: Sequence[tuple[float, float]], first: int, last: int, duration: float, margin: float
+) -> tuple[float, float]:
+    """Where the segment of the words from `first` to `last` - 1 begins and ends in a recording of this duration."""
+    start = _edge(spans[first][0], spans[first - 1][1] if first else 0.0, -margin)
+    return start, _edge(spans[last - 1][1], spans[last][0] if last < len(spans) else duration, margin)
 
 
 def _edge(word: float, neighbour: float, margin: float) -> float:
