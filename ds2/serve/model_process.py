@@ -66,9 +66,9 @@ class ModelProcess:
         self._check()
 
     def behind(self, recent: float) -> float:
-        """Seconds that chunks wait for the model: those of the last batch, if it ran less than `recent` seconds ago,
-        or those that a command has been unanswered, which is long where the process hangs."""
-        waited = self.waited if time.monotonic() - self.stepped < recent else 0.0
+        """Seconds that chunks wait for the model: those of the last batch, if others waited after it and it ran less
+        than `recent` seconds ago, or those that a command is unanswered, which is long where the process hangs."""
+        waited = self.waited if self.queue and time.monotonic() - self.stepped < recent else 0.0
         return max(waited, self.unanswered)
 
     @property

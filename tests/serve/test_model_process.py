@@ -17,7 +17,7 @@ from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DecoderOptions
 from ds2.serve import model_process
 from ds2.serve.dispatch import DispatchConfig
-from ds2.serve.messages import Ready, Report, Result, Sound, StreamConfig, WorkerConfig
+from ds2.serve.messages import Ready, Report, Result, Sound, Step, StreamConfig, WorkerConfig
 from ds2.serve.model_process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError
@@ -105,6 +105,17 @@ def silent(config: WorkerConfig, connection: Any) -> None:
     with contextlib.suppress(EOFError):
         while True:
             connection.recv()
+
+
+def test_a_wait_that_is_over_refuses_nobody(with_process: WithProcess) -> None:
+    """The chunks of an upload wait for one another; behind the last of them nobody waits."""
+
+    async def test(model: ModelProcess) -> None:
+        for queue, seconds in ((3, 9.9), (0, 0.0)):
+            model._report(Report([], Step(1, 12, 0.0, 9.9, queue=queue)))
+            assert model.behind(60.0) == seconds
+
+    with_process(silent, test)
 
 
 def answers_once(config: WorkerConfig, connection: Any) -> None:
