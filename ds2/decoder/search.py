@@ -46,19 +46,21 @@ class Scratch(NamedTuple):
     scores: np.ndarray  # (N + M,) probabilities
     kept: np.ndarray  # (N + M,) numbers of those that are kept
     spare: np.ndarray  # (N + M,)
-    table: np.ndarray  # (2 ** k, 2) with 2 ** k > N + M: frame + 1, and a number; of recombination
+    table: np.ndarray  # (2 ** k, 2) with 2 ** k > N + M: frame + 1, and a number; empty where nothing is recombined
 
 
 def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
     """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
-    scratch, done = _scratch(log_probs.shape[1], 64, 256), 0
+    outputs, settings, done = log_probs.shape[1], tables.settings[0], 0
+    scratch = _scratch(outputs, 64, 256, settings["recombine"])
     while True:
         done, most = search(log_probs, done, beam, scratch, tables)
         if done == len(log_probs):
             return beam
-        count, settings = int(beam.counters["entries"][0]), tables.settings[0]
+        count = int(beam.counters["entries"][0])
         if most > len(scratch.candidates) or count > len(scratch.stays):
-            scratch = _scratch(log_probs.shape[1], 2 * count, max(2 * most, len(scratch.candidates)))
+            candidates = max(2 * most, len(scratch.candidates))
+            scratch = _scratch(outputs, 2 * count, candidates, settings["recombine"])
         beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings["tidy"])
 
 
@@ -79,13 +81,14 @@ def _needed(beam: Beam, left: int) -> tuple[int, int]:
     return int(counters["nodes"]) + left, int(counters["runs"] + counters["entries"])
 
 
-def _scratch(outputs: int, entries: int, candidates: int) -> Scratch:
+def _scratch(outputs: int, entries: int, candidates: int, recombines: int) -> Scratch:
     numbers = entries + candidates
+    slots = 1 << numbers.bit_length() if recombines else 0
     return Scratch(
         np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
         np.empty(entries, STAY), np.empty(candidates, CANDIDATE),
         np.empty(numbers), np.empty(numbers, np.int64), np.empty(numbers),
-        np.zeros((1 << numbers.bit_length(), 2), np.int64),
+        np.zeros((slots, 2), np.int64),
     )  # fmt: skip
 
 
