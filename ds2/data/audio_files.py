@@ -281,6 +281,9 @@ def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
     """
     try:
         reader: AudioReader = LibsndfileReader(source, name)
+        if reader.guessed:
+            reader.close()
+            reader = FFmpegReader(source, name)
     except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate
         reader = FFmpegReader(source, name)
     problem = ""

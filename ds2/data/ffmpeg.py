@@ -1,4 +1,7 @@
-"""Recordings that libsndfile cannot read, by FFmpeg (PyAV): MP4, M4A, MOV, WebM, Matroska, AAC; video's sound too."""
+"""Recordings that libsndfile cannot read, by FFmpeg (PyAV): MP4, M4A, MOV, WebM, Matroska, AAC; video's sound too.
+
+And MP3 whose header does not say how long it is: libsndfile guesses its length from the size of the file, tags and all.
+"""
 
 import contextlib
 import functools
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".m4a", ".m4b", ".mp4", ".mov", ".3gp", ".webm", ".mkv", ".mka", ".aac")
 # (where in the file, what stands there): FFmpeg's demuxer. Always named, since a playlist would open other files.
 DEMUXERS = {(0, b"\x1a\x45\xdf\xa3"): "matroska", (0, b"OggS"): "ogg", (0, b"\xff\xf1"): "aac", (0, b"\xff\xf9"): "aac"}
+DEMUXERS |= {(0, b"ID3"): "mp3"} | {(0, b"\xff" + bytes([kind])): "mp3" for kind in b"\xfa\xfb\xf2\xf3\xe2\xe3"}
 DEMUXERS |= {(4, kind): "mp4" for kind in (b"ftyp", b"moov", b"wide", b"mdat", b"free", b"skip")}
 INDEXED = ("mp4", "matroska")  # can be entered in the middle
 HEAD = 16  # bytes that tell the demuxer

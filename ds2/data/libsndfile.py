@@ -1,5 +1,6 @@
 """Recordings by libsndfile: WAV, FLAC, MP3, OGG Vorbis, Opus and many more."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -10,6 +11,8 @@ import soundfile
 from ds2.data.containers import REMEDY
 from ds2.utils.errors import InputError
 
+FRAME_COUNTS = (b"Xing", b"Info", b"VBRI")  # what stands before the number of frames of an MP3
+FIRST_FRAME = 192  # bytes of an MP3's first frame that may hold it
 BUFFER = 1 << 18  # samples, channels together, that are decoded at once
 
 
@@ -27,6 +30,7 @@ class LibsndfileReader:
     Attributes:
         sample_rate: Hz.
         frames: samples of each channel, as the header says.
+        guessed: `frames` is a guess.
         slack: samples by which the decoded sound may be shorter.
         channel: the one to read; None: the average of all.
     """
@@ -43,6 +47,7 @@ class LibsndfileReader:
         self.name = name
         self.file = soundfile.SoundFile(source)
         self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
+        self.guessed = self.file.format == "MP3" and not _mp3_counts_frames(source)
 
     def close(self) -> None:
         self.file.close()
@@ -72,6 +77,22 @@ class LibsndfileReader:
         if place != start:
             here, total = start / self.sample_rate, self.frames / self.sample_rate
             raise InputError(f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); {REMEDY}")
+
+
+def _mp3_counts_frames(source: bytes | IO[bytes]) -> bool:
+    """Whether the first frame of an MP3, after the tags at its start, says how many frames follow."""
+    with contextlib.nullcontext(source) if not isinstance(source, bytes) else open(source, "rb") as file:
+        here, place = file.tell(), 0
+        while (head := _at(file, place, 10))[:3] == b"ID3":
+            place += 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0), strict=False))
+        first = _at(file, place, FIRST_FRAME)
+        file.seek(here)
+    return any(mark in first for mark in FRAME_COUNTS)
+
+
+def _at(file: IO[bytes], place: int, size: int) -> bytes:
+    file.seek(place)
+    return file.read(size)
 
 
 def _mean(buffer: np.ndarray) -> np.ndarray:
