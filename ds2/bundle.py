@@ -110,7 +110,7 @@ def check_language(language: str, model: str | Path) -> None:
 def is_packaged(model: str | Path) -> bool:
     """Whether a name or path is that of a model of the package."""
     path = Path(model)
-    named = not path.suffix and len(path.parts) == 1 and not path.exists()
+    named = not path.suffix and len(path.parts) == 1 and not path.is_file()
     return path.parent == MODELS or (named and (MODELS / f"{path}.safetensors").exists())
 
 
@@ -121,7 +121,7 @@ def locate(path: str | Path) -> Path:
         InputError: neither a file nor a bundle of the package.
     """
     path = Path(path)
-    if path.exists() or path.suffix or len(path.parts) != 1:
+    if path.is_file() or path.suffix or len(path.parts) != 1:
         return path
     packaged = {file.stem: file for file in sorted(MODELS.glob("*.safetensors"))}
     if path.name not in packaged:

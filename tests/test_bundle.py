@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ds2.bundle import Bundle, locate, read_record
+from ds2.bundle import Bundle, is_packaged, locate, read_record
 from ds2.record import LanguageModelPart, PunctuationPart
 from ds2.utils.errors import InputError
 
@@ -98,6 +98,14 @@ def test_other_safetensors_and_newer_formats_are_refused(tmp_path: Path) -> None
         save_file({"w": torch.zeros(1)}, path, {"ds2": json.dumps({"format": 1, **damaged})})
         with pytest.raises(InputError, match="lacks its configuration"):
             read_record(path)
+
+
+def test_a_folder_does_not_hide_the_model_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = locate("digits")
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert locate("digits") == packaged
+    assert is_packaged("digits")
 
 
 def test_missing_file(tmp_path: Path) -> None:
