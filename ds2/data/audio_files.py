@@ -31,7 +31,7 @@ LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are d
 MOST_SAMPLES = 1 << 27  # read at once, half a gigabyte: 2.3 hours at 16 kHz
 MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
-UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
+UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where it cannot tell
 SUFFIXES = (
     *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
     *FFMPEG_SUFFIXES,
@@ -273,6 +273,12 @@ def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Au
     return reader
 
 
+def _by_libsndfile(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
+    """Unless libsndfile would guess the length."""
+    reader = LibsndfileReader(source, name)
+    return FFmpegReader(source, name) if reader.guessed else reader
+
+
 def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
     """Opens a path in bytes or a file in memory.
 
@@ -280,10 +286,7 @@ def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
         InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible.
     """
     try:
-        reader: AudioReader = LibsndfileReader(source, name)
-        if reader.guessed:
-            reader.close()
-            reader = FFmpegReader(source, name)
+        reader: AudioReader = _by_libsndfile(source, name)
     except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate
         reader = FFmpegReader(source, name)
     problem = ""

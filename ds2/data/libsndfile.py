@@ -30,7 +30,7 @@ class LibsndfileReader:
     Attributes:
         sample_rate: Hz.
         frames: samples of each channel, as the header says.
-        guessed: `frames` is a guess.
+        guessed: `frames` is a guess; the file is closed again.
         slack: samples by which the decoded sound may be shorter.
         channel: the one to read; None: the average of all.
     """
@@ -48,6 +48,8 @@ class LibsndfileReader:
         self.file = soundfile.SoundFile(source)
         self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
         self.guessed = self.file.format == "MP3" and not _mp3_counts_frames(source)
+        if self.guessed:
+            self.close()
 
     def close(self) -> None:
         self.file.close()
