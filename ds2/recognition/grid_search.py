@@ -21,12 +21,20 @@ def coarse_to_fine(
     errors: dict[Point, float] = {}
     centre = ((low[0] + high[0]) / 2, (low[1] + high[1]) / 2)
     for number in range(rounds):
-        axes = [_axis(centre[i], (high[i] - low[i]) / 2**number, low[i], high[i], steps) for i in (0, 1)]
+        bottom, top = around(centre, low, high, number)
+        axes = [_axis(bottom[i], top[i], steps) for i in (0, 1)]
         for point in [(weight, bonus) for weight in axes[0] for bonus in axes[1]]:
             if point not in errors:
                 errors[point] = measure(point)
         centre = best(errors)
     return errors
+
+
+def around(centre: Point, low: Point, high: Point, rounds: int) -> tuple[Point, Point]:
+    """The lowest and highest point of the window that comes after so many rounds; it may end at `low` or `high`."""
+    reach = [(high[i] - low[i]) / 2 ** (rounds + 1) for i in (0, 1)]
+    bottom = max(centre[0] - reach[0], low[0]), max(centre[1] - reach[1], low[1])
+    return bottom, (min(centre[0] + reach[0], high[0]), min(centre[1] + reach[1], high[1]))
 
 
 def best(errors: Mapping[Point, float]) -> Point:
@@ -37,6 +45,5 @@ def best(errors: Mapping[Point, float]) -> Point:
     return min(equal, key=lambda point: math.dist(point, middle))
 
 
-def _axis(centre: float, extent: float, low: float, high: float, steps: int) -> list[float]:
-    places = [centre + extent * (step / (steps - 1) - 0.5) for step in range(steps)]
-    return sorted({round(min(max(place, low), high), 6) for place in places})
+def _axis(low: float, high: float, steps: int) -> list[float]:
+    return sorted({round(low + (high - low) * step / (steps - 1), 6) for step in range(steps)})

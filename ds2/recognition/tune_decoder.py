@@ -29,7 +29,7 @@ from ds2.recognition.decoding import (
     with_decoder,
     with_language_model,
 )
-from ds2.recognition.grid_search import Point, best, coarse_to_fine
+from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
@@ -37,7 +37,7 @@ from ds2.utils.errors import InputError, ParameterError
 
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lowest and highest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
-TUNING_WIDTH = 64  # beam width during the search for the weights
+FIRST_WIDTH, LAST_WIDTH = 64, 256  # beam widths of the coarse grids and of the finest: wide beams like other weights
 TOLERANCE = 1.005  # a narrower beam or a lower threshold may raise the error rate by this factor
 THRESHOLDS = (6.0, 8.0, 10.0, 12.0, 14.0)  # score_threshold
 PHONE_THRESHOLD = 14.0  # while weights are searched for phones: a pronunciation carries less information than letters
@@ -102,18 +102,14 @@ def tune(
     trials = Trials.of(candidate, tokenizer, references, rows, on_point)
     before, without = trials.rate(make_beam(tokenizer, bundle, DEFAULT_OPTIONS)), trials.rate(None)
 
-    # The bundle's own weights take part, so that nothing worse is found.
     own = beam_config(candidate.decoder, DEFAULT_OPTIONS, bool(trials.vocabulary))
-    config, has_weights = trials.wide(own, closed), candidate.decoder is not None
+    config, has_weights = trials.first(own, closed), candidate.decoder is not None
     prior = None
     if trials.pronunciations is not None:
         trial = config if has_weights else _weighted(config, PRIOR_TRIAL)
         prior = best_prior(trials, trial, log_prior(rows, len(tokenizer)))
         trials = trials.less(prior)
-    surface = dict(coarse_to_fine(lambda point: trials.error(_weighted(config, point)), LOW, HIGH))
-    if has_weights:
-        surface[own.lm_weight, own.word_bonus] = trials.error(config)
-    config = _weighted(config, best(surface))
+    config, surface = weights(trials, config, own, has_weights)
 
     # Then what saves time: a narrower beam, a lower threshold.
     config, widths = trials.as_good(config, "beam_width", {*WIDTHS, own.beam_width}, before)
@@ -121,6 +117,20 @@ def tune(
     after, unit = thresholds[config.score_threshold], "CER" if trials.over_tokens else "WER"
     taken_off = None if prior is None else prior[len(tokenizer) :]
     return Tuning(config, before, after, surface, widths, unit, without, skipped, taken_off)
+
+
+def weights(
+    trials: "Trials", config: BeamConfig, own: BeamConfig, has_weights: bool
+) -> tuple[BeamConfig, dict[Point, float]]:
+    """The configuration with the best weights and a wide beam, and the error of each point: coarse grids by `config`,
+    the finest one with the wide beam. The bundle's own weights, if it has any, take part in that."""
+    surface = dict(coarse_to_fine(lambda point: trials.error(_weighted(config, point)), LOW, HIGH, rounds=2))
+    config = dataclasses.replace(config, beam_width=max(own.beam_width, LAST_WIDTH))
+    window = around(best(surface), LOW, HIGH, rounds=2)
+    finest = dict(coarse_to_fine(lambda point: trials.error(_weighted(config, point)), *window, rounds=1))
+    if has_weights:
+        finest[own.lm_weight, own.word_bonus] = trials.error(config)
+    return _weighted(config, best(finest)), surface | finest
 
 
 @dataclass(frozen=True)
@@ -163,12 +173,12 @@ class Trials:
         """The same with (V + P,) nats taken off all log-probabilities."""
         return dataclasses.replace(self, rows=[row - prior for row in self.rows])
 
-    def wide(self, own: BeamConfig, closed: bool) -> BeamConfig:
-        """The bundle's own configuration with the beam in which weights are searched; phones are recombined."""
+    def first(self, own: BeamConfig, closed: bool) -> BeamConfig:
+        """The bundle's own configuration with the beam in which weights are first searched; phones are recombined."""
         threshold = BeamConfig.score_threshold if self.pronunciations is None else PHONE_THRESHOLD
         return dataclasses.replace(
             own,
-            beam_width=TUNING_WIDTH,
+            beam_width=FIRST_WIDTH,
             score_threshold=max(threshold, own.score_threshold),
             closed=(closed or own.closed) and not self.over_tokens,
             recombine=own.recombine or self.pronunciations is not None,
