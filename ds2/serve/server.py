@@ -20,6 +20,7 @@ from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import Settings
+from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
 from ds2.utils.errors import InputError, ParameterError
 
 log = logging.getLogger("ds2.serve")
@@ -44,6 +45,7 @@ class Server(uvicorn.Server):
         self.drained = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
+        notify(STOPPING)
         await self.application.drain()
         self.should_exit = True
 
@@ -86,10 +88,19 @@ async def _serve(application: Application, on_listening: Callable[[str], object]
         server.application = application
         log.info("ready", extra={"facts": {"url": _url(listening, config), "models": list(application.models.paths)}})
         warn_if_exposed(config)
-        await server.serve([listening])
+        await _serve_until_signal(server, listening)
     finally:
         listening.close()
         application.stop()
+
+
+async def _serve_until_signal(server: Server, listening: socket.socket) -> None:
+    notify(READY)
+    watchdog = asyncio.create_task(keep_alive())
+    try:
+        await server.serve([listening])
+    finally:
+        watchdog.cancel()
 
 
 async def _started(application: Application) -> bool:
