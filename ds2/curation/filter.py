@@ -6,9 +6,8 @@ for that judges by the alignment alone: segments whose text costs far more than 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,9 +97,6 @@ class FilterReport:
         if self.by_alignment:
             return f"{kept} by their alignment scores, because the model is too weak to judge texts; {differ}"
         return f"{kept}; {differ} before, {self.wer_after:.0%} after; the true WER needs {CHECKED}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def filter_segments(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_nothing_is_kept_where_no_part_is_good_enough() -> None:
     scored = [dataclasses.replace(each, text="six " * 8) for each in scored]
     judged, report = filter_segments(scored, truth, FilterConfig(wer=0.01))
     assert not any(utterance.extra["kept"] for utterance in judged)
-    json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    json.loads(json.dumps(asdict(report), allow_nan=False))
 
 
 def test_too_few_examples_are_refused() -> None:
@@ -202,4 +203,4 @@ def test_a_weak_model_judges_by_the_alignment(faulty: int) -> None:
     assert (report.area, report.roc) == (None, [])
     assert [name for name, weight in zip(FEATURES, report.classifier.weights, strict=True) if weight] == [ALONE]
     assert "the model is too weak to judge texts; words that differ from the model's transcripts: 3" in report.summary
-    json.dumps(report.to_dict(), allow_nan=False)
+    json.dumps(asdict(report), allow_nan=False)
