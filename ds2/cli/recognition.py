@@ -212,7 +212,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import atomic_write, check_writable
+    from ds2.utils.files import check_writable, write_text
     from ds2.utils.progress import Progress
 
     check_writable(listing, calibration)
@@ -228,8 +228,7 @@ def evaluate_command(
         result = evaluate(recognizer, utterances, progress.step)
     _print_evaluation(result)
     if listing is not None:
-        with atomic_write(listing) as partial:
-            partial.write_text(result.listing, encoding="utf-8")
+        write_text(listing, result.listing)
     if calibration is not None:
         from ds2.recognition.plots import draw_reliability
 

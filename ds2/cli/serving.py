@@ -80,7 +80,7 @@ def bench_serve_command(
     import json
 
     from ds2.serve.load_test import apply_load, check_server, load_recordings, load_table
-    from ds2.utils.files import atomic_write, make_folder
+    from ds2.utils.files import make_folder, write_text
 
     counts = _check_load(url, streams)
     if output is not None:
@@ -97,8 +97,7 @@ def bench_serve_command(
 
         draw_batches(output / "batches.png", outcomes)
         draw_latencies(output / "latency.png", {"": outcomes})
-        with atomic_write(output / "load.json") as partial:
-            partial.write_text(json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
+        write_text(output / "load.json", json.dumps([outcome.summary() for outcome in outcomes], indent=1) + "\n")
     return 0 if not any(outcome.failures for outcome in outcomes) else SOME_FAILED
 
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
-from ds2.utils.files import atomic_write, make_folder, remove_partials, write_lines
+from ds2.utils.files import make_folder, remove_partials, write_lines, write_text
 from ds2.utils.folder_lock import FolderLock
 from ds2.utils.progress import Progress
 
@@ -180,11 +180,6 @@ def _sample_to_check(segments: Sequence[Utterance]) -> list[Utterance]:
     return sorted(segments, key=lambda utterance: random.Random(utterance.extra["id"]).random())[:TO_CHECK]
 
 
-def _write_page(path: Path, text: str) -> None:
-    with atomic_write(path) as partial:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
 def filter_manifest(
     recognizer: Recognizer, manifest: Path, output: Path, checked: Path | None, config: FilterConfig
 ) -> tuple[FilterReport, list[str]]:
@@ -221,7 +216,7 @@ def _write_judged(output: Path, judged: Sequence[Utterance], report: FilterRepor
     write_manifest(output / "kept.jsonl", [each for each in judged if each.extra["kept"]])
     write_manifest(output / "rejected.jsonl", [each for each in judged if not each.extra["kept"]])
     if report is not None:
-        _write_page(output / "filter.json", json.dumps(report.to_dict(), indent=1) + "\n")
+        write_text(output / "filter.json", json.dumps(asdict(report), indent=1) + "\n")
         draw_filter(output / "filter.png", report)
     else:  # remove those of an earlier run
         (output / "filter.json").unlink(missing_ok=True)

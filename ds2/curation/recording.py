@@ -18,7 +18,7 @@ from ds2.data.loudness import HOP
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text
+from ds2.utils.files import in_utf8, make_folder, read_text, write_text
 
 OVERVIEW_SECONDS = 0.25  # the overview shows the loudest level of each
 CLIPPED_FRACTION = 1e-3  # of the samples at full scale: above it a recording counts as clipped
@@ -127,8 +127,7 @@ def make_record(
         return RecordingResult(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
     path = record_path(output, pair.name)
     make_folder(path.parent)
-    with atomic_write(path) as partial:
-        partial.write_text(json.dumps(asdict(record), ensure_ascii=False), encoding="utf-8", errors="backslashreplace")
+    write_text(path, json.dumps(asdict(record), ensure_ascii=False))
     return record
 
 

@@ -15,7 +15,7 @@ from ds2.curation.recording import OVERVIEW_SECONDS, RecordingResult
 from ds2.curation.score import FEATURES, features, words
 from ds2.data.utterance import Utterance
 from ds2.metrics import MARKS, align_texts
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import make_folder, write_text
 from ds2.utils.progress import Progress
 
 PAGES = 100  # recordings that get a page: those with the most rejected seconds
@@ -70,7 +70,7 @@ class Pages:
         self.environment.filters["clock"] = clock
         self.spectrograms: dict[Path, Path] = {}
         for name in ("style.css", "report.js"):
-            self._write(name, loader.get_source(self.environment, name)[0])
+            write_text(folder / name, loader.get_source(self.environment, name)[0])
 
     def index(self, corpus: CuratedCorpus, by_name: dict[str, list[Utterance]], numbers: dict[str, int]) -> None:
         ranked = sorted(corpus.segments, key=lambda utterance: utterance.extra["odds"])
@@ -141,11 +141,7 @@ class Pages:
         }
 
     def _render(self, template: str, name: str, **values: Any) -> None:
-        self._write(name, self.environment.get_template(template).render(**values))
-
-    def _write(self, name: str, text: str) -> None:
-        with atomic_write(self.folder / name) as partial:
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_text(self.folder / name, self.environment.get_template(template).render(**values))
 
 
 def row(record: RecordingResult, segments: list[Utterance], number: int | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder, read_text, to_disk
+from ds2.utils.files import make_folder, read_text, to_disk, write_text
 from ds2.utils.progress import Progress
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -140,8 +140,7 @@ def _trust_the_first(path: Path) -> None:
     if record.exists():
         _compare(path, read_text(record).strip(), f"if the makers have changed it and you trust them, remove {record}")
         return
-    with atomic_write(record) as partial:
-        partial.write_text(_checksum(path, "sha256") + "\n")
+    write_text(record, _checksum(path, "sha256") + "\n")
 
 
 def _compare(path: Path, checksum: str, advice: str) -> None:

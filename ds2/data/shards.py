@@ -27,7 +27,7 @@ from ds2.data.prepare import Row
 from ds2.data.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import atomic_write, make_folder, write_text
 
 THREADS = 2  # encoding releases Python's lock
 MANIFEST = "manifest.jsonl"
@@ -146,8 +146,7 @@ def _check_plan(path: Path, order: Sequence[Utterance], config: ShardConfig) -> 
     plan = hashlib.sha256((repr(made_of) + repr(config)).encode(errors="surrogateescape")).hexdigest()
     if any(path.parent.glob("shard-*.tar")) and not (path.exists() and path.read_text() == plan):
         raise InputError(f"{path.parent}: holds shards of another manifest or of other settings; choose another folder")
-    with atomic_write(path) as partial:
-        partial.write_text(plan)
+    write_text(path, plan)
 
 
 def _groups(utterances: Iterable[Utterance], seconds: float) -> Iterator[list[Utterance]]:

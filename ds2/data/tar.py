@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ds2.data.remote import fetched, url_of
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import write_text
 
 OPEN = 64  # archives at a time, in each process
 DAMAGED = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error, lzma.LZMAError)  # of tarfile
@@ -61,8 +61,7 @@ def index_path(archive: Path) -> Path:
 def write_index(archive: Path) -> Places:
     """Reads the headers of an archive and writes its index."""
     places = scan(archive)
-    with atomic_write(index_path(archive)) as partial:
-        partial.write_text(json.dumps({"bytes": archive.stat().st_size, "members": places}), encoding="utf-8")
+    write_text(index_path(archive), json.dumps({"bytes": archive.stat().st_size, "members": places}))
     return places
 
 

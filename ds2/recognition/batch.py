@@ -19,7 +19,7 @@ from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError, printable
-from ds2.utils.files import atomic_write, make_folder, read_text, write_lines
+from ds2.utils.files import make_folder, read_text, write_lines, write_text
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
@@ -112,8 +112,7 @@ class OutputFolder:
     def write(self, recording: RecordingSpan, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
         for name, path in self.paths(recording).items():
-            with atomic_write(path) as file:
-                file.write_text(FORMATS[name](transcript, str(recording)), encoding="utf-8")
+            write_text(path, FORMATS[name](transcript, str(recording)))
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes a line for each failure to failed.txt; those of other recordings in it stay, without any it goes.

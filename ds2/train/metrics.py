@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, numbered_lines
+from ds2.utils.files import numbered_lines, write_text
 
 FIGURES = {"epoch", "loss", "dev_loss", "wer", "cer", "learning_rate", "seconds", "utterances_per_second"}
 
@@ -25,8 +25,7 @@ def best_of(history: Sequence[Epoch]) -> Epoch:
 
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
     """Writes all epochs anew, so that a resumed run neither omits nor repeats one."""
-    with atomic_write(path) as partial:
-        partial.write_text("".join(json.dumps(epoch) + "\n" for epoch in history), encoding="utf-8")
+    write_text(path, "".join(json.dumps(epoch) + "\n" for epoch in history))
 
 
 def read_metrics(path: Path) -> list[Epoch]:

@@ -27,7 +27,7 @@ from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import write_text
 from ds2.utils.version import VERSION
 
 WORST = 15  # utterances in the list of errors
@@ -47,8 +47,7 @@ def write_run_report(run: Path, output: Path) -> None:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"{run}: not a run of ds2 train, or damaged ({error!s:.100})") from error
-    with atomic_write(output) as partial:
-        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
+    write_text(output, page)
 
 
 def _page(run: Path) -> str:

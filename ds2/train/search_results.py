@@ -13,7 +13,7 @@ from ds2.train.plots import draw_importance
 from ds2.train.study import settings
 from ds2.utils.config import load_config, to_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import write_text
 
 FEWEST = 4  # finished trials needed to estimate importance
 
@@ -41,11 +41,9 @@ def results(study: optuna.Study, folder: Path) -> str:
 def write_search_results(study: optuna.Study, config: Path, folder: Path) -> str:
     """Writes results.md, whose text it returns, best.toml, and importance.png where there are enough trials."""
     text = results(study, folder)
-    with atomic_write(folder / "results.md") as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+    write_text(folder / "results.md", text + "\n")
     best = load_config(TrainConfig, config.absolute(), settings(study.best_trial.params))
-    with atomic_write(folder / "best.toml") as partial:
-        partial.write_text(tomli_w.dumps(without_none(to_dict(best))), encoding="utf-8")
+    write_text(folder / "best.toml", tomli_w.dumps(without_none(to_dict(best))))
     _draw_importance(study, folder)
     return text
 

@@ -190,8 +190,13 @@ def write_lines(path: str | Path, lines: Sequence[str]) -> None:
         if target := _target(Path(path)):
             target.unlink(missing_ok=True)
         return
-    with atomic_write(path) as partial:  # lines may hold names of files, whose bytes need not be UTF-8
-        partial.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes a text in UTF-8, whole or not at all; bytes of file names that are not UTF-8 become escapes."""
+    with atomic_write(path) as partial:
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_text(path: str | Path) -> str:

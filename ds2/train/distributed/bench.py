@@ -14,7 +14,7 @@ from ds2.train.distributed.timeline import SKIPPED, seconds_by_kind
 from ds2.train.metrics import read_metrics
 from ds2.train.plots import Span, draw_timeline
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import make_folder, write_text
 
 PROFILED = 6  # minibatches in a timeline
 SILENT = "5"  # of torch's profiler, whose lines begin with USDT:
@@ -122,7 +122,6 @@ def scaling_table(runs: Sequence[FinishedRun], target: float | None = None) -> s
 def write_scaling(output: Path, runs: Sequence[FinishedRun], target: float | None = None) -> str:
     """Writes scaling.md with the table, which is returned, and timeline.png."""
     text = scaling_table(runs, target)
-    with atomic_write(output / "scaling.md") as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+    write_text(output / "scaling.md", text + "\n")
     draw_timeline(output / "timeline.png", {run.name: run.timeline for run in runs if run.timeline})
     return text

@@ -12,7 +12,7 @@ from ds2.train.config import TrainConfig
 from ds2.train.data import TrainingData
 from ds2.train.distributed.ranks import Ranks
 from ds2.train.plots import TIMELINE_COLOURS, Span
-from ds2.utils.files import atomic_write
+from ds2.utils.files import write_text
 
 SKIPPED = 2  # minibatches at the beginning of the epoch
 
@@ -27,8 +27,7 @@ def profiling(folder: Path, config: TrainConfig, data: TrainingData, ranks: Rank
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
 
     def write(recorded: profile) -> None:
-        with atomic_write(folder / f"timeline.rank{ranks.number}.json") as partial:
-            partial.write_text(json.dumps(spans(recorded)), encoding="utf-8")
+        write_text(folder / f"timeline.rank{ranks.number}.json", json.dumps(spans(recorded)))
 
     window = schedule(skip_first=before, wait=0, warmup=1, active=config.profile, repeat=1)
     with profile(activities=activities, schedule=window, on_trace_ready=write) as profiler:
