@@ -11,8 +11,8 @@ from ds2.export.graph import Graph, clipped_relu, integers, linear, scalar, vali
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
 from ds2.export.recurrent import recurrent
-from ds2.export.weights import LayerWeights
 from ds2.model.config import CLIP, ConvolutionConfig, ModelConfig
+from ds2.model.layer_weights import LayerWeights
 
 
 def acoustic_graph(
@@ -78,7 +78,7 @@ def convolution_layer(
         return time_delay(graph, layer, shape, x, pads)
     weight = layer["kernel.weight"]
     if config.batch_norm:
-        scale, bias = layer.under("norm").scale_and_shift()
+        scale, bias = layer.under("norm").scale_and_shift(shape.channels)
         weight = weight * scale[:, None, None, None]
     else:
         bias = layer["kernel.bias"]
@@ -91,7 +91,7 @@ def time_delay(graph: Graph, layer: LayerWeights, shape: ConvolutionConfig, x: s
     """(B, C, 1, T) -> (B, C', 1, T'): the two factors, BN, clipped ReLU, and the input's share of the output."""
     first = (shape.kernel[1] + 1) // 2
     narrow, wide = layer["narrow"], layer["wide"]
-    scale, bias = layer.under("norm").scale_and_shift()
+    scale, bias = layer.under("norm").scale_and_shift(shape.channels)
     kernels = (
         narrow.reshape(len(narrow), first, 1, -1).transpose(0, 3, 2, 1),
         (wide * scale[:, None]).reshape(len(wide), shape.kernel[1] + 1 - first, 1, -1).transpose(0, 3, 2, 1),

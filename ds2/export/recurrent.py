@@ -5,8 +5,8 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
-from ds2.export.weights import LayerWeights
 from ds2.model.config import CLIP, EPSILON, ModelConfig
+from ds2.model.layer_weights import LayerWeights
 
 BEGINNING = integers(0)  # frames before the first
 

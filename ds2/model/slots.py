@@ -126,12 +126,7 @@ class SlotModel:
         Raises:
             ValueError: not the number of frames of the model's chunk.
         """
-        steps = self.steps
-        whole = self.config.chunk * steps.stride
-        if whole and samples.shape[1] != steps.samples(whole):
-            frames = (samples.shape[1] - steps.overlap) // steps.hop
-            if frames > whole or bool((positions + frames < lengths + steps.delay * steps.stride).any()):
-                raise ValueError(f"the model takes chunks of {whole} frames")
+        self.steps.check(samples.shape[1], positions, lengths)
         # Each layer puts the past that its slots keep before the chunk, and what the next chunk needs into the batch.
         batch = _Batch(slots, positions, lengths)
         x = self._features(batch, samples).unsqueeze(1)

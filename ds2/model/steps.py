@@ -1,6 +1,7 @@
 """The sizes of a live stream's steps through a model; `ds2/recognition/chunks.py` and the exported page cut by them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ds2.model.config import ModelConfig
 
@@ -19,6 +20,7 @@ class Steps:
     frames: int  # front-end frames of a chunk
     long_frames: int  # of a chunk where that much sound waits
     least_frames: int  # of which the last chunk holds a whole number
+    whole_frames: int = 0  # of every chunk but a stream's last; 0: any number of strides
 
     @classmethod
     def of(
@@ -34,11 +36,23 @@ class Steps:
             model.step_frames(chunk_frames),
             model.step_frames(long_chunk_frames),
             -(-chunk_frames // stride) * stride,
+            model.chunk * stride,
         )
 
     def samples(self, frames: int) -> int:
         """How many samples a chunk of so many front-end frames has."""
         return frames * self.hop + self.overlap
+
+    def check(self, samples: int, positions: Any, lengths: Any) -> None:
+        """Checks the `samples` of a chunk of each stream, at (B,) positions of (B,) lengths, in front-end frames.
+
+        Raises:
+            ValueError: the model takes chunks of its own, and these are others.
+        """
+        whole, frames = self.whole_frames, (samples - self.overlap) // self.hop
+        last = positions + frames >= lengths + self.delay * self.stride
+        if whole and frames != whole and (frames > whole or not bool(last.all())):
+            raise ValueError(f"the model takes chunks of {whole} frames")
 
     def outputs(self, length: int) -> int:
         """Output frames of a stream of so many front-end frames."""

@@ -1,8 +1,9 @@
-"""What runs an acoustic model: PyTorch or onnxruntime, behind one small interface of NumPy's arrays.
+"""What runs an acoustic model, behind one small interface of NumPy's arrays.
 
-    Recognizer, LiveStream, the server's workers -> Engine -> torch_engine.py (torch), onnx_engine.py (onnxruntime)
+    Recognizer, LiveStream, the server's workers -> Engine -> native_engine.py (NumPy and numba), torch_engine.py,
+                                                              onnx_engine.py (onnxruntime)
 
-An engine's module is imported only where that engine runs, so that either package may be missing.
+An engine's module is imported only where that engine runs, so that its package may be missing.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Engine(Protocol):
         """
 
 
-def choose_engine(name: EngineName, path: str | Path) -> Literal["torch", "onnx"]:
+def choose_engine(name: EngineName, path: str | Path) -> Literal["native", "torch", "onnx"]:
     """ "auto" -> onnx for an exported model and where torch is not installed, else torch.
 
     Raises:
@@ -62,12 +63,13 @@ def choose_engine(name: EngineName, path: str | Path) -> Literal["torch", "onnx"
         name = "onnx" if Path(path).suffix == ONNX_SUFFIX or find_spec("torch") is None else "torch"
         if name == "onnx" and find_spec("onnxruntime") is None:
             name = "torch"
-    need("onnxruntime" if name == "onnx" else "torch")
+    if name != "native":
+        need("onnxruntime" if name == "onnx" else "torch")
     return name
 
 
 def load_engine(
-    name: Literal["torch", "onnx"], path: str | Path, device: str, precision: OfflinePrecision = "float32"
+    name: Literal["native", "torch", "onnx"], path: str | Path, device: str, precision: OfflinePrecision = "float32"
 ) -> tuple[Engine, Record]:
     """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
 
@@ -80,9 +82,13 @@ def load_engine(
 
         return load_torch(path, device, precision)
     if precision != "float32":
-        raise ParameterError("precision", f"{precision}: the engine onnx computes in float32")
+        raise ParameterError("precision", f"{precision}: the engine {name} computes in float32")
     if device not in ("auto", "cpu"):
-        raise ParameterError("device", f"{device!r}: the engine onnx runs on the cpu")
+        raise ParameterError("device", f"{device!r}: the engine {name} runs on the cpu")
+    if name == "native":
+        from ds2.recognition.native_engine import load_native
+
+        return load_native(path)
     from ds2.recognition.onnx_engine import load_onnx
 
     return load_onnx(path)

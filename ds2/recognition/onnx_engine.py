@@ -5,7 +5,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,24 +15,17 @@ from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
 from ds2.recognition.windows import padded
 from ds2.record import Record
-from ds2.utils.devices import cpu_threads
+from ds2.utils.devices import Cpu, cpu_threads
 from ds2.utils.errors import InputError
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime reports the rest by exceptions, which become one line
 
 
-@dataclass(frozen=True)
-class Device:
-    """Where a graph runs."""
-
-    type: str = "cpu"
-
-
 class OnnxEngine:
     """Runs the two graphs of a model; each is loaded at its first use."""
 
-    device = Device()
+    device = Cpu()
 
     def __init__(self, config: ModelConfig, tokens: int, offline: Callable[[], bytes], streaming: Callable[[], bytes]):
         """`offline`, `streaming`: give the graphs; `streaming` raises InputError where the model cannot stream."""

@@ -9,7 +9,7 @@ from typing import Literal
 from ds2.text import HOT_BOOST, normalize
 from ds2.utils.errors import ParameterError
 
-EngineName = Literal["auto", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
+EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
 OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent layers
 MOST_BOOST = 100  # nats: beyond, probabilities would overflow
 MOST_WORDS = 6  # of a phrase

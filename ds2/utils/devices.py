@@ -2,8 +2,16 @@
 
 import os
 import sys
+from dataclasses import dataclass
 
 from ds2.utils.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Where an engine without torch runs."""
+
+    type: str = "cpu"
 
 
 def choose_device(name: str) -> str:

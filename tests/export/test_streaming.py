@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from export.test_acoustic import SMALL, is_possible, stacks, trained, with_chunks
-from helpers.runtimes import session, state
+from helpers.architectures import LIVE, live_configs, state, trained
+from helpers.runtimes import session
 
 from ds2.export.streaming import streaming_graph
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.utils.errors import InputError
-
-LIVE = dataclasses.replace(SMALL, bidirectional=False, frontend=FrontendConfig(1000, power="adaptive"), lookahead=2)
 
 
 def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, frames: list[int], q: int) -> list:
@@ -43,33 +41,6 @@ def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, fra
         rows.append(found["log_probs"])
     all_rows = np.concatenate(rows, axis=1)[:, config.delay :]
     return [row[: -(-length // config.stride)] for row, length in zip(all_rows, frames, strict=True)]
-
-
-live_configs = st.builds(
-    with_chunks,
-    st.fixed_dictionaries(
-        {
-            "frontend": st.builds(
-                FrontendConfig,
-                sample_rate=st.just(1000),
-                hop=st.sampled_from([0.01, 0.0125]),
-                power=st.just("adaptive"),
-                mean=st.sampled_from(["training", "adaptive"]),
-                mel_bins=st.sampled_from([0, 5]),
-            ),
-            "convolutions": stacks(),
-            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
-            "recurrent_layers": st.integers(0, 2),
-            "hidden": st.integers(1, 5),
-            "lookahead": st.integers(0, 3),
-            "fully_connected": st.integers(0, 4),
-            "batch_norm": st.booleans(),
-        }
-    )
-    .filter(is_possible)
-    .map(lambda values: dataclasses.replace(LIVE, **values)),
-    st.sampled_from([0, 0, 1, 4]),
-)
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import onnxruntime
-import torch
 from torch import Tensor
 
 
@@ -20,8 +19,3 @@ def log_probs(model: onnx.ModelProto | bytes, samples: Tensor, lengths: Tensor) 
     inputs = {"samples": samples.numpy(), "lengths": lengths.numpy()}
     found, frames = session(model).run(["log_probs", "frames"], inputs)
     return found, frames
-
-
-def state(model: torch.nn.Module) -> dict[str, np.ndarray]:
-    """The weights of a model, as exports take them."""
-    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}

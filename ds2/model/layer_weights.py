@@ -24,19 +24,33 @@ class LayerWeights:
             raise InputError(f"the weights do not fit the bundle's own configuration: {self.prefix}{name} is missing")
         return np.asarray(self.weights[self.prefix + name]).astype(np.float32)
 
+    def shaped(self, name: str, *shape: int) -> np.ndarray:
+        """In float32, for a kernel that trusts the shape.
+
+        Raises:
+            InputError: the model lacks this weight, or it has another shape.
+        """
+        found = self[name]
+        if found.shape != shape:
+            sizes = f"{self.prefix}{name} is {found.shape}, not {shape}"
+            raise InputError(f"the weights do not fit the bundle's own configuration: {sizes}")
+        return found
+
     def under(self, name: str) -> "LayerWeights":
         """A layer inside this one."""
         return LayerWeights(self.weights, f"{self.prefix}{name}.")
 
-    def scale_and_shift(self) -> tuple[np.ndarray, np.ndarray]:
-        """(a, b) such that BN(z) = a * z + b, of a layer of RunningStatistics (ds2/model/normalization.py)."""
-        scale = self["gamma"] / np.sqrt(self["variance"] + np.float32(EPSILON))
-        return scale, self["beta"] - scale * self["mean"]
+    def scale_and_shift(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """(size,) a, b such that BN(z) = a * z + b, of a layer of RunningStatistics (ds2/model/normalization.py)."""
+        names = ("gamma", "beta", "mean", "variance")
+        gamma, beta, mean, variance = (self.shaped(name, size) for name in names)
+        scale = gamma / np.sqrt(variance + np.float32(EPSILON))
+        return scale, beta - scale * mean
 
     def folded(self, weight: str, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
         """(H, D) W', (H,) b': a weight of this layer with its `norm` folded in, W' x + b' = BN(W x)."""
-        norm = self.under("norm")
+        values, norm = self[weight], self.under("norm")
         if not config.batch_norm:
-            return self[weight], norm["bias"]
-        scale, shift = norm.scale_and_shift()
-        return self[weight] * scale[:, None], shift
+            return values, norm.shaped("bias", len(values))
+        scale, shift = norm.scale_and_shift(len(values))
+        return values * scale[:, None], shift

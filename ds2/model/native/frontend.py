@@ -1,0 +1,85 @@
+"""The front end as ds2/model/frontend.py defines it."""
+
+import numpy as np
+
+from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
+from ds2.model.layer_weights import LayerWeights
+from ds2.model.mel import mel_bands
+from ds2.model.native.slots import Batch
+
+
+class Frontend:
+    """Samples -> standardised log-power spectrogram."""
+
+    def __init__(self, config: FrontendConfig, layer: LayerWeights):
+        self.config, self.mean, self.std = config, *(layer.shaped(name, config.bins) for name in ("mean", "std"))
+        if config.power == "adaptive":
+            self.prior_power = float(layer.shaped("prior_power"))
+        hann = np.hanning(config.window_samples)
+        self.window = (hann / np.linalg.norm(hann)).astype(np.float32)
+        self.bands = mel_bands(config.mel_bins, config.linear_bins, config.sample_rate) if config.mel_bins else None
+        self.prior = PRIOR_SECONDS / config.hop_seconds
+
+    def __call__(self, samples: np.ndarray) -> np.ndarray:
+        """(N,) of an utterance -> (1, T, F) features."""
+        missing = max(0, self.config.window_samples - len(samples))
+        frames = self._framed(np.pad(samples, (0, missing))[None])
+        if self.config.power == "adaptive":
+            power, _ = self._adaptive_power(frames, np.zeros(1), np.zeros(1))
+        else:
+            power = np.full((1, 1), np.dot(samples, samples) / max(1, len(samples)), np.float32)
+        features = self._log_power(frames, power)
+        if self.config.mean == "adaptive":
+            features, _ = self._adaptively_centred(features, np.zeros((1, self.config.bins)), np.zeros(1))
+        elif self.config.mean == "utterance":
+            features += self.mean - features.mean(1, keepdims=True)
+        return self._standardised(features)
+
+    def step(self, batch: Batch, samples: np.ndarray) -> np.ndarray:
+        """(B, N) of a chunk of each stream -> (B, T, F) features, going on from the sums over the sound before."""
+        frames = self._framed(samples)
+        power, sums = self._adaptive_power(frames, batch.kept("power_sum", (), np.float64), batch.positions)
+        batch.keep("power_sum", sums[:, -1])
+        features = self._log_power(frames, power)
+        if self.config.mean == "adaptive":
+            before = batch.kept("feature_sum", (self.config.bins,), np.float64)
+            features, feature_sums = self._adaptively_centred(features, before, batch.positions)
+            batch.keep("feature_sum", feature_sums[:, -1])
+        return self._standardised(features)
+
+    def _framed(self, samples: np.ndarray) -> np.ndarray:
+        """(B, N) -> (B, T, window), a view."""
+        return np.lib.stride_tricks.sliding_window_view(samples, self.config.window_samples, 1)[
+            :, :: self.config.hop_samples
+        ]
+
+    def _adaptive_power(
+        self, frames: np.ndarray, power_sum: np.ndarray, count: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(B, T, window) samples, (B,) sum over the frames before, (B,) their number -> (B, T) power, (B, T) sums."""
+        sums = power_sum[:, None] + np.square(frames, dtype=np.float64).mean(2).cumsum(1)
+        number = count[:, None] + np.arange(1, frames.shape[1] + 1)
+        power = (self.prior * self.prior_power + sums) / (self.prior + number)
+        return power.astype(np.float32), sums
+
+    def _log_power(self, frames: np.ndarray, power: np.ndarray) -> np.ndarray:
+        """(B, T, window) samples, (B, T) or (B, 1) power -> (B, T, F) natural log of power."""
+        spectrum = np.fft.rfft(frames * self.window, self.config.fft_samples)
+        energy = np.square(spectrum.real) + np.square(spectrum.imag)
+        if self.bands is not None:
+            energy = energy @ self.bands
+        scale = 1 / np.where(power > np.float32(SILENCE**2), power, np.float32(1))
+        found: np.ndarray = np.log(energy * scale[:, :, None] + np.float32(POWER_FLOOR), dtype=np.float32)
+        return found
+
+    def _adaptively_centred(
+        self, features: np.ndarray, sums: np.ndarray, count: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(B, T, F) log-power, (B, F) sums over the (B,) frames before -> the same, centred, (B, T, F) sums."""
+        sums = sums[:, None] + features.cumsum(1, dtype=np.float64)
+        number = count[:, None, None] + np.arange(1, features.shape[1] + 1)[:, None]
+        mean = (sums + self.prior * self.mean.astype(np.float64)) / (self.prior + number)
+        return features + (self.mean - mean.astype(np.float32)), sums
+
+    def _standardised(self, features: np.ndarray) -> np.ndarray:
+        return (features - self.mean) / self.std

@@ -1,0 +1,121 @@
+"""The model: whole utterances, and live streams in slots."""
+
+import numpy as np
+
+from ds2.model.config import ModelConfig
+from ds2.model.layer_weights import LayerWeights
+from ds2.model.native.frontend import Frontend
+from ds2.model.native.layers import Convolution, TimeDelay, clipped_relu, linear, log_softmax, row_convolution
+from ds2.model.native.random_walk import RandomWalk
+from ds2.model.native.recurrent import RecurrentLayer
+from ds2.model.native.slots import Batch, Stores
+from ds2.model.steps import Steps
+
+
+class Network:
+    """Samples -> log-probabilities, as ds2/model/acoustic.py defines them. Its weights are shared and never change."""
+
+    def __init__(self, config: ModelConfig, outputs: int, weights: LayerWeights):
+        """`outputs`: V, tokens.
+
+        Raises:
+            InputError: a weight is missing, or has not the shape that the configuration gives it.
+        """
+        self.config, self.frontend = config, Frontend(config.frontend, weights.under("frontend"))
+        self.convolutions: list[Convolution | TimeDelay] = []
+        channels, self.bins = 1, config.frontend.bins
+        for number, each in enumerate(config.convolutions):
+            layer = weights.under(f"convolutions.{number}")
+            if each.bottleneck:
+                self.convolutions.append(TimeDelay(channels, each, layer))
+            else:
+                self.convolutions.append(Convolution(channels, self.bins, each, layer, config.batch_norm))
+            channels, self.bins = each.channels, each.bins(self.bins)
+        sizes = [channels * self.bins] + [config.hidden] * config.recurrent_layers
+        self.recurrent = [
+            RecurrentLayer(number, config, inputs, weights.under(f"recurrent.{number}"))
+            for number, inputs in enumerate(sizes[: config.recurrent_layers])
+        ]
+        width = config.width
+        if config.lookahead:
+            self.future = weights.shaped("lookahead.weight", width, config.lookahead + 1)
+        if config.fully_connected:
+            dense, bias = weights.under("fully_connected").folded("weight", config)
+            self.dense = np.ascontiguousarray(dense.T), bias
+        self.random_walk = (
+            RandomWalk(config.random_walk, sizes[0], weights.under("random_walk")) if config.random_walk else None
+        )
+        self.output = _output(weights.under("output"), outputs, config.fully_connected or width)
+        self.phone_output = _output(weights.under("phone_output"), config.phones, width) if config.phones else None
+
+    def log_probs(self, samples: np.ndarray) -> np.ndarray:
+        """(N,) samples of an utterance -> (T, V + P): log-probabilities of the tokens, then of the phones."""
+        x = self.frontend(samples)
+        for layer in self.convolutions:
+            # As many frames of zeros beyond the ends as the kernel reaches.
+            x = layer(np.pad(x, ((0, 0), (layer.config.before, layer.config.after), (0, 0))))
+        low = x = self._by_channel(x)
+        for recurrent in self.recurrent:
+            x = recurrent(x)
+        if self.config.lookahead:
+            x = row_convolution(np.pad(x, ((0, 0), (0, self.config.lookahead), (0, 0))), self.future)
+        scores = self._scores(x)
+        if self.random_walk is not None:
+            scores[0] = self.random_walk(low, scores[0])
+        return np.concatenate([log_softmax(each) for each in scores], axis=2)[0]
+
+    def step(self, batch: Batch, samples: np.ndarray, phones: bool) -> np.ndarray:
+        """(B, N) samples of a chunk of each stream -> (B, T, V), with `phones` (B, T, V + P)."""
+        x = self.frontend.step(batch, samples)
+        x *= batch.valid(x.shape[1], 1, 0)
+        stride = 1
+        for number, (layer, (keeps, delay)) in enumerate(zip(self.convolutions, self.config.waits, strict=True)):
+            stride *= layer.config.stride[1]
+            x = layer(batch.with_past(f"convolutions.{number}", x, keeps))
+            valid = batch.valid(x.shape[1], stride, delay)
+            x *= valid
+        x = self._by_channel(x)
+        for recurrent in self.recurrent:
+            x = recurrent.step(batch, x, valid)
+        if self.config.lookahead:
+            x = row_convolution(batch.with_past("lookahead", x, self.config.lookahead), self.future)
+        return np.concatenate([log_softmax(each) for each in self._scores(x)[: 1 + phones]], axis=2)
+
+    def _by_channel(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, F C) -> (B, T, C F), as the layers above the convolutions take it."""
+        if self.bins == 1:
+            return x
+        return x.reshape(*x.shape[:2], self.bins, -1).swapaxes(2, 3).reshape(x.shape)
+
+    def _scores(self, x: np.ndarray) -> list[np.ndarray]:
+        """(B, T, H) -> (B, T, V) scores of the tokens, and (B, T, P) of the phones if there are any."""
+        above = clipped_relu(linear(x, *self.dense)) if self.config.fully_connected else x
+        scores = [linear(above, *self.output)]
+        return scores if self.phone_output is None else [*scores, linear(x, *self.phone_output)]
+
+
+def _output(layer: LayerWeights, outputs: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(width, outputs) weight and (outputs,) bias."""
+    return np.ascontiguousarray(layer.shaped("weight", outputs, width).T), layer.shaped("bias", outputs)
+
+
+class NativeSlots:
+    """Live streams in slots; see `Slots` of ds2/recognition/engine.py."""
+
+    def __init__(self, network: Network, slots: int, phones: bool):
+        """Raises ValueError where the model cannot stream."""
+        network.config.check_streaming()
+        self.network, self.config, self.slots, self.phones = network, network.config, slots, phones
+        self.steps, self.stores = Steps.of(network.config), Stores(slots)
+
+    def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """See `Slots`.
+
+        Raises:
+            ValueError: not the number of frames of the model's chunk.
+        """
+        self.steps.check(samples.shape[1], positions, lengths)
+        batch = Batch(self.stores, slots, positions, lengths)
+        log_probs = self.network.step(batch, samples, self.phones)
+        batch.commit()
+        return log_probs

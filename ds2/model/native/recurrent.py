@@ -1,0 +1,140 @@
+"""Recurrent layers as ds2/model/recurrent.py defines them: the input terms in one product, then frame by frame."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ds2.model.cells import Cell
+from ds2.model.config import CLIP, EPSILON, ModelConfig
+from ds2.model.layer_weights import LayerWeights
+from ds2.model.native.layers import linear
+from ds2.model.native.slots import Batch
+from ds2.utils.errors import InputError
+
+State = tuple[np.ndarray, ...]  # (B, H) h, of an LSTM also c, of a BN-LSTM also (B, 1) frames so far
+Step = Callable[..., State]  # input terms, recurrent terms, state -> the next state
+
+
+class Direction:
+    """One direction of any cell."""
+
+    def __init__(self, config: ModelConfig, inputs: int, layer: LayerWeights):
+        rows = len(config.spec.gates) * config.hidden
+        self.widths = (config.hidden,) * len(config.spec.state)
+        self.step: Step
+        if config.spec.step_statistics:
+            weight, self.bias = layer["input_weight"], np.zeros(rows, np.float32)
+            self.recurrent_bias, self.step = self.bias, BNLSTMStep(config.hidden, layer)
+            self.widths += (1,)
+        else:
+            weight, self.bias = layer.folded("input_weight", config)
+            self.recurrent_bias, self.step = layer.shaped("recurrent_bias", rows), STEPS[config.cell]
+        if weight.shape != (rows, inputs):
+            raise InputError(f"the weights do not fit the bundle's own configuration: {weight.shape} of {rows, inputs}")
+        self.weight = np.ascontiguousarray(weight.T)
+        self.recurrent_weight = np.ascontiguousarray(layer.shaped("recurrent_weight", rows, config.hidden).T)
+
+    def __call__(self, x: np.ndarray, valid: np.ndarray, state: State = ()) -> tuple[np.ndarray, State]:
+        """(B, T, D), (B, T, 1) 0 or 1, state before the first frame, by default 0 -> (B, T, H), the last state."""
+        terms = linear(x, self.weight, self.bias)
+        state = state or tuple(np.zeros((len(x), width), np.float32) for width in self.widths)
+        rows = np.empty((*x.shape[:2], self.widths[0]), np.float32)
+        for frame in range(x.shape[1]):
+            recurrent = state[0] @ self.recurrent_weight + self.recurrent_bias
+            found = self.step(terms[:, frame], recurrent, *state)
+            state = tuple(part * valid[:, frame] for part in found)  # 0 until the first frame
+            rows[:, frame] = state[0]
+        return rows, state
+
+
+class RecurrentLayer:
+    """A forward direction and, if bidirectional, a backward one over the same input, summed."""
+
+    def __init__(self, number: int, config: ModelConfig, inputs: int, layer: LayerWeights):
+        self.config, self.name = config, f"recurrent.{number}"
+        self.forwards = Direction(config, inputs, layer.under("forwards"))
+        self.backwards = Direction(config, inputs, layer.under("backwards")) if config.bidirectional else None
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """(1, T, D) of a whole utterance -> (1, T, H)."""
+        rows, _ = self.forwards(x, np.ones((1, x.shape[1], 1), np.float32))
+        if self.backwards is None:
+            return rows
+        # Chunks, of which the first lacks the convolutions' delay and the last what is beyond the end.
+        frames, missing = x.shape[1], self.config.waits[-1][1] if self.config.chunk else 0
+        size = self.config.chunk or frames
+        after = -(frames + missing) % size
+        chunks = np.pad(x, ((0, 0), (missing, after), (0, 0))).reshape(-1, size, x.shape[2])
+        place = np.arange(-missing, frames + after)
+        valid = ((place >= 0) & (place < frames)).astype(np.float32).reshape(-1, size, 1)
+        backwards = self._backwards(chunks, valid).reshape(1, -1, rows.shape[2])
+        return np.asarray(rows + backwards[:, missing : missing + frames])
+
+    def step(self, batch: Batch, x: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """(B, T, D) of a chunk of each stream, (B, T, 1) 0 or 1 -> (B, T, H)."""
+        names = [f"{self.name}.{part}" for part in range(len(self.forwards.widths))]
+        before = tuple(batch.kept(name, (width,)) for name, width in zip(names, self.forwards.widths, strict=True))
+        rows, state = self.forwards(x, valid, before)
+        for name, part in zip(names, state, strict=True):
+            batch.keep(name, part)
+        return rows if self.backwards is None else rows + self._backwards(x, valid)
+
+    def _backwards(self, x: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        assert self.backwards is not None
+        return self.backwards(x[:, ::-1], valid[:, ::-1])[0][:, ::-1]
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    half = np.float32(0.5)
+    return np.asarray(half + half * np.tanh(half * x))
+
+
+def _rnn_step(term: np.ndarray, recurrent: np.ndarray, h: np.ndarray) -> State:
+    return (np.clip(term + recurrent, 0, np.float32(CLIP)),)
+
+
+def _gru_step(term: np.ndarray, recurrent: np.ndarray, h: np.ndarray) -> State:
+    size = h.shape[1]
+    r, z = np.split(_sigmoid(term[:, : 2 * size] + recurrent[:, : 2 * size]), 2, axis=1)
+    n = np.tanh(term[:, 2 * size :] + r * recurrent[:, 2 * size :])
+    return (n + z * (h - n),)
+
+
+def _lstm_step(term: np.ndarray, recurrent: np.ndarray, h: np.ndarray, c: np.ndarray) -> State:
+    i, f, g, o = np.split(term + recurrent, 4, axis=1)
+    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+    return _sigmoid(o) * np.tanh(c), c
+
+
+STEPS: dict[Cell, Step] = {"rnn": _rnn_step, "gru": _gru_step, "lstm": _lstm_step}
+
+
+class BNLSTMStep:
+    """A BN-LSTM's step by its population statistics: a scale and a shift for each time step."""
+
+    def __init__(self, hidden: int, layer: LayerWeights):
+        self.input_scale, input_shift = _of_steps(layer.under("input_norm"), 4 * hidden)
+        self.recurrent_scale, recurrent_shift = _of_steps(layer.under("recurrent_norm"), 4 * hidden)
+        self.cell_scale, cell_shift = _of_steps(layer.under("cell_norm"), hidden)
+        self.shift = input_shift + recurrent_shift + layer.shaped("bias", 4 * hidden)
+        self.cell_shift = cell_shift + layer.shaped("beta", hidden)
+
+    def __call__(
+        self, term: np.ndarray, recurrent: np.ndarray, h: np.ndarray, c: np.ndarray, frames: np.ndarray
+    ) -> State:
+        """`frames`: (B, 1) of each stream before this one."""
+        place = np.minimum(frames[:, 0].astype(np.int64), len(self.shift) - 1)
+        gates = term * self.input_scale[place] + recurrent * self.recurrent_scale[place] + self.shift[place]
+        i, f, g, o = np.split(gates, 4, axis=1)
+        c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        return _sigmoid(o) * np.tanh(c * self.cell_scale[place] + self.cell_shift[place]), c, frames + np.float32(1)
+
+
+def _of_steps(norm: LayerWeights, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(steps, size) scale and shift; steps beyond the last that training has reached use its statistics."""
+    steps = len(norm["means"])
+    means, variances = norm.shaped("means", steps, size), norm.shaped("variances", steps, size)
+    reached = np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0)
+    place = np.minimum(np.arange(steps), reached)
+    scale = norm.shaped("gamma", size) / np.sqrt(variances[place] + np.float32(EPSILON))
+    return scale, -scale * means[place]
