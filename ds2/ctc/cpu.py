@@ -57,7 +57,7 @@ def ctc_on_cpu(
 
 
 def share_work(work: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Indices of the utterances of each thread: the largest first, always to the thread with the least work."""
+    """(B,) work of each utterance -> for each thread (n,) utterances: the largest first, always to the idlest."""
     groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
     loads = [(0, number) for number in range(len(groups))]
     for index in np.argsort(-work, kind="stable"):

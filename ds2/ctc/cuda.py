@@ -65,7 +65,7 @@ def run_ctc_kernels(
     blank: int,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Like `ctc_on_cuda`, with the given library of kernels, which uses the memory of the logits' device."""
+    """Like `ctc_on_cuda`, (B, T, V) logits and so on, with the given library, in the memory of the logits' device."""
     logits = logits.detach()
     device, (batch, frames, outputs) = logits.device, logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
@@ -94,7 +94,7 @@ def run_ctc_kernels(
 
 
 def most_labels(logits: Tensor, targets: Tensor, target_lengths: Tensor) -> int:
-    """Upper bound on the labels of an utterance that can be aligned, without waiting for a GPU."""
+    """(B, T, V), (B, L), (B,) -> upper bound on the labels of an utterance that can be aligned; waits for no GPU."""
     if target_lengths.is_cuda or not len(target_lengths):
         return min(logits.shape[1], targets.shape[-1])
     return min(logits.shape[1], targets.shape[-1], max(0, int(target_lengths.max())))
@@ -110,7 +110,7 @@ def rescale_on_cuda(gradient: Tensor, weights: Tensor, wanted: Tensor) -> Tensor
 
 
 def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted: Tensor, stream: int = 0) -> Tensor:
-    """Like `rescale_on_cuda`, with the given library of kernels, in place; the outputs must be contiguous."""
+    """Like `rescale_on_cuda`, (B, T, V) with contiguous outputs, by the given library of kernels, in place."""
     rescaling = Rescaling(
         gradient.data_ptr(), weights.data_ptr(), wanted.data_ptr(),
         wanted.stride(0), *gradient.shape, *gradient.stride()[:2], TYPES[gradient.dtype],

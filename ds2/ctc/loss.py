@@ -76,7 +76,7 @@ class CTCLoss(torch.nn.Module):
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
 
     def forward(self, logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-        """Shapes and errors as in `ctc_loss`."""
+        """(B, T, V) logits, (B, L) targets, (B,) frames, (B,) labels -> nats; errors as in `ctc_loss`."""
         return ctc_loss(logits, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
 
 

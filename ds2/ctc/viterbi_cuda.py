@@ -23,7 +23,7 @@ class ViterbiArguments(ctypes.Structure):
 
 
 def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tuple[np.ndarray, float]:
-    """Like `viterbi_cpu.best_path`, for scores on a GPU.
+    """Like `viterbi_cpu.best_path`, for (T, V) scores on a GPU.
 
     Falls back to the CPU without nvcc, with a warning, and where the GPU's memory runs out.
     """
@@ -38,7 +38,7 @@ def best_path_on_cuda(log_probs: Tensor, labels: np.ndarray, blank: int) -> tupl
 def run_viterbi_kernels(
     library: ctypes.CDLL, log_probs: Tensor, labels: np.ndarray, blank: int, stream: int = 0, block: int = BLOCK
 ) -> tuple[np.ndarray, float]:
-    """Like `viterbi_cpu.best_path`, for one frame or more, with the given library of kernels.
+    """Like `viterbi_cpu.best_path`, for (T, V) of one frame or more, with the given library of kernels.
 
     Args:
         block: frames between kept columns, 1 to 1024.

@@ -163,7 +163,7 @@ def word_counts(truth: str, text: str) -> tuple[int, int]:
 
 
 def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
-    """The largest error rate such that all segments up to it, taken together, have a WER of at most `good_wer`.
+    """(N,) word errors, (N,) words -> the largest rate up to which all segments together have a WER of `good_wer`.
 
     The median error rate where even the best segments have more.
     """
@@ -193,7 +193,7 @@ def kept_against_wer(odds: Tensor, errors: Tensor, lengths: Tensor) -> tuple[Ten
 
 
 def roc(odds: Tensor, bad: Tensor) -> tuple[list[tuple[float, float]], float]:
-    """(false positive rate, true positive rate) pairs, by falling threshold, and the area under the curve.
+    """(N,) log odds, (N,) booleans -> pairs of false and true positive rate, by falling threshold; the area below.
 
     The area is the probability that a bad example has higher odds than a good one; 0.5 where all are good or all bad.
     """

@@ -101,7 +101,7 @@ def read_audio_array(
 def read_audio_bytes_array(
     data: bytes, sample_rate: int | None = None, name: str = "stdin", longest: float | None = None
 ) -> tuple[np.ndarray, int]:
-    """Decodes a file that lies in memory; `name` stands for it in errors. Otherwise as `read_audio_array`.
+    """Decodes a file in memory, `name` in errors -> (N,) samples, rate in Hz; otherwise as `read_audio_array`.
 
     Raises:
         TooLong: also where it has more than `longest` seconds.
@@ -141,7 +141,7 @@ def resample_array(samples: np.ndarray, from_rate: int, to_rate: int) -> np.ndar
 
 
 def refuse_impossible(samples: np.ndarray, name: str | Path) -> None:
-    """Refuses samples whose sums of squares would be NaN.
+    """Refuses (n,) samples whose sums of squares would be NaN.
 
     Raises:
         InputError: samples that are NaN, infinite or far beyond full scale.

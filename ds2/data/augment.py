@@ -169,7 +169,7 @@ def convolve(samples: Tensor, response: Tensor) -> Tensor:
 
 
 def direct_first(response: Tensor) -> Tensor:
-    """A recorded impulse response from its direct sound on, which becomes 1: words stay where they were."""
+    """(R,) impulse response -> (r,) from its direct sound on, which becomes 1: words stay where they were."""
     peak = int(response.abs().argmax())
     return response[peak:] / response[peak] if response[peak] != 0 else torch.ones(1)
 
@@ -242,7 +242,7 @@ def warp_frequency(features: Tensor, factors: Tensor) -> Tensor:
 
 
 def mask_features(features: Tensor, lengths: Tensor, config: AugmentConfig, generator: torch.Generator) -> Tensor:
-    """SpecAugment (Park et al. 2019, without time warping): bands and spans set to 0, the mean, in place."""
+    """SpecAugment (Park et al. 2019, without time warping): bands and spans of (B, F, T) become 0, the mean."""
     batch, bins, frames = features.shape
     bands, spans = torch.zeros(batch, bins, dtype=torch.bool), torch.zeros(batch, frames, dtype=torch.bool)
     for _ in range(config.frequency_masks):

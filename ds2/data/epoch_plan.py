@@ -56,7 +56,7 @@ def draw(durations: np.ndarray, sizes: Sequence[int], config: SamplingConfig, se
 def cut_into_minibatches(
     order: np.ndarray, durations: np.ndarray, batch_size: int, batch_seconds: float
 ) -> list[np.ndarray]:
-    """Neighbours of `order` as minibatches of at most `batch_size` utterances and `batch_seconds` of padded audio.
+    """(n,) `order` in minibatches of neighbours, up to `batch_size` utterances and `batch_seconds` of padded audio.
 
     An utterance longer than `batch_seconds` is a minibatch by itself. The minibatches are views of `order`.
     """

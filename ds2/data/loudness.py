@@ -7,12 +7,12 @@ HOP = 0.01  # seconds between levels
 
 
 def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
-    """(N,) samples -> sum of squares of every 10 ms; a recording can be given in several calls, each of whole 10 ms."""
+    """(N,) samples -> (T,) sums of squares of every 10 ms; a recording can come in several calls of whole 10 ms."""
     hop = round(HOP * sample_rate)
     return np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
 
 
 def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Energies of every 10 ms -> their level in dB, each over 20 ms."""
+    """(T,) energies of every 10 ms -> (T,) their level in dB, each over 20 ms."""
     both = energy + np.append(energy[1:], 0.0)
     return 10.0 * np.log10(both / (2 * round(HOP * sample_rate)) + 1e-10)

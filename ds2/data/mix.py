@@ -80,7 +80,7 @@ def write_noisy_copy(
 def write_noise(
     recordings: Sequence[torch.Tensor], folder: Path, sample_rate: int, hours: float, layers: tuple[int, int], seed: int
 ) -> int:
-    """Writes hours of noise, a minute a file, cut from `recordings` and summed; returns the number of files."""
+    """Writes hours of noise, a minute a file, cut from (N,) `recordings` and summed; returns the number of files."""
     make_folder(folder)
     files = max(1, round(hours * 60))
     for number in range(files):

@@ -25,6 +25,7 @@ def sounds(seconds: float, sample_rate: int, seed: int) -> Iterator[tuple[str, T
 
 
 def silence(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
+    """(N,) zeros."""
     return torch.zeros(size)
 
 
@@ -34,34 +35,35 @@ def coloured(slope: float) -> Sound:
 
 
 def swelling(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
-    """Pink noise that swells and fades like wind or traffic."""
+    """(N,) pink noise that swells and fades like wind or traffic."""
     knots = torch.rand(1, 1, max(2, size // sample_rate), generator=generator)
     return coloured_noise(size, 1.0, generator) * torch.nn.functional.interpolate(knots, size, mode="linear")[0, 0]
 
 
 def hum(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
-    """Mains hum with its harmonics, and a little hiss."""
+    """(N,) mains hum with its harmonics, and a little hiss."""
     return _tone(size, sample_rate, 50.0) + 0.05 * coloured_noise(size, 0.0, generator)
 
 
 def tones(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
-    """Pure tones of a second each."""
+    """(N,) pure tones of a second each."""
     pitches = 200.0 * 2 ** (4 * torch.rand(size // sample_rate + 1, generator=generator))
     time = torch.arange(sample_rate) / sample_rate
     return torch.cat([torch.sin(2 * math.pi * pitch * time) for pitch in pitches])[:size]
 
 
 def melody(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
-    """One plucked note after another."""
+    """(N,) one plucked note after another."""
     return _music(size, sample_rate, generator, voices=1)
 
 
 def chords(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
+    """(N,) three plucked notes at a time."""
     return _music(size, sample_rate, generator, voices=3)
 
 
 def knocks(size: int, sample_rate: int, generator: torch.Generator) -> Tensor:
-    """Short bursts at irregular times: doors, keys, dishes."""
+    """(N,) short bursts at irregular times: doors, keys, dishes."""
     samples = 1e-3 * coloured_noise(size, 1.0, generator)
     at = 0
     while (at := at + int(sample_rate * (0.1 + float(torch.rand((), generator=generator))))) < size:

@@ -103,7 +103,7 @@ class SortaGradSampler:
         sampling: SamplingConfig | None = None,
         sources: Sources | None = None,
     ):
-        """`durations` in seconds; `sources` says for `sampling` where the utterances come from."""
+        """(N,) `durations` in seconds; `sources` says for `sampling` where the utterances come from."""
         self.durations = np.asarray(durations, dtype=np.float64)
         self.batch_size = batch_size
         self.seed = seed
@@ -133,7 +133,7 @@ class SortaGradSampler:
         return -(-self.utterances(epoch) // self.batch_size)
 
     def batches(self, epoch: int) -> list[np.ndarray]:
-        """All minibatches of an epoch as indices of utterances; views of one order."""
+        """All minibatches of an epoch, each (n,) indices of utterances; views of one order."""
         rng = np.random.default_rng((self.seed, epoch))
         by_increasing_duration = epoch == 0 and self.curriculum.sortagrad
         apparent = np.ones(len(self.durations))
@@ -169,11 +169,11 @@ class SortaGradSampler:
         return max(1, round(share * drawn))
 
     def remaining(self) -> list[np.ndarray]:
-        """The minibatches of this epoch that are still to be taken."""
+        """The minibatches of this epoch that are still to be taken, (n,) indices each."""
         return self.batches(self.epoch)[self.start :]
 
     def first_uses(self, batches: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-        """(number of a microbatch, shard) for each shard in the order in which this rank begins to read them."""
+        """Minibatches of (n,) indices -> (number of a microbatch, shard) in the order of this rank's first uses."""
         if not batches:
             return []
         order, number = np.concatenate(batches), np.repeat(np.arange(len(batches)), list(map(len, batches)))
@@ -199,7 +199,7 @@ class SortaGradSampler:
         yield from self.microbatches(self.remaining())
 
     def microbatches(self, batches: Sequence[np.ndarray]) -> Iterator[list[Key]]:
-        """This rank's microbatches of minibatches."""
+        """This rank's microbatches of minibatches, (n,) indices each."""
         for batch in batches:
             for microbatch in self.share.of(batch.tolist(), self.durations, self.owner):
                 yield [(self.epoch, index) for index in microbatch]

@@ -26,7 +26,7 @@ class NGramTable(NamedTuple):
     shorter: Tensor  # (S,) states
 
     def advance(self, state: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
-        """(log-probability, next state) of each word in each state, of one shape.
+        """(B, ...) states, (B, ...) words -> (B, ...) log-probabilities, (B, ...) next states.
 
         It takes one round more than the longest context has words: the root knows every word.
         """
@@ -57,12 +57,12 @@ class LexiconTable(NamedTuple):
     held: Tensor  # (S,)
 
     def step(self, node: Tensor, symbol: Tensor) -> Tensor:
-        """The node after each symbol, OUTSIDE where there is none."""
+        """(B, ...) nodes, (B, ...) symbols -> (B, ...) the nodes after them, OUTSIDE where there is none."""
         place, found = find(self.keys, node, symbol)
         return torch.where(found, self.children[place], OUTSIDE)
 
     def hoped(self, node: Tensor) -> Tensor:
-        """The gain that the beginning of a word got in advance."""
+        """(B, ...) nodes -> (B, ...) the gain that the beginning of a word got in advance."""
         return torch.where(node == OUTSIDE, 0.0, self.ahead[node.clamp(min=0)])
 
 
@@ -95,7 +95,7 @@ def lexicon_table(tables: SearchTables, device: torch.device) -> LexiconTable:
 
 
 def find(keys: Tensor, state: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """(place of each arc among the keys, whether the arc exists)."""
+    """(A,) keys, (B, ...) states, labels -> (B, ...) the place of each arc among the keys, and whether it exists."""
     wanted = state << WORD_BITS | label
     place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
     return place, keys[place] == wanted

@@ -129,7 +129,7 @@ def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
 
 
 def check_word_numbers(numbers: np.ndarray, words: int, lexicon: Lexicon | None) -> None:
-    """Checks the numbers that the words of a lexicon, or the tokens without one, have among a model's `words`.
+    """Checks (W,) numbers that the words of a lexicon, or (V,) that the tokens, have among a model's `words`.
 
     Raises:
         ValueError: not one for each, or one that the language model does not have.

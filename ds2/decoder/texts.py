@@ -59,7 +59,7 @@ class Alphabet:
     def lexicon_for(
         self, lm: NGram | None, hot: Mapping[str, float] | Sequence[str]
     ) -> tuple[Lexicon | None, np.ndarray | None]:
-        """The lexicon of the language model's words and the hot words, and their numbers in the language model.
+        """The lexicon of the language model's words and the hot words, and (W,) their numbers in the language model.
 
         Raises:
             ParameterError: the tokens cannot spell a word, or hot words come with a language model over tokens.

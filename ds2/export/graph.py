@@ -45,7 +45,7 @@ class Graph:
         return Graph(self.weights, f"{self.prefix}body{len(self.nodes)}_")
 
     def weight(self, values: np.ndarray, channel_axes: int = 1) -> str:
-        """An array of weights, its first axes those of output channels -> the name of the same array in float32.
+        """(M, ...) weights, first the axes of output channels -> the name of the same array in float32.
 
         In int8 each channel has its own scale, by which its largest weight is 127.
         """
@@ -87,11 +87,12 @@ def value(name: str, kind: int, *shape: str | int) -> onnx.ValueInfoProto:
 
 
 def integers(*values: int) -> np.ndarray:
-    """A constant: axes, shapes, or numbers to add to lengths."""
+    """(n,) constant: axes, shapes, or numbers to add to lengths."""
     return np.array(values, np.int64)
 
 
 def scalar(value: float) -> np.ndarray:
+    """A scalar constant."""
     return np.array(value, np.float32)
 
 

@@ -95,7 +95,7 @@ def number_words(
 
 
 def tally(column: Column, length: int, size: int) -> np.ndarray:
-    """How often each number below `length` occurs in a column."""
+    """(length,) how often each number below `length` occurs in a column."""
     counts = np.zeros(length, np.int64)
     for rows in slices(len(column), size):
         counts += np.bincount(column[rows], minlength=length)

@@ -32,10 +32,11 @@ class Column:
         self.length = max(self.length, rows.start + len(values))
 
     def append(self, values: np.ndarray) -> None:
+        """Adds (n,) values at the end."""
         self[self.length : self.length + len(values)] = values
 
     def gather(self, places: np.ndarray, size: int) -> np.ndarray:
-        """The elements at `places`, in any order, with at most `size` elements of the column in memory at once."""
+        """(n,) elements at (n,) `places`, in any order, with at most `size` of the column in memory at once."""
         found = np.empty(len(places), self.dtype)
         for rows in slices(self.length, size):
             inside = np.flatnonzero((places >= rows.start) & (places < rows.stop))
@@ -91,7 +92,7 @@ class SortedRuns:
         self._samples: list[np.ndarray] = []
 
     def add(self, keys: np.ndarray, counts: np.ndarray, tags: np.ndarray) -> None:
-        """Adds a run: ascending keys, each once."""
+        """Adds a run: (n,) ascending keys, each once, their counts and tags."""
         self._runs.append(slice(len(self._keys), len(self._keys) + len(keys)))
         self._samples.append(keys[:: max(1, len(keys) // SAMPLES)])
         self._keys.append(keys)
@@ -135,7 +136,7 @@ class SortedRuns:
         return np.array(edges, np.int64)
 
     def ranks(self, run: int) -> np.ndarray:
-        """The place of each key of a run among all merged keys."""
+        """(n,) the place of each key of a run among all merged keys."""
         return self._ranks[self._runs[run]]
 
     def clear(self) -> None:

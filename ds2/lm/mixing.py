@@ -93,7 +93,7 @@ def union(models: Sequence[tuple[np.ndarray, Sequence[NGramOrder]]], words: int)
     """The keys of all models' n-grams, for each order: place of the prefix in the order below << WORD_BITS | word.
 
     Args:
-        models: for each model, the new number of each of its words, and its n-grams.
+        models: for each model (W,) new numbers of its words, and its n-grams.
         words: the number of words in all.
     """
     keys = [np.arange(words)]

@@ -101,7 +101,7 @@ def bits_for(largest: int) -> int:
 
 
 def in_bits(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of so many bits each, without gaps, in 32-bit words."""
+    """(N,) numbers -> (n,) 32-bit words that hold them in so many bits each, without gaps."""
     result = np.zeros(words_for(len(numbers), bits), np.uint32)
     _write_all(result, bits, numbers)
     return result

@@ -32,7 +32,7 @@ def half_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def run_kernel(
     library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor | None, stream: int | None = None
 ) -> Tensor:
-    """The kernel itself, of a library for the GPU on a stream of it, or of one for the CPU.
+    """`half_linear` of (N, K) and (M, K) by the kernel, of a library for the GPU on a stream of it, or for the CPU.
 
     Raises:
         RuntimeError: the GPU refuses.

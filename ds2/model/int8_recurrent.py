@@ -136,7 +136,7 @@ class Int8Direction(nn.Module):
         return (zeros,) * len(CELLS[self.cell].state)
 
     def forward(self, x: Tensor, lengths: Tensor, moments: None) -> Tensor:
-        """Like `Direction.forward`."""
+        """Like `Direction.forward`: (B, T, D), (B,) -> (B, T, H)."""
         batch, time, _ = x.shape
         rows = x.transpose(0, 1).flatten(0, 1).to(self.weight.dtype)
         terms = half_linear(rows, self.weight, self.bias).unflatten(0, (time, batch))

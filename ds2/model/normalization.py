@@ -18,7 +18,7 @@ STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 20
 
 @torch.no_grad()
 def move(running_mean: Tensor, running_variance: Tensor, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-    """Moves running averages (.., H) towards a minibatch's; its (..) `count` of samples makes the variance unbiased.
+    """Moves running averages (..., H) towards a minibatch's; its (...) `count` of samples makes the variance unbiased.
 
     Skips a minibatch without samples, and one with a value that is not finite, which the averages would never lose.
     """
@@ -49,6 +49,7 @@ class RunningStatistics(MinibatchStatistics):
         self.register_buffer("variance", torch.ones(size))
 
     def update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        """Moves the averages by those of a minibatch, (C,) each, over a scalar `count` of samples."""
         move(self.mean, self.variance, mean, variance, count)
 
     def scale_and_shift(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,6 +164,7 @@ class Unnormalized(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, weight: Tensor, moments: Moments | None) -> tuple[Tensor, Tensor]:
+        """(H, D) weight -> the same, (H,) bias."""
         return weight, self.bias
 
 
@@ -197,7 +199,7 @@ class StepBatchNorm(nn.Module):
 
     @property
     def last(self) -> Tensor:
-        """() the last step that training has reached; the statistics of later ones are as they were at first."""
+        """Scalar: the last step that training has reached; the statistics of later ones are as they were at first."""
         reached = ((self.means != 0) | (self.variances != 1)).any(1)
         return (reached * torch.arange(STEPS, device=reached.device)).amax()
 

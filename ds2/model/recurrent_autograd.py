@@ -110,6 +110,7 @@ class Product:
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """(B, K) -> (B, N)."""
         x = x.to(self.weight.dtype)
         if self.packed is None:
             return x @ self.weight.t()
@@ -117,13 +118,13 @@ class Product:
 
 
 def flat(tensor: Tensor) -> np.ndarray:
-    """The values of a contiguous tensor, as one array; bfloat16, which numpy lacks, as its bits."""
+    """(N,) values of a contiguous tensor as an array; bfloat16, which numpy lacks, as its bits."""
     values = tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor
     return np.asarray(values.view(-1).numpy())
 
 
 def over_frames(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The rows of all parts at the first time step, at the second, ..."""
+    """Parts (T, ...) -> their (...) rows at the first time step, at the second, ..."""
     return zip(*(part.unbind() for part in parts), strict=True)
 
 
@@ -142,7 +143,7 @@ def rnn(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight
 
 
 def gru(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, recurrent_weight: Tensor, c: Tensor) -> Tensor:
-    """Like `rnn`, with weights and biases of r, z and n, one below the other: (3H, D), (3H,), (3H, H), (3H,).
+    """Like `rnn`, (T, B, D) -> (T, B, H), with r, z and n one below the other: (3H, D), (3H,), (3H, H), (3H,).
 
     Under autocast to bfloat16 products with U are taken in it too, in less than half the time.
     """

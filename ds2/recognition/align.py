@@ -174,7 +174,7 @@ def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
 
 
 def on_sound(transcript: Transcript, level: np.ndarray) -> Transcript:
-    """The transcript with its words widened to the edges of their sound; `level` is in dB, one value per 10 ms."""
+    """The transcript with its words widened to the edges of their sound; (T,) `level` in dB of every 10 ms."""
     spans = word_boundaries(level, [(word.start, word.end) for word in transcript.words])
     words = tuple(
         dataclasses.replace(word, start=round(start, 3), end=round(min(end, transcript.duration), 3))

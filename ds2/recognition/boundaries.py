@@ -32,7 +32,7 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
     """Widens each word from its peaks to the edges of its sound.
 
     Args:
-        level: what `levels` returns.
+        level: (T,) dB, what `levels` returns.
         peaks: start and end in seconds of each word's tokens, in order.
 
     Returns:

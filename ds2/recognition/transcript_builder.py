@@ -68,7 +68,7 @@ class TranscriptBuilder:
     def heard(
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
     ) -> Transcript:
-        """Like `__call__`, of a segment of a recording: `joined` makes the transcript of all segments."""
+        """Like `__call__`, (T, V) rows of a segment of a recording: `joined` makes the transcript of all segments."""
         found = later(self._judged(nbest[: self.compared], rows, duration), start)
         if not self.alternatives:
             return found

@@ -62,7 +62,7 @@ def same_frontend(start: Bundle, config: TrainConfig) -> bool:
 
 
 def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: ModelConfig, ours: ModelConfig) -> None:
-    """Cuts or pads the tensors of `weights` that depend on the number of bins."""
+    """Cuts or pads, in `weights`, what depends on the number of bins: (C', C, F, time) and (units, C * F)."""
     weights["frontend.mean"], weights["frontend.std"] = state["frontend.mean"], state["frontend.std"]
     for number, convolution in enumerate(theirs.convolutions):
         name = f"convolutions.{number}.kernel.weight"
@@ -78,7 +78,7 @@ def fit_bins(weights: dict[str, Tensor], state: dict[str, Tensor], theirs: Model
 
 
 def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: list[str], tokenizer: Tokenizer) -> None:
-    """Puts an output layer with the bundle's rows of known tokens into `weights`; other rows are the new model's."""
+    """Puts the bundle's rows of known tokens into the (V, H) output layer of `weights`; others are the new model's."""
     index = {token: number for number, token in enumerate(tokens)}
     for name in ("output.weight", "output.bias"):
         rows = state[name].clone()
@@ -105,7 +105,7 @@ def widen(weights: dict[str, Tensor], state: dict[str, Tensor], hidden: int) -> 
 
 
 def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:
-    """The tensor cut off at `size`, or padded with zeros up to it."""
+    """(..., n, ...) -> (..., size, ...) along a dimension: cut off at `size`, or padded with zeros up to it."""
     if tensor.shape[dimension] >= size:
         return tensor.narrow(dimension, 0, size).contiguous()
     shape = list(tensor.shape)

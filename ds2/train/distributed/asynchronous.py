@@ -31,6 +31,7 @@ HEAD = 3  # numbers before the tensors; of a message: kind, epoch, wish to stop;
 
 
 def concatenated(tensors: Sequence[Tensor]) -> Tensor:
+    """(N,) all values of the tensors, on the CPU."""
     return torch.cat([tensor.detach().flatten().cpu() for tensor in tensors])
 
 
@@ -155,6 +156,7 @@ class Asynchronous:
         return Agreement(max(1, utterances), here, here and self.stop)
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
+        """See `Strategy`; -> (B,) nats, (B,) output frames."""
         with record_function("ds2: forward"):
             losses, lengths = self.objective(batch, key)
         with record_function("ds2: backward"):

@@ -56,7 +56,7 @@ class Synchronous:
         return Agreement(total, saves > 0, stops > 0)
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
-        """DDP takes the mean over ranks, and only with the last microbatch: hence the factor, and `no_sync`."""
+        """-> (B,) nats, (B,) frames. DDP takes the mean over ranks, only with the last microbatch: hence the factor."""
         alone = last or self.size == 1
         with contextlib.nullcontext() if alone else self.objective.no_sync():
             with record_function("ds2: forward"):
