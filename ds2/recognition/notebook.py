@@ -13,10 +13,10 @@ DOUBTFUL = 0.5  # confidence: words below it are as likely wrong as right
 MOST_BYTES = 5_000_000  # of a recording that becomes part of the notebook
 
 
-def transcript_html(turns: Iterable[tuple[int, TranscriptSegment]], path: Path | None) -> str:
+def transcript_html(segments: Iterable[tuple[int, TranscriptSegment]], path: Path | None) -> str:
     """A paragraph for each segment, with the number of its channel unless it is 0; a player where `path` is the file
     that was transcribed, is there and small."""
-    paragraphs = [f"<p>{f'<b>{number}</b> ' if number else ''}{_words(segment)}</p>" for number, segment in turns]
+    paragraphs = [f"<p>{f'<b>{number}</b> ' if number else ''}{_words(segment)}</p>" for number, segment in segments]
     return "".join([_player(path), *paragraphs])
 
 
