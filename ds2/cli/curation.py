@@ -3,7 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, TypeVar
 
 from tyro.conf import Positional
 
@@ -12,8 +11,6 @@ from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import DEFAULT_FILTER, DEFAULT_LENGTHS, Device, Filter, Lengths, Model, Output, Skip
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
-
-Config = TypeVar("Config")
 
 
 def segment_command(
@@ -40,7 +37,7 @@ def segment_command(
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable, read_text
 
-    config = checked(SegmentConfig, mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
+    config = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     check_writable(output)
     recognizer = Recognizer.load(model, device)
     found = segment(recognizer, audio, None if text is None else read_text(text), config, skip)
@@ -74,7 +71,7 @@ def filter_command(
     from ds2.recognition.recognizer import Recognizer
 
     need("matplotlib")
-    config = checked(FilterConfig, wer=filter.wer, keep=filter.keep)
+    config = FilterConfig(wer=filter.wer, keep=filter.keep)
     report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, filter.checked, config)
     print(report.summary)
     for line in failed:
@@ -112,8 +109,8 @@ def make_corpus_command(
     from ds2.curation.segment import SegmentConfig
 
     need("jinja2", "matplotlib")
-    segments = checked(SegmentConfig, mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
-    filters = checked(FilterConfig, wer=filter.wer, keep=filter.keep)
+    segments = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
+    filters = FilterConfig(wer=filter.wer, keep=filter.keep)
     config = CurationConfig(model, device, workers or os.cpu_count() or 1, skip, filter.checked, segments, filters)
     corpus = make_corpus(folder, output, config)
     print(corpus.summary)
@@ -123,15 +120,3 @@ def make_corpus_command(
     if corpus.failed:
         return SOME_FAILED if corpus.segments else BAD_INPUT
     return 0
-
-
-def checked(kind: type[Config], **values: Any) -> Config:
-    """The configuration of these values.
-
-    Raises:
-        InputError: what is wrong with a value.
-    """
-    try:
-        return kind(**values)
-    except ValueError as error:
-        raise InputError(str(error)) from error

@@ -43,9 +43,9 @@ class FilterConfig:
 
     def __post_init__(self) -> None:
         if self.keep is not None and not 0 < self.keep <= 1:
-            raise ValueError(f"keep = {self.keep} must be above 0 and at most 1")
+            raise InputError(f"keep = {self.keep} must be above 0 and at most 1")
         if not 0 <= self.wer <= 1:
-            raise ValueError(f"wer = {self.wer} must be from 0 to 1")
+            raise InputError(f"wer = {self.wer} must be from 0 to 1")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.words import Word
 from ds2.text import BETWEEN_IDEOGRAPHS
+from ds2.utils.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class SegmentConfig:
 
     def __post_init__(self) -> None:
         if not 0 < self.shortest <= self.mean <= self.longest:
-            raise ValueError(
+            raise InputError(
                 f"shortest {self.shortest}, mean {self.mean} and longest {self.longest} must be positive and increase"
             )
 
