@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 Range = tuple[float, float]
 Item = TypeVar("Item")
+KNOTS = 6  # of an equaliser's response
 ENERGY_FLOOR = 1e-10  # mean square of what counts as digital silence
 
 
@@ -216,10 +217,10 @@ def add_noise(samples: Tensor, noise: Tensor, snr: float) -> Tensor:
     return samples + noise * (power / noise_power).sqrt() / _amplitude(snr)
 
 
-def equalize(samples: Tensor, largest: float, generator: torch.Generator, knots: int = 6) -> Tensor:
+def equalize(samples: Tensor, largest: float, generator: torch.Generator) -> Tensor:
     """(N,) -> (N,) through a microphone: a smooth random response, up to `largest` dB up or down at each knot."""
     spectrum = torch.fft.rfft(samples, _fast_size(len(samples)))
-    decibels = (torch.rand(1, 1, knots, generator=generator) * 2 - 1) * largest
+    decibels = (torch.rand(1, 1, KNOTS, generator=generator) * 2 - 1) * largest
     response = torch.nn.functional.interpolate(decibels, len(spectrum), mode="linear", align_corners=True)
     return torch.fft.irfft(spectrum * 10 ** (response[0, 0] / 20))[: len(samples)]
 

@@ -53,10 +53,9 @@ class LiveStream:
         model: Slots,
         beam: BeamDecoder | PronouncingDecoder | None,
         builder: TranscriptBuilder,
-        config: LiveConfig | None = None,
     ):
         """A stream in the only slot of `model`; `beam` None decodes greedily."""
-        self.model, self.builder, self.config = model, builder, config or LiveConfig()
+        self.model, self.builder, self.config = model, builder, LiveConfig()
         self.begin_search: Callable[[], Search] = GreedySearch if beam is None else functools.partial(BeamSearch, beam)
         self.rate = model.config.frontend.sample_rate
         self.ended: deque[Transcript] = deque()

@@ -43,18 +43,11 @@ def transcribe_by_server(settings: Settings, row: Row) -> Row | InputError:
     """The transcript of one recording, or why there is none."""
     source = recording(row)
     try:
-        name, data = (
-            (source.name, source.data) if isinstance(source, InMemory) else (str(source), _read_sound(source.path))
-        )
-        return _transcript(json.loads(_answer(settings, name, data)))
+        data = source.data if isinstance(source, InMemory) else source.path.read_bytes()
+        return _transcript(json.loads(_answer(settings, str(source), data)))
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "reason", None) or error
         return InputError(f"{row['path'] or 'recording'}: {settings['url']} gave no transcript: {reason!s:.200}")
-
-
-def _read_sound(path: PurePath) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _answer(settings: Settings, name: str, data: bytes) -> bytes:

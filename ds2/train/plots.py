@@ -39,6 +39,7 @@ STYLE: Any = {
     "ytick.color": GREY,
 }
 COLUMNS = 4  # of small charts
+WIDTH = 11.0  # inches of a figure of the report
 TIMELINE_COLOURS = {
     "data": "#8c6bb1",
     "forward": "#41ab5d",
@@ -141,7 +142,7 @@ def draw_importance(path: Path, importance: dict[str, float], trials: "Sequence[
     save_png(figure, path, dpi=110)
 
 
-def draw_timeline(path: Path, runs: Mapping[str, Sequence[Sequence[Span]]], seconds: float = 0.0) -> None:
+def draw_timeline(path: Path, runs: Mapping[str, Sequence[Sequence[Span]]]) -> None:
     """Draws a row for each rank, labelled with its run; communication is a thin bar over what it is part of."""
     from matplotlib.patches import Patch
 
@@ -159,7 +160,7 @@ def draw_timeline(path: Path, runs: Mapping[str, Sequence[Sequence[Span]]], seco
             row += 1
     axes.set_yticks(range(rows), labels)
     axes.invert_yaxis()
-    axes.set(xlabel="seconds", xlim=(0, seconds or None))
+    axes.set(xlabel="seconds", xlim=(0, None))
     axes.spines[["top", "right", "left"]].set_visible(False)
     handles = [Patch(color=colour, label=kind) for kind, colour in TIMELINE_COLOURS.items()]
     axes.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 1.25), frameon=False)
@@ -224,7 +225,7 @@ def alignment_chart(posteriors: Tensor, tokens: Sequence[str], seconds: float) -
     """(T, V) probabilities of an utterance: a line for every token that is ever likely, the blank as a grey area."""
     likely = [token for token in range(1, posteriors.shape[1]) if float(posteriors[:, token].max()) > 0.3]
     time = np.arange(len(posteriors)) * seconds
-    figure, chart = subplots(size=(11, 1.7))
+    figure, chart = subplots(size=(WIDTH, 1.7))
     chart.fill_between(time, posteriors[:, 0].float().numpy(), color="#e2e8f0", linewidth=0)
     for number, token in enumerate(likely):
         values = posteriors[:, token].float().numpy()
@@ -237,12 +238,12 @@ def alignment_chart(posteriors: Tensor, tokens: Sequence[str], seconds: float) -
 
 
 @styled
-def tiles(images: Tensor, columns: int, symmetric: bool, width: float = 11.0) -> str:
+def tiles(images: Tensor, columns: int, symmetric: bool) -> str:
     """(N, F, T) as a sheet of small images, low frequencies at the bottom."""
     rows = -(-len(images) // columns)
     shape = images.shape[1] / images.shape[2]
-    height = min(14.0, rows * (width / columns * shape + 0.05))
-    figure, axes = subplots(rows, columns, size=(width, height), squeeze=False)
+    height = min(14.0, rows * (WIDTH / columns * shape + 0.05))
+    figure, axes = subplots(rows, columns, size=(WIDTH, height), squeeze=False)
     figure.set_layout_engine("constrained", w_pad=0, h_pad=0, wspace=0.04, hspace=0.06)
     for chart in axes.flat:
         chart.axis("off")
@@ -271,7 +272,7 @@ def whole_numbers(chart: "Axes") -> None:
 def grid(count: int, height: float) -> "tuple[Figure, list[Axes]]":
     """`count` small charts, COLUMNS in a row, each `height` inches high."""
     rows = max(1, -(-count // COLUMNS))
-    figure, axes = subplots(rows, COLUMNS, size=(11, height * rows), squeeze=False)
+    figure, axes = subplots(rows, COLUMNS, size=(WIDTH, height * rows), squeeze=False)
     for chart in axes.flat[count:]:
         chart.remove()
     for chart in axes.flat[:count]:

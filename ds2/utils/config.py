@@ -48,15 +48,13 @@ def load_config(cls: type[Config], path: str | Path, overrides: Iterable[str] = 
     return typing.cast(Config, _Reader(str(path), path.parent, warns=True).section(cls, values, ""))
 
 
-def from_dict(
-    cls: type[Config], values: Mapping[str, Any], source: str, folder: Path = Path(), *, warns: bool = False
-) -> Config:
+def from_dict(cls: type[Config], values: Mapping[str, Any], source: str, *, warns: bool = False) -> Config:
     """Builds the dataclass `cls` from nested dictionaries, those of a bundle for example.
 
-    `source` names their origin in errors; relative paths among the values are relative to `folder`. Keys that were
-    renamed are accepted, by default without a warning: a bundle cannot be edited.
+    `source` names their origin in errors. Keys that were renamed are accepted, by default without a warning: a bundle
+    cannot be edited.
     """
-    return typing.cast(Config, _Reader(source, folder, warns).section(cls, values, ""))
+    return typing.cast(Config, _Reader(source, Path(), warns).section(cls, values, ""))
 
 
 def to_dict(config: Any) -> dict[str, Any]:
