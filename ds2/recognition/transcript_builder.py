@@ -14,7 +14,7 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
-from ds2.recognition.figures import with_figures
+from ds2.recognition.numerals import with_figures
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.transcript import (

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ds2
-from ds2.recognition.figures import with_figures
 from ds2.recognition.formats import to_json, to_srt
+from ds2.recognition.numerals import with_figures
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 
