@@ -70,7 +70,7 @@ def tune_decoder_command(
 
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
     """The bundle with the language model and the lexicon of these files."""
-    from ds2.data.pronunciation import read_pronunciations
+    from ds2.data.cmudict import read_pronunciations
     from ds2.decoder.pronunciations import Pronunciations
     from ds2.recognition.decoding import load_search_model
     from ds2.recognition.tune_decoder import candidate_bundle

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import Bundle, locate
+from ds2.data.cmudict import TOKENS
 from ds2.data.manifest import read_manifest, write_manifest
-from ds2.data.pronunciation import TOKENS
 from ds2.data.split import split
 from ds2.data.utterance import Utterance
 from ds2.decoder.pronunciations import NAMES, Pronunciations

@@ -8,7 +8,7 @@ from torch import Tensor
 from ds2.ctc import ctc_loss
 from ds2.ctc.crf import ctc_crf_loss
 from ds2.ctc.trigram import Trigram
-from ds2.data.pronunciation import TOKENS, phone_targets, read_pronunciations
+from ds2.data.cmudict import TOKENS, phone_targets, read_pronunciations
 from ds2.train.config import TrainConfig
 
 CTC_WEIGHT = 0.1  # of the CTC loss beside CTC-CRF

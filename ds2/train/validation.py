@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ds2.ctc import ctc_loss
+from ds2.data.cmudict import Pronunciation, phone_targets, phone_text
 from ds2.data.dataset import Batch
-from ds2.data.pronunciation import Pronunciation, phone_targets, phone_text
 from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel

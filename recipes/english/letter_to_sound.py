@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ds2.data.pronunciation import TOKENS, Pronunciation
+from ds2.data.cmudict import TOKENS, Pronunciation
 from ds2.utils.jit import compiled
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"

@@ -11,8 +11,8 @@ from pathlib import Path
 from letter_to_sound import LetterToSound
 
 from ds2.cli.prepare import run_script
+from ds2.data.cmudict import TOKENS, read_pronunciations
 from ds2.data.manifest import read_manifest
-from ds2.data.pronunciation import TOKENS, read_pronunciations
 from ds2.lm.ngram import NGram
 
 

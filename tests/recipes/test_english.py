@@ -12,8 +12,8 @@ import pytest
 import soundfile
 from helpers.scripts import run_script
 
+from ds2.data.cmudict import TOKENS, read_pronunciations
 from ds2.data.manifest import read_manifest
-from ds2.data.pronunciation import TOKENS, read_pronunciations
 from ds2.data.utterance import Utterance
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "english"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ds2.data.pronunciation import INDEX, TOKENS
+from ds2.data.cmudict import INDEX, TOKENS
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "english"
 DICTIONARY = {

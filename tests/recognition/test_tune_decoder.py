@@ -11,9 +11,9 @@ import torch
 import ds2
 from ds2.bundle import Bundle
 from ds2.cli import main
+from ds2.data.cmudict import TOKENS as PHONE_TOKENS
+from ds2.data.cmudict import read_pronunciations
 from ds2.data.manifest import read_manifest
-from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
-from ds2.data.pronunciation import read_pronunciations
 from ds2.data.utterance import RecordingSpan
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder

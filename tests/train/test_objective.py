@@ -11,8 +11,8 @@ from conftest import TINY
 from helpers.training import Manifests, plain_config, train_batch
 
 from ds2.bundle import Bundle
+from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.dataset import Batch
-from ds2.data.pronunciation import TOKENS as PHONE_TOKENS
 from ds2.train.config import DataConfig, OptimizerConfig
 from ds2.train.objective import Objective, to_uniform
 from ds2.train.trainer import Trainer

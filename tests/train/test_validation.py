@@ -8,7 +8,7 @@ import torch
 from conftest import TINY
 from helpers.training import Manifests, plain_config
 
-from ds2.data.pronunciation import INDEX, TOKENS
+from ds2.data.cmudict import INDEX, TOKENS
 from ds2.metrics import wer
 from ds2.train.config import DataConfig
 from ds2.train.data import TrainingData

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.data.pronunciation import INDEX, SPACE, phone_targets, read_pronunciations
+from ds2.data.cmudict import INDEX, SPACE, phone_targets, read_pronunciations
 from ds2.utils.errors import InputError
 
 DICTIONARY = ";;; a comment\na AH0\na(2) EY1 # the letter\ncat  K AE1 T\ncat(2) K AE0 T\n"
