@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from ds2.data.containers import REMEDY, refuse_cut_off
+from ds2.data.cut_off import REMEDY, refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.data.ffmpeg import FFmpegReader
 from ds2.data.libsndfile import BUFFER, DecodingError, LibsndfileReader
