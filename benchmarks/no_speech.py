@@ -15,8 +15,8 @@ from torch import Tensor
 from ds2.bundle import MODELS
 from ds2.data.audio import read_audio
 from ds2.data.no_speech import sounds
-from ds2.recognition.batch import find_audio
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.recordings import find_audio
 
 SECONDS = 20.0  # of each synthesised sound
 AT_ONCE = 0.2  # seconds of sound that a live stream gets at once

@@ -17,8 +17,8 @@ from ds2.utils.extras import hint, need
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
     from ds2.recognition.align_batch import AlignmentJob
-    from ds2.recognition.batch import OutputFolder
     from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.recordings import OutputFolder
 
     Results = Iterable[tuple[AlignmentJob, AlignedRecording | InputError]]
     Draw = Callable[[AlignedRecording], list[Path]]
@@ -53,9 +53,9 @@ def align_command(
     """
     from ds2.data.utterance import RecordingSpan
     from ds2.recognition.align_batch import align_all, find_alignment_jobs
-    from ds2.recognition.batch import OutputFolder, total_seconds
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.recordings import OutputFolder, total_seconds
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))

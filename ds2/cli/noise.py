@@ -128,6 +128,6 @@ def noise_command(
 
 def absolute_recordings(names: tuple[str, ...]) -> list[str]:
     """Audio files, and those in folders, by absolute paths."""
-    from ds2.recognition.batch import find_audio
+    from ds2.recognition.recordings import find_audio
 
     return [str(path.absolute()) for path in find_audio(names)] if names else []

@@ -31,9 +31,9 @@ from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.data.utterance import RecordingSpan, Utterance
-    from ds2.recognition.batch import OutputFolder
     from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.recordings import OutputFolder
     from ds2.recognition.transcript import Transcript
 
     Results = Iterator[tuple[RecordingSpan, Transcript | InputError]]
@@ -59,9 +59,9 @@ def transcribe_command(
         compute: Device and engine.
         decoder: Options of the search.
     """
-    from ds2.recognition.batch import STDIN, OutputFolder, find_recordings, transcribe_all, unread
     from ds2.recognition.formats import choose_formats
     from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.recordings import STDIN, OutputFolder, find_recordings, transcribe_all, unread
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
     formats = choose_formats(transcripts.format)
@@ -109,8 +109,8 @@ def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip
 
 def _separate(transcripts: Transcripts, formats: Sequence[str], first: "RecordingSpan") -> bool:
     """Whether channels are transcribed each by itself. Refuses what cannot be done to them, or written."""
-    from ds2.recognition.batch import STDIN
     from ds2.recognition.formats import SEVERAL_TEXTS
+    from ds2.recognition.recordings import STDIN
 
     separate, several = transcripts.channels == "separate", transcripts.alternatives is not None
     if separate and first.path == STDIN:
@@ -139,8 +139,8 @@ def _progress(
     """A bar in seconds of audio, on a terminal."""
     from itertools import chain
 
-    from ds2.recognition.batch import total_seconds
     from ds2.recognition.channels import split_channels
+    from ds2.recognition.recordings import total_seconds
     from ds2.utils.progress import Progress
 
     if quiet or not sys.stderr.isatty():

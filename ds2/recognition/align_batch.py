@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
-from ds2.recognition.batch import OutputFolder, find_audio
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.recordings import OutputFolder, find_audio
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 

@@ -7,8 +7,8 @@ import pytest
 from helpers.commands import write_noise
 
 from ds2.data.utterance import RecordingSpan
-from ds2.recognition.batch import OutputFolder, find_recordings, total_seconds, transcribe_all
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.recordings import OutputFolder, find_recordings, total_seconds, transcribe_all
 from ds2.utils.errors import InputError
 
 
