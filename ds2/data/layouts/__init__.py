@@ -7,7 +7,6 @@ from pathlib import Path
 from ds2.data import shards
 from ds2.data.audio_files import SUFFIXES
 from ds2.data.layouts import (
-    columns,
     common_voice,
     kaldi,
     lhotse,
@@ -15,6 +14,7 @@ from ds2.data.layouts import (
     ljspeech,
     nemo,
     parquet,
+    table,
     text_files,
 )
 from ds2.data.manifest import write_manifest
@@ -43,7 +43,7 @@ LAYOUTS = {
     "common_voice": Layout(common_voice.read, common_voice.write),
     "lhotse": Layout(lhotse.read, lhotse.write),
     "parquet": Layout(parquet.read, parquet.write),
-    "table": Layout(columns.read),
+    "table": Layout(table.read),
     "ljspeech": Layout(ljspeech.read),
     "text_files": Layout(text_files.read),
     "webdataset": Layout(shards.read, shards.write),
