@@ -9,7 +9,6 @@ A hash of its labels identifies a prefix: two ways to it are added. For each fra
 alignment of every prefix came from. No shape depends on a computed value, so no frame waits for the host.
 """
 
-import dataclasses
 import math
 from typing import NamedTuple
 
@@ -18,34 +17,23 @@ import torch
 from torch import Tensor
 
 from ds2.decoder import scoring
+from ds2.decoder.batched_prefixes import (
+    BatchedBeam,
+    best_before,
+    find_elders,
+    make_hypotheses,
+    slot_numbers,
+    stayed,
+    trace,
+)
 from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.device_tables import lexicon_table, ngram_table
-from ds2.decoder.greedy import collapse
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.recombination import MULTIPLIER, recombined
 from ds2.lm.ngram import NGram
 from ds2.text import BLANK
 from ds2.utils.errors import InputError
-
-BY_BLANK, BY_LABEL = 0, 1  # how an alignment ends
-
-
-class BatchedBeam(NamedTuple):
-    """Prefixes, (B, W) each; a slot whose probabilities are 0 is empty. Scores are natural logarithms in float64."""
-
-    blank: Tensor  # sum over all alignments that end in the blank, gains included
-    label: Tensor  # sum over all alignments that end in the last label
-    gains: Tensor  # what the language model and the bonuses add
-    best_blank: Tensor  # score of the best alignment with this ending
-    best_label: Tensor
-    from_blank: Tensor  # 2 * its prefix one frame ago + its ending there
-    from_label: Tensor
-    last: Tensor  # last label; BLANK for the empty prefix
-    hash: Tensor
-    parent: Tensor  # hash of the prefix without the last label
-    lm: Tensor  # state of the language model
-    node: Tensor  # node of the lexicon
 
 
 class CandidateSymbols(NamedTuple):
@@ -86,8 +74,7 @@ class BatchedDecoder(BeamDecoder):
         if not counts:
             return []
         if log_probs.device != self._device:
-            self._device, self._words = log_probs.device, lexicon_table(self.tables, log_probs.device)
-            self._ngram = ngram_table(self.tables.lm, self.lm.order if self.lm else 1, log_probs.device)
+            self._load_tables(log_probs.device)
         log_probs = _padded(log_probs, counts)
         labels, scores = self._choose(log_probs)
         beam, steps = self._begin(len(counts)), []
@@ -95,6 +82,11 @@ class BatchedDecoder(BeamDecoder):
             beam = self._step(beam, CandidateSymbols(log_probs[:, t, BLANK, None].double(), labels[:, t], scores[:, t]))
             steps.append(torch.stack((beam.from_blank, beam.from_label, beam.last)).int())
         return self._finish(beam, steps, log_probs, counts)
+
+    def _load_tables(self, device: torch.device) -> None:
+        """Brings the lexicon and the language model onto the device."""
+        self._device, self._words = device, lexicon_table(self.tables, device)
+        self._ngram = ngram_table(self.tables.lm, self.lm.order if self.lm else 1, device)
 
     def _begin(self, utterances: int) -> BatchedBeam:
         """The empty prefix alone."""
@@ -130,8 +122,8 @@ class BatchedDecoder(BeamDecoder):
         # The prefixes that stay: by a blank, by their last label again, or reached anew from the one without it.
         same = beam.last[..., None] == frame.labels[:, None]  # (B, W, K)
         on = torch.where(same, frame.scores[:, None], -math.inf).amax(2)  # (B, W) score of the last label
-        elder, has_elder = _elders(beam)
-        stay = _stay(beam, frame.blank, on, elder, has_elder)
+        elder, has_elder = find_elders(beam)
+        stay = stayed(beam, frame.blank, on, elder, has_elder)
         # Each prefix with one more label; one that is already in the beam does not count as a new one.
         there = torch.zeros_like(same, dtype=torch.int32)
         there.scatter_add_(1, elder[..., None].expand_as(same), (same & has_elder[..., None]).int())
@@ -141,12 +133,13 @@ class BatchedDecoder(BeamDecoder):
 
     def _more(self, beam: BatchedBeam, frame: CandidateSymbols, same: Tensor, there: Tensor) -> BatchedBeam:
         """(B, W, K) all prefixes with one more label."""
+        slots = slot_numbers(beam.blank)[..., None]
         beam = BatchedBeam(*(column[..., None].expand_as(same) for column in beam))
         labels, scores = frame.labels[:, None].expand_as(same), frame.scores[:, None]
         gain, lm, node = self._extend(beam, labels)
         both = torch.logaddexp(beam.blank, beam.label)
         label = torch.where(same, beam.blank, both) + scores + gain
-        best, origin = _before(beam, same, _places(beam.blank, 1))
+        best, origin = best_before(beam, same, slots)
         never, mixed = torch.full_like(label, -math.inf), beam.hash * MULTIPLIER + labels
         return BatchedBeam(
             never, label.masked_fill(there, -math.inf), beam.gains + gain, never, best + scores,
@@ -208,10 +201,10 @@ class BatchedDecoder(BeamDecoder):
         gains = gains.masked_fill(broken, 0.0)
         scores, slots = (totals + gains).topk(min(self.config.nbest, totals.shape[1]), 1)
         gains = (beam.gains + gains).gather(1, slots)
-        paths = _trace(beam, steps, slots)
+        paths = trace(beam, steps, slots)
         peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()
         rows = zip(paths.transpose(1, 2).tolist(), peaks, scores.tolist(), gains.tolist(), counts, strict=True)
-        return [_hypotheses(*row) or [Hypothesis(score=-math.inf)] for row in rows]
+        return [make_hypotheses(*row) or [Hypothesis(score=-math.inf)] for row in rows]
 
     def _final_gains(self, beam: BatchedBeam) -> Tensor:
         """(B, W) what each prefix gains when the utterance ends here: its last word, and </s>."""
@@ -239,62 +232,3 @@ def _padded(log_probs: Tensor, counts: list[int]) -> Tensor:
     if bad := (~(log_probs < math.inf).all(2).all(1)).nonzero().flatten().tolist():  # false for NaN too
         raise InputError(f"utterance {bad[0]}: log_probs hold NaN or +inf; check the model and its input")
     return log_probs
-
-
-def _places(columns: Tensor, dim: int) -> Tensor:
-    """The place of each element along a dimension."""
-    shape = [-1 if d == dim else 1 for d in range(columns.dim())]
-    return torch.arange(columns.shape[dim], device=columns.device).view(shape).expand_as(columns)
-
-
-def _elders(beam: BatchedBeam) -> tuple[Tensor, Tensor]:
-    """(B, W) slot of the prefix without the last label, and whether it is in the beam."""
-    alive = torch.logaddexp(beam.blank, beam.label) > -math.inf
-    match = (beam.parent[:, :, None] == beam.hash[:, None]) & alive[:, :, None] & alive[:, None]
-    found, elder = match.byte().max(2)
-    return elder, found > 0
-
-
-def _before(beam: BatchedBeam, same: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Score of the best alignment that a label may follow, and its origin; after a blank if the label is the `same`."""
-    by_label = ~same & (beam.best_label > beam.best_blank)
-    best = torch.where(by_label, beam.best_label, beam.best_blank)
-    return best, 2 * places + torch.where(by_label, BY_LABEL, BY_BLANK)
-
-
-def _stay(beam: BatchedBeam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> BatchedBeam:
-    """(B, W) the same prefixes after one more frame: a blank, the last label again, or a second way to the prefix."""
-    both, places = torch.logaddexp(beam.blank, beam.label), _places(beam.blank, 1)
-    elders = BatchedBeam(*(column.gather(1, elder) for column in beam))
-    same = elders.last == beam.last
-    reached = torch.where(same, elders.blank, both.gather(1, elder)) + on + beam.gains - elders.gains
-    label = torch.logaddexp(beam.label + on, torch.where(has_elder, reached, -math.inf))
-    best, origin = _before(elders, same, elder)
-    anew, held = torch.where(has_elder, best + on, -math.inf), beam.best_label + on
-    best_blank, from_blank = _before(beam, torch.zeros_like(same), places)
-    return beam._replace(
-        blank=both + blank, label=label,
-        best_blank=best_blank + blank, from_blank=from_blank,
-        best_label=torch.maximum(anew, held), from_label=torch.where(anew > held, origin, 2 * places + BY_LABEL),
-    )  # fmt: skip
-
-
-def _trace(beam: BatchedBeam, steps: list[Tensor], slots: Tensor) -> Tensor:
-    """(B, T, N) symbols of the best alignment of each of (B, N) prefixes, from the last frame to the first."""
-    ending = (beam.best_label > beam.best_blank).gather(1, slots).long()
-    path = []
-    for from_blank, from_label, last in reversed(steps):
-        path.append(torch.where(ending == BY_LABEL, last.gather(1, slots), BLANK))
-        origin = torch.where(ending == BY_LABEL, from_label.gather(1, slots), from_blank.gather(1, slots))
-        slots, ending = (origin >> 1).long(), origin & 1
-    return torch.stack(path[::-1], 1).long() if path else slots[:, None][:, :0]
-
-
-def _hypotheses(
-    paths: list[list[int]], peaks: list[list[float]], scores: list[float], gains: list[float], count: int
-) -> list[Hypothesis]:
-    return [
-        dataclasses.replace(collapse(path[:count], peak[:count]), score=score, gains=gain)
-        for path, peak, score, gain in zip(paths, peaks, scores, gains, strict=True)
-        if score > -math.inf
-    ]

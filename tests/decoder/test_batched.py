@@ -14,7 +14,7 @@ from torch import Tensor
 from ds2.decoder import Hypothesis
 from ds2.decoder.batched import BatchedDecoder, CandidateSymbols
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.device_tables import lexicon_table, ngram_table
+from ds2.decoder.device_tables import ngram_table
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
@@ -151,9 +151,7 @@ def test_what_lies_behind_the_end_does_not_count_and_what_lies_before_it_is_chec
 def test_no_frame_waits_for_what_is_computed(name: str) -> None:
     """Tensors without data pass through a frame: no operation reads a value, and no shape depends on one."""
     decoder = BatchedDecoder(BeamConfig(8), *PROBLEMS[name])
-    meta, order = torch.device("meta"), decoder.lm.order if decoder.lm else 1
-    decoder._device, decoder._words = meta, lexicon_table(decoder.tables, meta)
-    decoder._ngram = ngram_table(decoder.tables.lm, order, meta)
+    decoder._load_tables(torch.device("meta"))
     beam = decoder._begin(2)
     for _ in range(3):
         blank, labels = torch.zeros(2, 1, device="meta"), torch.zeros(2, 3, device="meta")
