@@ -11,9 +11,7 @@ OUTPUT/
 
 import json
 import multiprocessing
-import os
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -45,6 +43,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder, remove_partials, write_lines, write_text
 from ds2.utils.folder_lock import FolderLock
+from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
 
 TO_CHECK = 200  # segments that a person is asked to check
@@ -143,17 +142,10 @@ _worker: RecordMaker
 
 def _begin_worker(config: CurationConfig) -> None:
     global _worker
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    die_with_parent(parent.pid if parent else None)
     torch.set_num_threads(1)
     _worker = RecordMaker(config)
-
-
-def _follow_parent() -> None:
-    """Ends this process when its parent ends, even by a kill."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(task: Task) -> tuple[int, RecordingResult]:

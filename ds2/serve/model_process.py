@@ -9,14 +9,10 @@ its stream, and the server keeps that below its limit.
 
 import asyncio
 import contextlib
-import ctypes
 import itertools
 import logging
 import multiprocessing
-import os
 import queue
-import signal
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -28,12 +24,12 @@ from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import Close, Command, Failed, Open, Ready, Report, SpanEnd, StreamConfig, WorkerConfig
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError
+from ds2.utils.forks import die_with_parent
 
 log = logging.getLogger("ds2.serve")
 STOPPED = "the model process stopped; connect again"
 RESTART_SECONDS = (0.2, 5.0)  # the pause before a restart: the first one, and the longest
 CHECKS_PER_TIMEOUT = 4  # of a process
-PR_SET_PDEATHSIG = 1  # prctl(2): the signal that the process gets when its parent dies
 NO_STREAM = -1  # the number of a command that is only answered
 STOP_SECONDS = 5.0  # for a killed process to end; one that is stuck in a driver does not
 
@@ -214,21 +210,12 @@ class ModelProcess:
 
 def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None:
     """The body of a model process; only here is torch imported."""
-    die_with_parent()
+    parent = multiprocessing.parent_process()
+    die_with_parent(parent.pid if parent else None)  # also while the model is loaded
     log_to_stderr()
     from ds2.serve.worker import serve_model
 
     serve_model(config, connection)
-
-
-def die_with_parent() -> None:
-    """A server that is killed must not leave its model processes behind; this matters while they load or work."""
-    parent = multiprocessing.parent_process()
-    if parent is None or sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent.pid:  # it died before
-        os._exit(1)
 
 
 def _write_commands(connection: "Connection[Any, Any]", outbox: "queue.SimpleQueue[Command | None]") -> None:

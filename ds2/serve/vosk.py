@@ -36,7 +36,7 @@ from ds2.serve.vosk_messages import Wishes, close_reason, parse_command
 
 HOLD_SECONDS = 1.2  # sound that may wait, more than LONGEST_CHUNK, before a client that is too fast waits for replies
 MESSAGES = 20_000  # that may wait; without this bound messages of one byte would hardly be limited
-NORMAL, RESTART, LATER, BAD_DATA, POLICY, TOO_MUCH, BROKEN = 1000, 1012, 1013, 1007, 1008, 1009, 1011
+NORMAL, RESTART, LATER, BAD_DATA, POLICY, BROKEN = 1000, 1012, 1013, 1007, 1008, 1011
 # In the inbox: the client has left; the server shuts down; the stream or the pusher has failed.
 EOF, DRAIN, FAILED = object(), object(), object()
 

@@ -6,7 +6,7 @@ A database holds everything: a study that was killed continues, and so do the tr
 """
 
 import contextlib
-import ctypes
+import functools
 import os
 import queue
 import signal
@@ -25,11 +25,11 @@ from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder
+from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
 
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
-DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 class Tuner:
@@ -135,7 +135,7 @@ class Tuner:
                 env=environment,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,
+                preexec_fn=functools.partial(die_with_parent, os.getpid()),
             )
         self.processes.add(process)
         pruned = self._watch(trial, folder, process)
@@ -192,9 +192,3 @@ def _line(error: Exception) -> str:
 def read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / "metrics.jsonl"
     return read_metrics(path) if path.exists() else []
-
-
-def _die_with_parent() -> None:
-    """Runs in the new process: it dies with the search, so that the next search finds no training still running."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)

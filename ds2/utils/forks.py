@@ -1,8 +1,13 @@
-"""Forked processes: they can compute, on one thread."""
+"""Child processes: forked ones can compute, on one thread; none outlives its parent."""
 
+import ctypes
 import functools
 import os
+import signal
+import sys
 from importlib.util import find_spec
+
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal that a process gets when its parent dies
 
 
 @functools.cache
@@ -17,3 +22,12 @@ def survive_forks() -> None:
     import torch
 
     os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
+
+
+def die_with_parent(parent: int | None) -> None:
+    """Has Linux kill this process when its parent, of this number, ends, even by a kill; other systems do nothing."""
+    if sys.platform != "linux" or parent is None:
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        os._exit(1)

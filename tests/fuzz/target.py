@@ -1,12 +1,10 @@
 """A real `ds2 serve` under attack, and the check that it has come to no harm."""
 
 import atexit
-import ctypes
 import functools
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +14,8 @@ import urllib.request
 from pathlib import Path
 
 from fuzz.sounds import AUDIO
+
+from ds2.utils.forks import die_with_parent
 
 SECONDS = 50.0  # in which the server must do anything
 QUIET_SECONDS = 0.1  # without an answer after which nothing more is expected
@@ -30,7 +30,6 @@ SETTINGS = {
     "limits.streams_per_minute": 1_000_000,
     "limits.max_queue_seconds": 60,  # an honest client comes right behind a hostile one
 }
-PR_SET_PDEATHSIG = 1
 UPLOAD = (AUDIO / "so762_000010035.opus").read_bytes()
 
 
@@ -46,7 +45,8 @@ class Target:
         command += [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0  # bytes of the log
-        self.process = subprocess.Popen(command, stderr=self.log, preexec_fn=_die_with_parent)
+        follow = functools.partial(die_with_parent, os.getpid())
+        self.process = subprocess.Popen(command, stderr=self.log, preexec_fn=follow)
         atexit.register(self.process.kill)
         self.port = self._port()
         self.text = self.transcribe(START_SECONDS)
@@ -145,10 +145,6 @@ def _memory(process: int) -> int:
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     statuses = [Path(f"/proc/{number}/status").read_text() for number in [process, *children]]
     return sum(int(size) << 10 for status in statuses for size in re.findall(r"VmRSS:\s+(\d+)", status))
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @functools.cache

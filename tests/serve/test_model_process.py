@@ -214,10 +214,10 @@ def test_a_process_that_hangs_in_a_later_start_is_started_again(with_process: Wi
 
 ORPHAN = """
 import multiprocessing, os, time
-from ds2.serve.model_process import die_with_parent
+from ds2.utils.forks import die_with_parent
 
 def body():
-    die_with_parent()
+    die_with_parent(multiprocessing.parent_process().pid)
     print(os.getpid(), flush=True)
     time.sleep(600)
 
