@@ -17,7 +17,7 @@ from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.live_config import LiveConfig
-from ds2.recognition.pauses import SPEECH
+from ds2.recognition.offline_segments import SPEECH
 from ds2.text import BLANK
 
 LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew

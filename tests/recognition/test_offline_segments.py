@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.data.audio import read_audio
-from ds2.recognition.pauses import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, cut_at_pauses
+from ds2.recognition.offline_segments import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, cut_at_pauses
 from ds2.recognition.recognizer import Recognizer
 
 FRAME = 0.03  # seconds
