@@ -49,7 +49,7 @@ def find_elders(beam: BatchedBeam) -> tuple[Tensor, Tensor]:
 
 
 def best_before(beam: BatchedBeam, same: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-    """Score of the best alignment that a label may follow, and its origin; after a blank if the label is the `same`."""
+    """(B, W, ...) score and origin of the best alignment that a label may follow; after a blank if it is the `same`."""
     by_label = ~same & (beam.best_label > beam.best_blank)
     best = torch.where(by_label, beam.best_label, beam.best_blank)
     return best, 2 * slots + torch.where(by_label, BY_LABEL, BY_BLANK)

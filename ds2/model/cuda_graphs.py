@@ -25,7 +25,7 @@ class GraphedStep:
 
     @torch.inference_mode()
     def __call__(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
-        """Like SlotModel.step, -> (B, T, V); the next call with the same batch size overwrites the result."""
+        """Like SlotModel.step -> (B, T, V); the next call with the same batch size overwrites the result."""
         count = len(slots)
         size = next((size for size in SIZES if size >= count), None)
         if size is None:

@@ -214,7 +214,7 @@ def _weighted(config: BeamConfig, point: Point) -> BeamConfig:
 
 
 def best_prior(trials: Trials, config: BeamConfig, prior: Tensor) -> Tensor:
-    """The multiple of the log-priors, of PRIOR_WEIGHTS, that gives the fewest errors when taken off the scores."""
+    """(V + P,) log-priors -> their multiple, of PRIOR_WEIGHTS, with the fewest errors when taken off the scores."""
     return prior * min(PRIOR_WEIGHTS, key=lambda weight: trials.less(weight * prior).error(config))
 
 
