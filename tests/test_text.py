@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ds2.text import BLANK_TOKEN, Tokenizer, normalize
+from ds2.text import BLANK_TOKEN, Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
 
 
@@ -131,3 +131,7 @@ def test_a_long_first_token_is_cut_in_the_message() -> None:
     with pytest.raises(InputError, match="the first must be <blank>") as error:
         Tokenizer(["a" * 100_000])
     assert len(str(error.value)) < 200
+
+
+def test_an_ideograph_is_a_word() -> None:
+    assert split_words("我去 hotel 吃饭") == ["我", "去", "hotel", "吃", "饭"]

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from ds2.curation.classifier import Classifier
-from ds2.curation.score import features, words
+from ds2.curation.score import features
 from ds2.data.utterance import Utterance
 from ds2.metrics import align_texts
-from ds2.text import normalize
+from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
@@ -158,7 +158,7 @@ def _inputs(utterances: Sequence[Utterance]) -> Tensor:
 
 def word_counts(truth: str, text: str) -> tuple[int, int]:
     """Word errors of a text, and the words of the truth."""
-    reference, hypothesis = words(normalize(truth)), words(normalize(text))
+    reference, hypothesis = split_words(normalize(truth)), split_words(normalize(text))
     return sum(edit.kind != "equal" for edit in align_texts(reference, hypothesis)), len(reference)
 
 

@@ -12,9 +12,10 @@ from urllib.parse import quote
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.plots import draw_segments, draw_spectrogram
 from ds2.curation.recording import OVERVIEW_SECONDS, RecordingResult
-from ds2.curation.score import FEATURES, features, words
+from ds2.curation.score import FEATURES, features
 from ds2.data.utterance import Utterance
 from ds2.metrics import MARKS, align_texts
+from ds2.text import split_words
 from ds2.utils.files import make_folder, write_text
 from ds2.utils.progress import Progress
 
@@ -133,7 +134,7 @@ class Pages:
             ],
             "diff": [
                 (MARKS[edit.kind], edit.reference or "", edit.hypothesis or "")
-                for edit in align_texts(words(utterance.text), words(utterance.extra["hypothesis"]))
+                for edit in align_texts(split_words(utterance.text), split_words(utterance.extra["hypothesis"]))
             ],
             "features": list(zip(FEATURES, features(utterance), strict=True)),
             "audio": quote(f"../{relative.as_posix()}"),

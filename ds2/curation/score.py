@@ -1,7 +1,6 @@
 """How well each utterance of a manifest matches its text: the six features of Deep Speech 2's filter."""
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from ds2.ctc import ctc_loss
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
-from ds2.text import IDEOGRAPH, normalize
+from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 
 FEATURES = (
@@ -47,13 +46,8 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
 def features(utterance: Utterance) -> list[float]:
     """The values of FEATURES of a scored utterance."""
     cost, frames = utterance.extra["cost"], utterance.extra["frames"]
-    characters = max(1, len(utterance.text))
-    return [cost, cost / max(1, frames), cost / characters, frames / characters, len(words(utterance.text)), characters]
-
-
-def words(text: str) -> list[str]:
-    """The words of a text; each ideograph is a word."""
-    return re.sub(f"({IDEOGRAPH})", r" \1 ", text).split()
+    words, characters = len(split_words(utterance.text)), max(1, len(utterance.text))
+    return [cost, cost / max(1, frames), cost / characters, frames / characters, words, characters]
 
 
 def _cost(recognizer: Recognizer, log_probs: Tensor, text: str) -> float:

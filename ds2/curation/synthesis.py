@@ -19,8 +19,7 @@ import soundfile
 import torch
 from torch import Tensor
 
-from ds2.curation.score import words
-from ds2.text import normalize
+from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 
 MANDARIN = "sit/cmn-Latn-pinyin"  # reads characters; sit/cmn of espeak-ng 1.51 spells pinyin
@@ -153,8 +152,8 @@ def _spoken_words(
         after = [event[3] for event in events[events.index(spoken[-1]) + 1 :] if event[0] in (WORD, PHONEME)]
         end_sample = after[0] if after else spoken[-1][3]
         found.append((normalize(text[start:end]), spoken[0][3] / rate, end_sample / rate))
-    spoken_words = [word for entry, _, _ in found for word in words(entry)]
-    return found if spoken_words == words(normalize(text)) else None
+    spoken_words = [word for entry, _, _ in found for word in split_words(entry)]
+    return found if spoken_words == split_words(normalize(text)) else None
 
 
 def _flite(text: str, voice: Voice) -> Spoken:

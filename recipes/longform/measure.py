@@ -13,10 +13,9 @@ import statistics
 from pathlib import Path
 
 from ds2.cli.prepare import run_script
-from ds2.curation.score import words
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
-from ds2.text import normalize
+from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines, read_text
 
@@ -50,7 +49,7 @@ def join_errors(recognizer: Recognizer, audio: Path, rows: list[dict]) -> list[f
     found = align(recognizer, audio, read_text(audio.with_suffix(".txt"))).transcript.words
     errors, first = [], 0
     for row in rows:
-        count = len(words(normalize(row["text"])))
+        count = len(split_words(normalize(row["text"])))
         own, first = found[first : first + count], first + count
         if own:
             errors.append(max(0.0, row["start"] - own[0].start, own[-1].end - row["end"]))

@@ -10,7 +10,7 @@ import soundfile
 import torch
 from helpers.readings import read_digits
 
-from ds2.curation.score import FEATURES, features, score, words
+from ds2.curation.score import FEATURES, features, score
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
@@ -21,10 +21,6 @@ def test_features_by_hand() -> None:
     utterance = Utterance(Path("a.wav"), 2.0, "one two", extra={"cost": 14.0, "frames": 70})
     assert features(utterance) == [14.0, 0.2, 2.0, 10.0, 2, 7]
     assert len(FEATURES) == 6
-
-
-def test_an_ideograph_is_a_word() -> None:
-    assert words("我去 hotel 吃饭") == ["我", "去", "hotel", "吃", "饭"]
 
 
 def test_the_cost_is_torchs_ctc_loss_and_a_wrong_text_costs_more(recognizer: Recognizer, tmp_path: Path) -> None:
