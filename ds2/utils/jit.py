@@ -14,7 +14,7 @@ from typing import Any
 
 import numba
 from numba.core import event
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
             return _with_cache(function, options)
         if folder := _private_folder():
             numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # for the kernels that follow, too
+            _link_installed(folder)
             with contextlib.suppress(NoCache):
                 return _with_cache(function, options)
         return numba.njit(**options)(function)
@@ -135,6 +136,18 @@ def _private_folder() -> Path | None:
                 return folder
             return Path(tempfile.mkdtemp(prefix="ds2-numba-", dir=parent))
     return None
+
+
+def _link_installed(folder: Path) -> None:
+    """Links the machine code that lies in the package into the private folder: an image holds it, or root compiled it.
+
+    numba reads no cache that it cannot write. What it compiles itself takes the place of a link.
+    """
+    for kept in UTILS.parent.glob("*/__pycache__/*.nb[ic]"):
+        room = UserProvidedCacheLocator.get_suitable_cache_subpath(str(kept.parents[1] / "kernels.py"))
+        (folder / room).mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (folder / room / kept.name).symlink_to(kept)
 
 
 def _temporary_folders() -> list[Path]:

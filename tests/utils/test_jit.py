@@ -57,6 +57,22 @@ def test_machine_code_is_kept_in_a_private_folder(read_only: Path, tmp_path: Pat
     assert kept(temporary) == first
 
 
+def test_machine_code_of_a_read_only_package_is_used(tmp_path: Path) -> None:
+    """Of a package that root compiled, or of an image: nothing is compiled again."""
+    package, temporary = tmp_path / "installed" / "ds2", tmp_path / "temporary"
+    shutil.copytree(Path(ds2.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "models"))
+    temporary.mkdir()
+    compile_there(package.parent, temporary)
+    compiled = kept(package)
+    assert compiled
+    for path in [package.parent, *package.parent.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    compile_there(package.parent, temporary)
+    links = [path for path in temporary.rglob("*.nbc") if path.is_symlink()]
+    assert {link.resolve() for link in links} == set(compiled)
+    assert len(kept(temporary)) == len(links)
+
+
 def test_a_folder_that_others_may_write_is_not_trusted(read_only: Path, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     planted = temporary / f"ds2-numba-{os.getuid()}"
