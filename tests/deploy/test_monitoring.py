@@ -1,0 +1,66 @@
+"""Alerts and dashboard read metrics that the server exports; promtool takes the rules."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ds2.serve.prometheus import Metrics
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = re.compile(r"\bds2_\w+")
+
+
+def rules() -> dict[str, object]:
+    return yaml.safe_load((DEPLOY / "kubernetes" / "base" / "alerts.yaml").read_text())["spec"]
+
+
+def alerts() -> list[dict[str, str]]:
+    return [rule for group in rules()["groups"] for rule in group["rules"]]  # type: ignore[attr-defined]
+
+
+def exported() -> set[str]:
+    """Names of time series, as Prometheus sees them."""
+    metrics = Metrics()
+    metrics.opened.labels("live")
+    metrics.rejected.labels("busy")
+    lines = metrics.text().decode().splitlines()
+    return {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
+
+
+def test_alerts_read_what_is_exported() -> None:
+    used = {name for alert in alerts() for name in NAME.findall(alert["expr"])}
+    assert used
+    assert used <= exported()
+
+
+def test_the_dashboard_reads_what_is_exported() -> None:
+    panels = json.loads((DEPLOY / "grafana" / "ds2.json").read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    used = [set(NAME.findall(expression)) for expression in expressions]
+    assert all(used)
+    assert set().union(*used) <= exported()
+
+
+def test_the_runbook_has_an_entry_for_every_alert() -> None:
+    entries = re.findall(r"^### (Ds2\w+)$", (DEPLOY / "README.md").read_text(), re.MULTILINE)
+    assert entries == [alert["alert"] for alert in alerts()]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
+def test_promtool_takes_rules_and_configuration(tmp_path: Path) -> None:
+    """A wrong expression is refused."""
+
+    def check(*arguments: str) -> int:
+        return subprocess.run(["promtool", "check", *arguments], capture_output=True).returncode
+
+    path = tmp_path / "rules.yml"
+    path.write_text(yaml.safe_dump(rules()))
+    assert check("rules", str(path)) == 0
+    assert check("config", str(DEPLOY / "prometheus" / "prometheus.yml")) == 0
+    path.write_text(path.read_text().replace("rate(", "rat("))
+    assert check("rules", str(path)) != 0
