@@ -76,7 +76,11 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
 def bench_train_command(
     config: Positional[Path],
     output: Output,
-    strategies: tuple[Literal["synchronous", "mixed", "asynchronous"], ...] = ("synchronous", "mixed", "asynchronous"),
+    strategies: tuple[Literal["synchronous", "local-sgd", "asynchronous", "mixed"], ...] = (
+        "synchronous",
+        "local-sgd",
+        "asynchronous",
+    ),
     ranks: tuple[int, ...] = (1, 2),
     target_loss: float | None = None,
     set_: Settings = (),
@@ -91,7 +95,7 @@ def bench_train_command(
     Args:
         config: A recipe's train.toml.
         output: Folder for the runs, scaling.md and timeline.png; finished runs are not repeated.
-        strategies: synchronous, mixed, asynchronous.
+        strategies: synchronous, local-sgd, asynchronous, mixed; mixed needs --set parallel.group=N parallel.servers=N.
         ranks: Numbers of processes on this machine.
         target_loss: Dev loss up to which the time is measured; by default the lowest that all runs reach.
     """

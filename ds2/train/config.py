@@ -11,6 +11,8 @@ from ds2.model.config import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import require
 
+SERVED = ("asynchronous", "mixed")  # strategies with parameter servers
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -66,21 +68,39 @@ class OptimizerConfig:
 class ParallelConfig:
     """How the processes (ranks) that torchrun starts share a run; a single process ignores it.
 
-    `synchronous`: every update uses the whole minibatch. `mixed`: synchronous in groups of `group` ranks, whose
-    weights are averaged every `average_every` updates. `asynchronous`: each rank sends its gradients to a parameter
-    server when they are ready; no rank is more than `staleness` updates ahead of the slowest.
+    `synchronous`: every update uses the whole minibatch. `local-sgd`: synchronous in groups of `group` ranks, whose
+    weights are averaged every `average_every` updates. `asynchronous`: each rank sends its gradients to the parameter
+    servers when they are ready. `mixed`: so does each group of `group` ranks, with the gradient of all its ranks.
     """
 
-    strategy: Literal["synchronous", "mixed", "asynchronous"] = "synchronous"
+    strategy: Literal["synchronous", "local-sgd", "asynchronous", "mixed"] = "synchronous"
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
-    group: int = 1  # mixed: ranks in a group, for instance those of one machine
-    average_every: int = 8  # mixed: updates between two averages
-    staleness: int = 4  # asynchronous: largest lead of a rank, in updates
+    group: int = 1  # local-sgd, mixed: ranks in a group, for instance those of one machine
+    average_every: int = 8  # local-sgd: updates between two averages
+    servers: int = (
+        0  # asynchronous, mixed: so many first ranks hold a part of the weights each; 0: asynchronous has one
+    )
+    staleness: int = 4  # asynchronous, mixed: largest lead of a group, in updates
     compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: only on GPUs
 
     def __post_init__(self) -> None:
         require(self, "at least 1", lambda count: count >= 1, "group", "average_every")
-        require(self, "0 or more", lambda updates: updates >= 0, "staleness")
+        require(self, "0 or more", lambda updates: updates >= 0, "staleness", "servers")
+        if self.strategy == "mixed" and not self.servers:  # of version 0.1, maybe
+            raise ValueError(
+                'strategy = "mixed" needs parallel.servers; the averaging of weights that was called mixed in version '
+                '0.1 is strategy = "local-sgd"'
+            )
+
+    @property
+    def workers(self) -> int:
+        """Ranks that make one gradient for the parameter servers."""
+        return self.group if self.strategy == "mixed" else 1
+
+    @property
+    def served_by(self) -> int:
+        """Ranks that are parameter servers, too."""
+        return max(1, self.servers)
 
 
 @dataclass(frozen=True)
@@ -140,8 +160,8 @@ class TrainConfig:
         require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "accumulate")
         counts = ("curriculum_epochs", "patience", "seed", "observe", "profile", "checkpoint_minutes")
         require(self, "0 or more", lambda count: count >= 0, *counts)
-        if self.parallel.strategy == "asynchronous":
-            if self.compute.precision == "float16":
-                raise ValueError("compute.precision = float16 cannot be used with parallel.strategy = asynchronous")
-            if self.optimizer.ema_decay:
-                raise ValueError("optimizer.ema_decay cannot be used with parallel.strategy = asynchronous")
+        strategy = self.parallel.strategy
+        if strategy in SERVED and self.compute.precision == "float16":
+            raise ValueError(f"compute.precision = float16 cannot be used with parallel.strategy = {strategy}")
+        if strategy in SERVED and self.optimizer.ema_decay:
+            raise ValueError(f"optimizer.ema_decay cannot be used with parallel.strategy = {strategy}")

@@ -1,6 +1,7 @@
 """Optimisers and their schedules. A schedule is a function of the step: only the optimiser's state is saved."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,18 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> optim.Optimizer
     if config.name == "muon":
         return Muon(model, config.learning_rate, config.weight_decay)
     return optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+
+
+def parts_of(optimizer: optim.Optimizer) -> tuple[optim.Optimizer, ...]:
+    """The optimisers that hold the state."""
+    return optimizer.parts if isinstance(optimizer, Muon) else (optimizer,)
+
+
+def joined_state(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The state of an optimiser from the states of several, each with a part of the parameters."""
+    if "parts" in states[0]:
+        return {"parts": [joined_state(parts) for parts in zip(*(state["parts"] for state in states), strict=True)]}
+    return {**states[0], "state": {key: value for state in states for key, value in state["state"].items()}}
 
 
 class Muon(optim.Optimizer):

@@ -25,10 +25,10 @@ from ds2.ctc.loss import required_frames
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel
 from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
-from ds2.train.config import TrainConfig
+from ds2.train.config import SERVED, TrainConfig
 from ds2.train.data import Loader, TrainingData, ending_workers
 from ds2.train.distributed.asynchronous import Asynchronous
-from ds2.train.distributed.mixed import Mixed
+from ds2.train.distributed.local_sgd import LocalSGD
 from ds2.train.distributed.ranks import Ranks
 from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
@@ -56,8 +56,9 @@ logger = logging.getLogger(__name__)
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "synchronous": Synchronous,
-    "mixed": Mixed,
+    "local-sgd": LocalSGD,
     "asynchronous": Asynchronous,
+    "mixed": Asynchronous,
 }
 
 
@@ -90,7 +91,7 @@ class Trainer:
             fit_weights(self.model, self.data.tokenizer, start, config)
         if not resuming and self.ranks.first and (start is None or not same_frontend(start, config)):
             self.data.measure_features(self.model.frontend)
-        self.ranks.broadcast(self.model)
+        self.ranks.broadcast(list(self.model.state_dict().values()))
         if self.ranks.number > 0:
             torch.manual_seed(hash((config.seed, self.ranks.number)))  # each rank has its own dropout
         freeze(self.model, config.start, 0)  # raises InputError where a name in start.freeze is wrong
@@ -238,14 +239,15 @@ class Trainer:
             write_histograms(self.folder / "tensorboard", model, found)
 
     def _make_strategy(self) -> Strategy:
-        """Each rank updates its own model; an asynchronous parameter server updates a copy of the first one."""
-        name = self.config.parallel.strategy if self.ranks.size > 1 else "synchronous"
-        own = name == "asynchronous"
-        updates = self.data.batches_of_run() * (self.ranks.size if own else 1)
-        served = copy.deepcopy(self.model) if own and self.ranks.first else self.model
-        updater = Updater(served, self.config, updates)
+        """Each rank updates its own model; a parameter server updates a copy."""
+        config = self.config.parallel
+        name = config.strategy if self.ranks.size > 1 else "synchronous"
+        served = name in SERVED
+        updates = self.data.batches_of_run() * (self.ranks.size // config.workers if served else 1)
+        serves = served and self.ranks.number < config.served_by
+        updater = Updater(copy.deepcopy(self.model) if serves else self.model, self.config, updates)
         objective = Objective(self.model, self.config, self.phone_loss)
-        return STRATEGIES[name](objective, updater, self.ranks, self.config.parallel)
+        return STRATEGIES[name](objective, updater, self.ranks, config)
 
     def _joint_state(self) -> RunState:
         """The state with the sums of all ranks."""

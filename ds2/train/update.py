@@ -51,14 +51,19 @@ class Updater:
         """The learning rate of the last update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def update(self, epoch: int) -> bool:
+    def update(self, epoch: int, norm: Tensor | None = None) -> bool:
         """Updates the weights by the gradients of the model; False where they were bad and the update was skipped.
+
+        `norm`: that of the whole gradient, of which the model has a part.
 
         Raises:
             InputError: training diverged.
         """
         self.scaler.unscale_(self.optimizer)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        parameters = list(self.model.parameters())
+        if norm is None:
+            norm = nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
+        nn.utils.clip_grads_with_norm_(parameters, self.config.clip_norm, norm)
         self.norm = float(norm)
         self.step += 1
         finite = bool(norm.isfinite())

@@ -108,13 +108,16 @@ def alone(toml: Path, folder: Path) -> dict[str, torch.Tensor]:
     return checkpoint_weights(folder)
 
 
-def learns_stops_and_continues(manifest: Path, launch: Launch, folder: Path, strategy: str, replicas: int) -> None:
+def learns_stops_and_continues(
+    manifest: Path, launch: Launch, folder: Path, strategy: str, replicas: int, *more: str
+) -> None:
     """Two ranks: SIGTERM after the first checkpoint, then on to six epochs."""
     settings = (
         f"parallel.strategy={strategy}",
         "parallel.average_every=3",
         "epochs=6",
         "optimizer.learning_rate=2e-3",
+        *more,
     )
     run = folder / "run"
     stopped = launch(2, manifest, run, *settings)

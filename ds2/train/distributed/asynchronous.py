@@ -1,213 +1,176 @@
-"""Asynchronous training: each rank sends its gradients to a parameter server in the first rank when they are ready.
+"""Asynchronous training by parameter servers, of single ranks or of groups: the mixed strategy (ICCS 2017).
 
-    rank 0   worker ----------------\\
-             server, one thread for   apply -> wait while this rank is too far ahead -> newest weights
-    rank 1   each rank  <-- socket --/
+    gradient of a group (synchronous.py) -> its leader -> parameter servers -> its leader -> weights of the group
 
-A rank waits only while it is more than `staleness` updates ahead of the slowest (stale synchronous parallel,
-Ho et al. 2013). The price: its gradient belongs to weights that others have updated since.
+A group is one rank (`asynchronous`) or several (`mixed`); its first rank is the leader. The servers are threads in the
+first ranks, see parameter_server.py.
 """
 
-import threading
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.profiler import record_function
 
-from ds2.data.dataset import Batch
 from ds2.train.config import ParallelConfig
+from ds2.train.distributed.parameter_server import (
+    ANSWER,
+    END,
+    FAILED,
+    FETCH,
+    HEAD,
+    QUESTION,
+    TICK,
+    UPDATE,
+    ParameterServer,
+    buffers,
+    concatenated,
+    divide,
+)
 from ds2.train.distributed.ranks import Ranks, copy_flat
 from ds2.train.distributed.strategy import Agreement, load_replica, replica
+from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.objective import Objective
+from ds2.train.optimizer import joined_state
 from ds2.train.update import Updater, parameter_gradients
-
-UPDATE, TICK, FETCH, END = range(
-    4
-)  # kinds of message: a gradient; no gradient, but the clock advances; a request for the weights; the last message
-HEAD = 3  # numbers before the tensors; of a message: kind, epoch, wish to stop; of an answer: good, meet at, stop
+from ds2.utils.errors import InputError
 
 
-def concatenated(tensors: Sequence[Tensor]) -> Tensor:
-    """(N,) all values of the tensors, on the CPU."""
-    return torch.cat([tensor.detach().flatten().cpu() for tensor in tensors])
-
-
-def buffers(model: torch.nn.Module) -> list[Tensor]:
-    return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-
-
-class ParameterServer:
-    """The weights, and how many updates each rank has made (its clock)."""
-
-    def __init__(self, updater: Updater, ranks: Ranks, staleness: int):
-        self.updater = updater
-        self.staleness = staleness
-        self.clocks = [0] * ranks.size
-        self.meet_at = 0  # clock at which all ranks meet for a checkpoint; 0: none
-        self.stop = False  # and stop there
-        self.changed = threading.Condition()  # re-entrant
-        self.failure: BaseException | None = None
-        self.threads: list[threading.Thread] = []
-
-    def start(self) -> None:
-        """Starts a thread for every other rank."""
-        size = message_size(self.updater)
-        for rank in range(1, len(self.clocks)):
-            self.threads.append(threading.Thread(target=self._serve, args=(rank, size), daemon=True))
-            self.threads[-1].start()
-
-    def answer(self, rank: int, message: Tensor) -> Tensor:
-        """(HEAD + P + Q,): head, gradients of the P weights, changes of the Q statistics -> head, P and Q now."""
-        kind, epoch, stop = message[:HEAD].int().tolist()
-        with self.changed:
-            good = self._apply(epoch, message[HEAD:]) if kind == UPDATE else True
-            if stop:
-                self.meet(stop=True)
-            if kind in (UPDATE, TICK):
-                self.clocks[rank] += 1
-                self.changed.notify_all()
-                self.changed.wait_for(lambda: self.failure or self.clocks[rank] - min(self.clocks) <= self.staleness)
-            if self.failure:
-                raise self.failure
-            model = self.updater.model
-            head = torch.tensor([float(good), float(self.meet_at), float(self.stop)])
-            return torch.cat([head, concatenated([*model.parameters(), *buffers(model)])])
-
-    def meet(self, stop: bool) -> None:
-        """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it learns of it."""
-        with self.changed:
-            self.meet_at = self.meet_at or max(self.clocks) + 2
-            self.stop |= stop
-
-    def begin(self, clock: int) -> None:
-        """Sets the clocks of all ranks to the same value after a meeting."""
-        with self.changed:
-            self.clocks, self.meet_at = [clock] * len(self.clocks), 0
-
-    def finish(self) -> None:
-        """Waits for the last message of every rank."""
-        for thread in self.threads:
-            thread.join()
-
-    def _apply(self, epoch: int, changes: Tensor) -> bool:
-        model = self.updater.model
-        parameters, statistics = list(model.parameters()), buffers(model)
-        sizes = [tensor.numel() for tensor in (*parameters, *statistics)]
-        parts = changes.split(sizes)
-        for parameter, part in zip(parameters, parts, strict=False):
-            parameter.grad = part.view_as(parameter).to(parameter) if parameter.requires_grad else None
-        good = self.updater.update(epoch)
-        if good:
-            for buffer, part in zip(statistics, parts[len(parameters) :], strict=True):
-                buffer += part.view_as(buffer).to(buffer)
-        return good
-
-    def _serve(self, rank: int, size: int) -> None:
-        message = torch.empty(size)
-        try:
-            while True:
-                dist.recv(message, rank)
-                if message[0] == END:
-                    return
-                dist.send(self.answer(rank, message), rank)
-        except BaseException as error:
-            with self.changed:
-                self.failure = error
-                self.changed.notify_all()
-
-
-def message_size(updater: Updater) -> int:
-    return HEAD + sum(tensor.numel() for tensor in (*updater.model.parameters(), *buffers(updater.model)))
-
-
-class Asynchronous:
-    """The strategy of one rank, see the file's head. The first rank's updater belongs to the server."""
+class Asynchronous(Synchronous):
+    """The strategy of one rank, see the file's head. In ranks that are servers the updater belongs to the server."""
 
     def __init__(self, objective: Objective, updater: Updater, ranks: Ranks, config: ParallelConfig):
-        self.objective = objective
+        if config.served_by > ranks.size:
+            raise InputError(f"parallel.servers = {config.servers}: there are only {ranks.size} ranks")
+        super().__init__(objective, updater, ranks.subgroup(config.workers), config)
         self.model = objective.model
-        self.ranks = ranks
-        self.updater = updater
-        self.clock = 0  # updates of this rank
+        self.everyone = ranks
+        self.clock = 0  # updates of this group
         self.meet_at = 0
         self.wish_to_stop = self.stop = False
         self.empty = False
-        self.server = ParameterServer(updater, ranks, config.staleness) if ranks.first else None
-        if self.server is not None:
+        self.parts = divide(self.model, config.served_by)
+        self.server: ParameterServer | None = None
+        if ranks.number < config.served_by:
+            leaders = range(0, ranks.size, self.ranks.size)
+            self.server = ParameterServer(updater, ranks, leaders, self.parts[ranks.number], config.staleness)
             self.server.start()
         self.fetched: Tensor = concatenated(buffers(self.model))  # statistics as last received from the server
 
     def begin_epoch(self) -> None:
-        """Releases in the server what is released here, before any rank sends a gradient of it."""
+        """Releases in the servers what is released here, before any rank sends a gradient of it."""
+        super().begin_epoch()
         for served, own in zip(self.updater.model.parameters(), self.model.parameters(), strict=True):
             served.requires_grad_(own.requires_grad)
-        self.ranks.barrier()
+        self.everyone.barrier()
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
-        """Asks no other rank: the server, in the first rank, calls the meeting."""
-        if self.server is not None and save:
-            self.server.meet(stop=False)
-        self.wish_to_stop = stop
-        self.empty = utterances == 0
+        """Asks no other group: the server, in the first rank, calls the meeting."""
+        if self.everyone.first and save:
+            self._own_server.meet(stop=False)
+        total, stops = self.ranks.total([utterances, stop])
+        self.wish_to_stop = stops > 0
+        self.empty = total == 0
         here = self.clock + 1 == self.meet_at
-        return Agreement(max(1, utterances), here, here and self.stop)
-
-    def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
-        """See `Strategy`; -> (B,) nats, (B,) output frames."""
-        with record_function("ds2: forward"):
-            losses, lengths = self.objective(batch, key)
-        with record_function("ds2: backward"):
-            (losses.sum() / utterances).backward()
-        return losses.detach(), lengths
+        return Agreement(max(1, total), here, here and self.stop)
 
     def update(self, epoch: int) -> bool:
-        changes = concatenated(buffers(self.model)) - self.fetched
         self.clock += 1
-        gradient = concatenated(parameter_gradients(self.model))
-        good = self._exchange(TICK if self.empty else UPDATE, epoch, gradient, changes)
+        good = self._exchange(TICK if self.empty else UPDATE, epoch)
         self.model.zero_grad(set_to_none=True)
         return good
 
     def settle(self) -> None:
-        """When every rank is here all gradients are applied, since each rank waited for the answers."""
-        self.ranks.barrier()
-        self._exchange(FETCH, 0, concatenated(parameter_gradients(self.model)), torch.zeros_like(self.fetched))
-        self.ranks.barrier()
+        """When every rank is here all gradients are applied, since each group waited for the answers."""
+        self.everyone.barrier()
+        self._exchange(FETCH, 0)
+        if self.server is not None:  # the parts of other servers
+            copy_flat(concatenated(tensors_of(self.model)), tensors_of(self.server.updater.model))
+        self.everyone.barrier()
         if self.server is not None:
             self.server.begin(self.clock)
         self.meet_at = 0
-        self.ranks.barrier()
+        self.everyone.barrier()
 
     def replicas(self) -> list[dict[str, Any]]:
         self.settle()
-        return [replica(self.updater)]
+        states = self.everyone.gather(self.updater.optimizer.state_dict() if self.server is not None else None)
+        return [{**replica(self.updater), "optimizer": joined_state([state for state in states if state is not None])}]
 
     def load_replicas(self, saved: list[dict[str, Any]]) -> None:
-        if self.ranks.first:
+        if self.server is not None:
             load_replica(self.updater, saved, 0)
+            self.server.forget_others()
         self.settle()
 
     def finish(self) -> None:
+        if self.ranks.first:
+            for server, message in enumerate(self._messages(END, 0)):
+                if server in self._remote:
+                    dist.send(message, server, tag=QUESTION)
         if self.server is not None:
             self.server.finish()
-        else:
-            dist.send(torch.tensor([float(END)]).expand(message_size(self.updater)).contiguous(), 0)
 
-    def _exchange(self, kind: int, epoch: int, grads: Tensor, changes: Tensor) -> bool:
-        head = torch.tensor([float(kind), float(epoch), float(self.wish_to_stop)])
-        message = torch.cat([head, grads, changes])
+    @property
+    def _own_server(self) -> ParameterServer:
+        assert self.server is not None
+        return self.server
+
+    @property
+    def _remote(self) -> list[int]:
+        return [server for server in range(len(self.parts)) if server != self.everyone.number]
+
+    def _exchange(self, kind: int, epoch: int) -> bool:
+        """The leader talks to the servers, then the group gets the weights, the statistics and the answer's head."""
+        tensors = tensors_of(self.model)
         with record_function("ds2: communication"):
-            if self.server is not None:
-                answer = self.server.answer(0, message)
+            if self.ranks.first:
+                received = self._ask_servers(kind, epoch)
             else:
-                dist.send(message, 0)
-                answer = torch.empty_like(message)
-                dist.recv(answer, 0)
-        good, self.meet_at, self.stop = answer[:HEAD].int().tolist()
-        tensors = [*self.model.parameters(), *buffers(self.model)]
-        copy_flat(answer[HEAD:].to(tensors[0].device), tensors)
-        self.fetched = answer[-self.fetched.numel() :]
+                received = torch.empty(HEAD + sum(tensor.numel() for tensor in tensors))
+            self.ranks.broadcast([received])
+        good, self.meet_at, self.stop = received[: HEAD - 1].int().tolist()
+        copy_flat(received[HEAD:].to(tensors[0].device), tensors)
+        self.fetched = received[len(received) - len(self.fetched) :]
         return bool(good)
+
+    def _ask_servers(self, kind: int, epoch: int) -> Tensor:
+        """-> (HEAD + P + Q,): head, all weights, the statistics."""
+        messages = self._messages(kind, epoch)
+        sending = [dist.isend(messages[server], server, tag=QUESTION) for server in self._remote]
+        for server in self._remote:
+            self.ranks.traffic[f"server {server}"] += messages[server].nbytes
+        answers = [
+            self._receive(server, message)
+            if server in self._remote
+            else self._own_server.answer(self.everyone.number, message)
+            for server, message in enumerate(messages)
+        ]
+        for request in sending:
+            assert request is not None
+            request.wait()
+        good = min(answer[0] for answer in answers)
+        weights, statistics = answers[0][HEAD:].split([len(answers[0]) - HEAD - len(self.fetched), len(self.fetched)])
+        return torch.cat([good[None], answers[0][1:HEAD], weights, *(each[HEAD:] for each in answers[1:]), statistics])
+
+    def _messages(self, kind: int, epoch: int) -> list[Tensor]:
+        """One for each server."""
+        gradients = parameter_gradients(self.model)
+        norm = float(nn.utils.get_total_norm(gradients))
+        head = torch.tensor([float(kind), float(epoch), float(self.wish_to_stop), norm])
+        messages = [torch.cat([head, concatenated(gradients[part.start : part.stop])]) for part in self.parts]
+        messages[0] = torch.cat([messages[0], concatenated(buffers(self.model)) - self.fetched])
+        return messages
+
+    def _receive(self, server: int, message: Tensor) -> Tensor:
+        answer = torch.empty_like(message)
+        dist.recv(answer, server, tag=ANSWER)
+        if answer[0] == FAILED:
+            raise RuntimeError(f"the parameter server in rank {server} failed")
+        return answer
+
+
+def tensors_of(model: nn.Module) -> list[Tensor]:
+    """The weights and the statistics."""
+    return [*model.parameters(), *buffers(model)]

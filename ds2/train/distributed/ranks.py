@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,25 +15,43 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 from torch import Tensor, nn
 
+from ds2.utils.errors import InputError
+
+Traffic = Counter[str]  # bytes that this rank handed over for the others, by link: "group", "weights", "server 0"
+
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of a run; by default it is the only one."""
+    """This process among those of a run, or of a group of them; by default it is the only one."""
 
     number: int = 0
     size: int = 1
+    start: int = 0  # number in the run of the group's first rank
+    group: "dist.ProcessGroup | None" = None  # None: all ranks of the run
+    traffic: Traffic = field(default_factory=Counter)  # shared with the groups of a run
 
     @property
     def first(self) -> bool:
         """The first rank writes and logs for all."""
         return self.number == 0
 
+    def subgroup(self, size: int) -> "Ranks":
+        """The group of this rank, where ranks of consecutive numbers form groups of `size`.
+
+        Raises:
+            InputError: the groups would not be of equal size.
+        """
+        if self.size % size:
+            raise InputError(f"parallel.group = {size} must divide the {self.size} ranks")
+        group = dist.new_subgroups(size)[0] if size > 1 else None
+        return Ranks(self.number % size, size, self.number // size * size, group, self.traffic)
+
     def total(self, values: Sequence[float]) -> list[float]:
         """Sums over all ranks, exact for counts."""
         if self.size == 1:
             return list(values)
         sums = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(sums)
+        dist.all_reduce(sums, group=self.group)
         return [float(value) for value in sums]
 
     def gather(self, item: Any) -> list[Any]:
@@ -40,24 +59,27 @@ class Ranks:
         if self.size == 1:
             return [item]
         items: list[Any] = [None] * self.size
-        dist.all_gather_object(items, item)
+        dist.all_gather_object(items, item, group=self.group)
         return items
 
     def barrier(self) -> None:
         self.total([0.0])
 
-    def broadcast(self, module: nn.Module) -> None:
-        """Copies the first rank's parameters and buffers to all."""
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Copies the first rank's tensors to all."""
         if self.size > 1:
-            for tensor in module.state_dict().values():
-                dist.broadcast(tensor, 0)
+            for tensor in tensors:
+                dist.broadcast(tensor, self.start, group=self.group)
+            if self.first:
+                self.traffic["weights"] += sum(tensor.nbytes for tensor in tensors)
 
     def average(self, module: nn.Module) -> None:
         """Sets parameters and floating-point buffers on all ranks to their mean."""
         if self.size > 1:
             tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
             joined = torch.cat([tensor.flatten() for tensor in tensors])
-            dist.all_reduce(joined)
+            dist.all_reduce(joined, group=self.group)
+            self.traffic["weights"] += joined.nbytes
             copy_flat(joined / self.size, tensors)
 
 

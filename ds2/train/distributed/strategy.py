@@ -4,7 +4,7 @@ Every strategy is used in the same way, minibatch by minibatch:
 
     agree  ->  backward of every microbatch  ->  update          settle: before a model is validated or saved
 
-synchronous.py, mixed.py and asynchronous.py hold one each.
+synchronous.py, local_sgd.py and asynchronous.py hold them.
 """
 
 from typing import Any, NamedTuple, Protocol

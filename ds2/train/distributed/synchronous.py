@@ -1,6 +1,7 @@
 """Synchronous training: every update is made of the whole minibatch, the gradients summed over all ranks."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,36 +21,36 @@ from ds2.train.objective import Objective
 from ds2.train.update import Updater
 from ds2.utils.errors import InputError
 
+HOOKS: dict[str, Callable[..., Any]] = {
+    "none": default_hooks.allreduce_hook,
+    "float16": default_hooks.fp16_compress_hook,
+    "bfloat16": default_hooks.bf16_compress_hook,
+    "powersgd": powerSGD_hook.powerSGD_hook,
+}
+
 
 class Synchronous:
     """One minibatch, one update: gradients are summed over ranks by torch's DDP; one process needs nothing more."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        updater: Updater,
-        ranks: Ranks,
-        config: ParallelConfig,
-        group: "dist.ProcessGroup | None" = None,
-    ):
-        """`group`: the ranks whose gradients are summed; by default all."""
+    def __init__(self, objective: Objective, updater: Updater, ranks: Ranks, config: ParallelConfig):
+        """`ranks`: those whose gradients are summed."""
         self.updater = updater
         self.ranks = ranks
-        self.group = group
-        self.size = ranks.size if group is None else group.size()
         self.compression = config.compression
         self.alone = objective
         self.objective: Any = objective  # or DDP around it
         self.trained: list[bool] = []  # which parameters DDP expects gradients of
-        if self.size > 1 and config.synchronize_batch_norm:
-            synchronize_statistics(objective.model, self.group)
+        if ranks.size > 1 and config.synchronize_batch_norm:
+            synchronize_statistics(objective.model, ranks)
 
     def begin_epoch(self) -> None:
         trained = [parameter.requires_grad for parameter in self.alone.parameters()]
-        if self.size > 1 and trained != self.trained:  # DDP expects the gradients of the parameters it was made with
+        if (
+            self.ranks.size > 1 and trained != self.trained
+        ):  # DDP expects the gradients of the parameters it was made with
             self.trained = trained
-            self.objective = DistributedDataParallel(self.alone, process_group=self.group)
-            compress(self.objective, self.compression, self.group)
+            self.objective = DistributedDataParallel(self.alone, process_group=self.ranks.group)
+            compress(self.objective, self.compression, self.ranks)
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         total, saves, stops = self.ranks.total([utterances, save and self.ranks.first, stop])
@@ -57,12 +58,12 @@ class Synchronous:
 
     def backward(self, batch: Batch, key: tuple[int, ...], utterances: float, last: bool) -> tuple[Tensor, Tensor]:
         """-> (B,) nats, (B,) frames. DDP takes the mean over ranks, only with the last microbatch: hence the factor."""
-        alone = last or self.size == 1
-        with contextlib.nullcontext() if alone else self.objective.no_sync():
+        size = self.ranks.size
+        with contextlib.nullcontext() if last or size == 1 else self.objective.no_sync():
             with record_function("ds2: forward"):
                 losses, lengths = self.objective(batch, key)
             with record_function("ds2: backward"):
-                self.updater.scaler.scale(losses.sum() * self.size / utterances).backward()
+                self.updater.scaler.scale(losses.sum() * size / utterances).backward()
         return losses.detach(), lengths
 
     def update(self, epoch: int) -> bool:
@@ -83,8 +84,8 @@ class Synchronous:
         pass
 
 
-def synchronize_statistics(model: AcousticModel, group: "dist.ProcessGroup | None") -> None:
-    """Makes batch normalisation take its statistics over the whole minibatch of a group of processes.
+def synchronize_statistics(model: AcousticModel, ranks: Ranks) -> None:
+    """Makes batch normalisation take its statistics over the whole minibatch of these ranks.
 
     Raises:
         InputError: a BN-LSTM: it would wait for the others at every frame.
@@ -95,7 +96,7 @@ def synchronize_statistics(model: AcousticModel, group: "dist.ProcessGroup | Non
         )
 
     def total(tensor: Tensor) -> Tensor:
-        return torch.as_tensor(_Sum.apply(tensor, group))
+        return torch.as_tensor(_Sum.apply(tensor, ranks))
 
     for module in model.modules():
         if isinstance(module, MinibatchStatistics):
@@ -106,29 +107,36 @@ class _Sum(torch.autograd.Function):
     """The sum of a tensor over the processes of a group; its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: "dist.ProcessGroup | None") -> Tensor:
-        ctx.group = group
+    def forward(ctx: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
+        ctx.ranks = ranks
         total = tensor.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total, group=group)
+        dist.all_reduce(total, group=ranks.group)
+        ranks.traffic["group"] += total.nbytes
         return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return torch.as_tensor(_Sum.apply(grad, ctx.group)), None
+        return torch.as_tensor(_Sum.apply(grad, ctx.ranks)), None
 
 
-def compress(model: DistributedDataParallel, name: str, group: "dist.ProcessGroup | None") -> None:
-    """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019).
+def compress(model: DistributedDataParallel, name: str, ranks: Ranks) -> None:
+    """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019), and counts bytes.
 
     Raises:
         InputError: bfloat16 without NCCL, which torch's hook needs.
     """
     if name == "bfloat16" and not dist.is_nccl_available():
         raise InputError('parallel.compression = "bfloat16" needs GPUs and NCCL; "float16" does not')
+    state: Any = ranks.group
     if name == "powersgd":
-        model.register_comm_hook(
-            powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=10), powerSGD_hook.powerSGD_hook
-        )
-    elif name != "none":
-        hooks = {"float16": default_hooks.fp16_compress_hook, "bfloat16": default_hooks.bf16_compress_hook}
-        model.register_comm_hook(group, hooks[name])
+        state = powerSGD_hook.PowerSGDState(ranks.group, start_powerSGD_iter=10)
+
+    def counted(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        before = getattr(state, "total_numel_after_compression", 0)
+        size = bucket.buffer().nbytes
+        future = HOOKS[name](state, bucket)
+        products = getattr(state, "total_numel_after_compression", 0) - before  # 0 in PowerSGD's uncompressed start
+        ranks.traffic["group"] += 4 * products or (size // 2 if name.endswith("16") else size)
+        return future
+
+    model.register_comm_hook(state, counted)

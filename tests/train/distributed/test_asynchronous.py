@@ -12,7 +12,8 @@ from helpers.training import (
 
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import DataConfig, OptimizerConfig, ParallelConfig, StartConfig, TrainConfig
-from ds2.train.distributed.asynchronous import HEAD, TICK, UPDATE, Asynchronous, ParameterServer, message_size
+from ds2.train.distributed.asynchronous import Asynchronous
+from ds2.train.distributed.parameter_server import HEAD, TICK, UPDATE, ParameterServer, divide
 from ds2.train.distributed.ranks import Ranks
 from ds2.train.objective import Objective
 from ds2.train.transfer import freeze
@@ -28,8 +29,8 @@ def test_a_rank_that_is_too_far_ahead_waits_for_the_slowest() -> None:
     config = TrainConfig(DataConfig((Path("a"),), Path("b")), TINY, optimizer=OptimizerConfig("sgd", 1e-3))
     updater = Updater(AcousticModel(TINY, 5), config, 100)
     twin = Updater(copy.deepcopy(updater.model), config, 100)
-    server = ParameterServer(updater, Ranks(0, 2), staleness=2)
-    message = torch.cat([torch.tensor([float(UPDATE), 0.0, 0.0]), torch.ones(message_size(updater) - HEAD)])
+    server = whole_server(updater, staleness=2)
+    message = torch.cat([torch.tensor([float(UPDATE), 0.0, 0.0, 1.0]), torch.ones(server.size - HEAD)])
     for _ in range(2):
         server.answer(0, message)
     ahead = threading.Thread(target=server.answer, args=(0, message))
@@ -40,13 +41,18 @@ def test_a_rank_that_is_too_far_ahead_waits_for_the_slowest() -> None:
     server.answer(1, message)
     ahead.join(timeout=60)
     assert not ahead.is_alive()
-    assert server.clocks == [3, 1]
+    assert server.clocks == {0: 3, 1: 1}
     for _ in range(4):
         for parameter in twin.model.parameters():
             parameter.grad = torch.ones_like(parameter)
-        twin.update(0)
+        twin.update(0, torch.tensor(1.0))
     for expected, found in zip(twin.model.parameters(), updater.model.parameters(), strict=True):
         assert torch.equal(expected, found)
+
+
+def whole_server(updater: Updater, staleness: int) -> ParameterServer:
+    """The only server of two groups of one rank."""
+    return ParameterServer(updater, Ranks(0, 2), range(2), divide(updater.model, 1)[0], staleness)
 
 
 def test_parts_are_released_in_the_server_too() -> None:
@@ -71,8 +77,8 @@ def test_no_rank_passes_a_meeting_that_it_does_not_know_of() -> None:
     """Called while rank 0 is at update 3 and rank 1 at 1: both ranks learn of clock 5 before they reach it."""
     config = TrainConfig(DataConfig((Path("a"),), Path("b")), TINY)
     updater = Updater(AcousticModel(TINY, 5), config, 100)
-    server = ParameterServer(updater, Ranks(0, 2), staleness=9)
-    tick = torch.zeros(message_size(updater))
+    server = whole_server(updater, staleness=9)
+    tick = torch.zeros(server.size)
     tick[0] = TICK
     for rank in (0, 0, 0, 1):
         assert server.answer(rank, tick)[1] == 0

@@ -10,9 +10,11 @@ def test_the_table_of_strategies_by_hand(tmp_path: Path) -> None:
     one = [epoch(10.0, 10.0, 4.0), epoch(10.0, 10.0, 2.0)]
     two = [epoch(10.0, 15.0, 5.0), epoch(10.0, 15.0, 3.0)]
     line = [[("forward", 0.0, 3.0), ("waiting", 3.0, 4.0)], [("forward", 0.0, 4.0)]]
-    text = write_scaling(tmp_path, [FinishedRun("synchronous", 1, one, line[:1]), FinishedRun("mixed", 2, two, line)])
+    text = write_scaling(
+        tmp_path, [FinishedRun("synchronous", 1, one, line[:1]), FinishedRun("local-sgd", 2, two, line)]
+    )
     assert "| synchronous | 1 | 10.0 | 1.00 | 100% | 15.0 | 2.00 | 25.00% | 25% | 0% |" in text
-    assert "| mixed | 2 | 15.0 | 1.50 | 75% | 20.0 | 3.00 | 25.00% | 12% | 0% |" in text
+    assert "| local-sgd | 2 | 15.0 | 1.50 | 75% | 20.0 | 3.00 | 25.00% | 12% | 0% |" in text
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
