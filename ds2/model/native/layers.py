@@ -4,6 +4,7 @@ import numpy as np
 
 from ds2.model.config import CLIP, ConvolutionConfig
 from ds2.model.layer_weights import LayerWeights
+from ds2.model.native.few_rows import FEW, multiply_few_rows
 
 COLUMNS = 1 << 18  # values that a convolution gathers for one product: they stay in a core's cache
 
@@ -13,10 +14,16 @@ def clipped_relu(x: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(x, np.float32(0), out=x), np.float32(CLIP), out=x)
 
 
-def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | float) -> np.ndarray:
-    """(B, T, D), (D, H), (H,) or 0 -> (B, T, H)."""
-    found: np.ndarray = x.reshape(-1, x.shape[2]) @ weight
-    found += bias
+def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """(B, T, D), (H, D), (H,) -> (B, T, H)."""
+    rows = np.ascontiguousarray(x.reshape(-1, x.shape[2]))
+    if len(rows) <= FEW:
+        found = np.empty((len(rows), len(weight)), np.float32)
+        multiply_few_rows(rows, weight, found)
+    else:
+        found = rows @ weight.T
+    if bias is not None:
+        found += bias
     return found.reshape(*x.shape[:2], -1)
 
 
@@ -29,9 +36,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
 def places(x: np.ndarray, size: int) -> np.ndarray:
     """(B, T, D) -> (B, T - size + 1, size D): the frames of each place of a kernel, side by side; a view."""
     batch, frames, width = x.shape
-    strides = x.strides
-    shape = (batch, frames - size + 1, size * width)
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    return np.lib.stride_tricks.as_strided(x, (batch, frames - size + 1, size * width), x.strides)
 
 
 class Convolution:
@@ -50,19 +55,21 @@ class Convolution:
         else:
             self.bias = layer.shaped("kernel.bias", config.channels)
         # By frame, bin and channel, as the frames of a place lie.
-        self.weight = np.ascontiguousarray(kernel.transpose(3, 2, 1, 0).reshape(-1, config.channels))
+        self.weight = np.ascontiguousarray(kernel.transpose(0, 3, 2, 1).reshape(config.channels, -1))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         batch, frames, edge = len(x), x.shape[1], self.config.kernel[0] // 2
         padded = np.zeros((batch, frames, self.bins + 2 * edge, self.inputs), np.float32)
         padded[:, :, edge : edge + self.bins] = x.reshape(batch, frames, self.bins, self.inputs)
         found = self._places(padded)
-        columns, block = len(self.weight), found.shape[1:3]
+        columns, block = self.weight.shape[1], found.shape[1:3]
         result = np.empty((batch, *block, self.config.channels), np.float32)
         step = max(1, COLUMNS // (batch * block[1] * columns))
         for start in range(0, block[0], step):
             part = found[:, start : start + step]
-            result[:, start : start + step] = (part.reshape(-1, columns) @ self.weight).reshape(*part.shape[:3], -1)
+            result[:, start : start + step] = linear(part.reshape(1, -1, columns), self.weight).reshape(
+                *part.shape[:3], -1
+            )
         result += self.bias
         return clipped_relu(result).reshape(batch, block[0], -1)
 
@@ -78,7 +85,7 @@ class Convolution:
         )
         every, frame, bin_, value = padded.strides
         strides = (every, frame * self.config.stride[1], bin_ * self.config.stride[0], frame, value)
-        return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
+        return np.lib.stride_tricks.as_strided(padded, shape, strides)
 
 
 class TimeDelay:
@@ -88,13 +95,12 @@ class TimeDelay:
         self.config, self.first = config, (config.kernel[1] + 1) // 2
         self.second = config.kernel[1] + 1 - self.first
         scale, self.bias = layer.under("norm").scale_and_shift(config.channels)
-        narrow = layer.shaped("narrow", config.bottleneck, self.first * inputs)
-        wide = layer.shaped("wide", config.channels, self.second * config.bottleneck) * scale[:, None]
-        self.narrow, self.wide = np.ascontiguousarray(narrow.T), np.ascontiguousarray(wide.T)
+        self.narrow = layer.shaped("narrow", config.bottleneck, self.first * inputs)
+        self.wide = layer.shaped("wide", config.channels, self.second * config.bottleneck) * scale[:, None]
         self.bypass = np.float32(config.bypass if inputs == config.channels else 0)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        narrow = linear(places(x, self.first), self.narrow, 0.0)
+        narrow = linear(places(x, self.first), self.narrow)
         wide = clipped_relu(linear(places(narrow, self.second), self.wide, self.bias))
         if self.bypass:
             wide += self.bypass * x[:, self.config.before : self.config.before + wide.shape[1]]

@@ -40,8 +40,8 @@ class Network:
         if config.lookahead:
             self.future = weights.shaped("lookahead.weight", width, config.lookahead + 1)
         if config.fully_connected:
-            dense, bias = weights.under("fully_connected").folded("weight", config)
-            self.dense = np.ascontiguousarray(dense.T), bias
+            weights.shaped("fully_connected.weight", config.fully_connected, width)
+            self.dense = weights.under("fully_connected").folded("weight", config)
         self.random_walk = (
             RandomWalk(config.random_walk, sizes[0], weights.under("random_walk")) if config.random_walk else None
         )
@@ -95,8 +95,8 @@ class Network:
 
 
 def _output(layer: LayerWeights, outputs: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """(width, outputs) weight and (outputs,) bias."""
-    return np.ascontiguousarray(layer.shaped("weight", outputs, width).T), layer.shaped("bias", outputs)
+    """(outputs, width) weight and (outputs,) bias."""
+    return layer.shaped("weight", outputs, width), layer.shaped("bias", outputs)
 
 
 class NativeSlots:

@@ -9,7 +9,6 @@ from ds2.model.config import CLIP, EPSILON, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import linear
 from ds2.model.native.slots import Batch
-from ds2.utils.errors import InputError
 
 State = tuple[np.ndarray, ...]  # (B, H) h, of an LSTM also c, of a BN-LSTM also (B, 1) frames so far
 Step = Callable[..., State]  # input terms, recurrent terms, state -> the next state
@@ -22,17 +21,15 @@ class Direction:
         rows = len(config.spec.gates) * config.hidden
         self.widths = (config.hidden,) * len(config.spec.state)
         self.step: Step
+        self.weight = layer.shaped("input_weight", rows, inputs)
         if config.spec.step_statistics:
-            weight, self.bias = layer["input_weight"], np.zeros(rows, np.float32)
+            self.bias = np.zeros(rows, np.float32)
             self.recurrent_bias, self.step = self.bias, BNLSTMStep(config.hidden, layer)
             self.widths += (1,)
         else:
-            weight, self.bias = layer.folded("input_weight", config)
+            self.weight, self.bias = layer.folded("input_weight", config)
             self.recurrent_bias, self.step = layer.shaped("recurrent_bias", rows), STEPS[config.cell]
-        if weight.shape != (rows, inputs):
-            raise InputError(f"the weights do not fit the bundle's own configuration: {weight.shape} of {rows, inputs}")
-        self.weight = np.ascontiguousarray(weight.T)
-        self.recurrent_weight = np.ascontiguousarray(layer.shaped("recurrent_weight", rows, config.hidden).T)
+        self.recurrent_weight = layer.shaped("recurrent_weight", rows, config.hidden)
 
     def __call__(self, x: np.ndarray, valid: np.ndarray, state: State = ()) -> tuple[np.ndarray, State]:
         """(B, T, D), (B, T, 1) 0 or 1, state before the first frame, by default 0 -> (B, T, H), the last state."""
@@ -40,7 +37,7 @@ class Direction:
         state = state or tuple(np.zeros((len(x), width), np.float32) for width in self.widths)
         rows = np.empty((*x.shape[:2], self.widths[0]), np.float32)
         for frame in range(x.shape[1]):
-            recurrent = state[0] @ self.recurrent_weight + self.recurrent_bias
+            recurrent = linear(state[0][None], self.recurrent_weight, self.recurrent_bias)[0]
             found = self.step(terms[:, frame], recurrent, *state)
             state = tuple(part * valid[:, frame] for part in found)  # 0 until the first frame
             rows[:, frame] = state[0]
