@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder; a wheel also into
-# one without torch, where onnxruntime transcribes.
+# one without torch, where NumPy and numba transcribe.
 #     tests/package.sh dist/ds2-0.2.0-py3-none-any.whl
 set -euo pipefail
 package=$(realpath "$1")
@@ -21,7 +21,7 @@ PYTHON
 if [[ "$package" == *.whl ]]; then
     python3 -m venv "$folder/slim"
     slim/bin/pip install --quiet --no-deps "$package"
-    slim/bin/pip install --quiet --constraint "$root/constraints.txt" --requirement "$root/onnx-engine.txt"
+    slim/bin/pip install --quiet --constraint "$root/constraints.txt" --requirement "$root/native-engine.txt"
     [ ! -e slim/lib/python3*/site-packages/torch ] || { echo "torch is installed in spite of --no-deps"; exit 1; }
     text=$(slim/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --model digits)
     [ "$text" = "three one seven nine" ] || { echo "unexpected transcript without torch: $text"; exit 1; }

@@ -42,8 +42,8 @@ def check() -> Iterator[Check]:
 
 
 def _torch() -> Iterator[Check]:
-    if find_spec("torch") is None and find_spec("onnxruntime") is not None:
-        yield Check("torch", "not installed; onnxruntime transcribes", "to train: pip install torch torchaudio")
+    if find_spec("torch") is None:
+        yield Check("torch", "not installed; NumPy and numba transcribe", "to train: pip install torch torchaudio")
         return
     try:
         import torch

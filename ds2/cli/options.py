@@ -74,7 +74,7 @@ class ComputeOptions:
 
     Attributes:
         device: auto, cpu or cuda.
-        engine: torch, native (no PyTorch, on a CPU), or onnx, which also takes the model.onnx of ds2 export.
+        engine: native (a CPU without PyTorch), torch, or onnx, which also takes the model.onnx of ds2 export.
         precision: Precision of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
     """
 

@@ -12,6 +12,8 @@ from ds2.utils.config import from_dict, require
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model
 UNENDED = 1 << 40  # front-end frames: the length of a stream whose end is not known yet
 
+LEAST_WEIGHTS = 1 << 18  # of a matrix that is faster in int8; a smaller one is as fast in float32
+
 LONGEST_CHUNK = 1.0  # seconds of sound that a live stream waits for
 
 CLIP = 20.0  # of the clipped ReLU
@@ -223,6 +225,11 @@ class ModelConfig:
         for layer in self.convolutions:
             bins = layer.bins(bins)
         return self.convolutions[-1].channels * bins
+
+    @property
+    def recurrent_weights(self) -> int:
+        """Weights of the recurrent matrix of a layer; 0 without such layers."""
+        return len(self.spec.gates) * self.hidden**2 if self.recurrent_layers else 0
 
     @property
     def streams(self) -> bool:

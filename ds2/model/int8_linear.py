@@ -22,7 +22,6 @@ from ds2.utils.jit import njit
 
 LARGEST = 127
 MOST_LEVELS = 2**15 - 1
-LEAST_WEIGHTS = 1 << 18  # of a smaller matrix float32 is as fast
 ROWS = 4  # of x that share one reading of a weight
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)

@@ -23,10 +23,10 @@ from ds2.model.activation import clipped_relu
 from ds2.model.bn_lstm_step import BNLSTMStep
 from ds2.model.cell_kernels import KERNELS
 from ds2.model.cells import CELLS, Cell
-from ds2.model.config import Precision
+from ds2.model.config import LEAST_WEIGHTS, Precision
 from ds2.model.half_linear import half_linear
 from ds2.model.int8_dot import has_matrix_unit
-from ds2.model.int8_linear import LEAST_WEIGHTS, Int8Weight, int8_linear
+from ds2.model.int8_linear import Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.slot_convolutions import SlotConvolution, fold_convolutions

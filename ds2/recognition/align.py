@@ -98,7 +98,7 @@ def align(
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _used_log_probs(recognizer, audio, used, on_audio)
     try:
-        alignment = ctc_align(log_probs.to(recognizer.model.device), tokens)
+        alignment = ctc_align(log_probs.to(str(recognizer.model.device)), tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
     hypothesis = _hypothesis(recognizer, alignment, used, tokens)

@@ -13,11 +13,15 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from ds2.model.config import ModelConfig, Precision
+from ds2.bundle import read_record
+from ds2.model.config import LEAST_WEIGHTS, ModelConfig, Precision
 from ds2.recognition.options import EngineName, OfflinePrecision
 from ds2.record import Record
+from ds2.utils.devices import may_have_gpu
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
+
+ChosenEngine = Literal["native", "torch", "onnx"]
 
 ONNX_SUFFIX = ".onnx"
 
@@ -53,23 +57,36 @@ class Engine(Protocol):
         """
 
 
-def choose_engine(name: EngineName, path: str | Path) -> Literal["native", "torch", "onnx"]:
-    """ "auto" -> onnx for an exported model and where torch is not installed, else torch.
+def choose_engine(
+    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "float32"
+) -> ChosenEngine:
+    """ "auto" -> onnx for an exported model; native on a CPU where torch is missing or no faster; else torch.
 
     Raises:
-        ModuleNotFoundError: its package is not installed.
+        InputError: the bundle is missing or damaged.
+        ModuleNotFoundError: the engine's package is not installed.
     """
     if name == "auto":
-        name = "onnx" if Path(path).suffix == ONNX_SUFFIX or find_spec("torch") is None else "torch"
-        if name == "onnx" and find_spec("onnxruntime") is None:
-            name = "torch"
+        name = _fastest(path, device, precision)
     if name != "native":
         need("onnxruntime" if name == "onnx" else "torch")
     return name
 
 
+def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngine:
+    if Path(path).suffix == ONNX_SUFFIX:
+        return "onnx"
+    if find_spec("torch") is None:
+        return "native"
+    on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
+    if not on_cpu or precision not in ("auto", "float32"):
+        return "torch"
+    # Large recurrent matrices are faster where torch runs a batch of utterances, or where they are in int8.
+    return "native" if ModelConfig.of(read_record(path)).recurrent_weights < LEAST_WEIGHTS else "torch"
+
+
 def load_engine(
-    name: Literal["native", "torch", "onnx"], path: str | Path, device: str, precision: OfflinePrecision = "float32"
+    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "float32"
 ) -> tuple[Engine, Record]:
     """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
 

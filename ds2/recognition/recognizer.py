@@ -88,7 +88,7 @@ class Recognizer:
             path: path of a bundle, or the name of one in the package; for the engine onnx also that of the model.onnx
                 that `ds2 export` has written.
             device: cpu, cuda, or auto: cuda if there is a GPU.
-            engine: torch, onnx, or auto: torch if it is installed.
+            engine: native (no PyTorch), torch, onnx, or auto: native on a CPU, but torch for large recurrent layers.
             precision: of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
 
         Raises:
@@ -96,7 +96,8 @@ class Recognizer:
                 be met.
             ModuleNotFoundError: the engine's package is not installed.
         """
-        return cls._loaded(*load_engine(choose_engine(engine, path), path, device, precision), str(path), options)
+        chosen = choose_engine(engine, path, device, precision)
+        return cls._loaded(*load_engine(chosen, path, device, precision), str(path), options)
 
     @classmethod
     def from_bundle(

@@ -53,7 +53,7 @@ class ServeConfig:
     host: str = "127.0.0.1"  # 0.0.0.0: reachable from other machines
     port: int = 2700  # the port of Vosk's server
     device: str = "auto"  # auto, cpu, cuda; a comma between several
-    engine: EngineName = "auto"  # torch, onnx; auto: torch where it is installed
+    engine: EngineName = "auto"  # native, torch, onnx; auto: see recognition/engine.py
     precision: Precision = "auto"  # of the recurrent weights; auto: float16 on a GPU, int8 on a CPU
     workers: int = 1  # model processes on each device
     api_keys: tuple[str, ...] = ()  # without any, everybody may connect

@@ -17,6 +17,7 @@ from ds2.decoder.prefixes import begin, compact
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
 from ds2.recognition.chunks import Chunk
+from ds2.recognition.engine import choose_engine
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
@@ -161,7 +162,8 @@ def load_setup(config: WorkerConfig) -> Setup:
     Raises:
         InputError: the bundle cannot be read, or cannot stream.
     """
-    recognizer = Recognizer.load(config.model, config.device, config.decoder, config.engine)
+    engine = choose_engine(config.engine, config.model, config.device, config.precision)
+    recognizer = Recognizer.load(config.model, config.device, config.decoder, engine)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     phones = isinstance(beam, PronouncingDecoder)
     try:

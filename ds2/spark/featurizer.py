@@ -19,7 +19,7 @@ POOLINGS = ("mean", "max", "frames")
 
 def featurize_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[object]:
     """Runs on an executor."""
-    [recognizer], pooling = loaded(settings), settings["pooling"]
+    [recognizer], pooling = loaded(settings, "torch"), settings["pooling"]
     for _, _, result in LayerOutputs(recognizer, settings["layer"]).of_files(map(recording, rows)):
         if isinstance(result, InputError):
             yield result

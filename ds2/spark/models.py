@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import DEFAULT_MODEL, locate, read_record
-from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.recognizer import Recognizer
 from ds2.spark.files import shipped
 from ds2.spark.remote import Settings
@@ -80,17 +80,18 @@ def decoder_options(settings: Settings) -> DecoderOptions:
     return DecoderOptions(lm, weight, bonus, beam, tuple(settings["hot"] or ()), rescore)
 
 
-def loaded(settings: Settings) -> list[Recognizer]:
+def loaded(settings: Settings, engine: EngineName = "auto") -> list[Recognizer]:
     """On an executor: the recognisers of the settings of HasModel, with those of HasDecoder where they are given.
 
     Raises:
         InputError: a bundle or a language model is damaged, or the options do not fit.
     """
     options = decoder_options(settings) if "beam" in settings else DEFAULT_OPTIONS
-    return [_load_recognizer(name, settings["device"], options) for name in settings.get("models") or settings["model"]]
+    names = settings.get("models") or settings["model"]
+    return [_load_recognizer(name, settings["device"], options, engine) for name in names]
 
 
 @functools.lru_cache(LOADED)
-def _load_recognizer(name: str, device: str, options: DecoderOptions) -> Recognizer:
+def _load_recognizer(name: str, device: str, options: DecoderOptions, engine: EngineName) -> Recognizer:
     lm, rescore = (None if file is None else shipped(file.name) for file in (options.lm, options.rescore))
-    return Recognizer.load(shipped(name), device, dataclasses.replace(options, lm=lm, rescore=rescore))
+    return Recognizer.load(shipped(name), device, dataclasses.replace(options, lm=lm, rescore=rescore), engine)

@@ -1,8 +1,13 @@
 """The device that a model runs on, and the threads of a CPU."""
 
+import contextlib
+import ctypes
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from ds2.utils.errors import ParameterError
 
@@ -12,6 +17,9 @@ class Cpu:
     """Where an engine without torch runs."""
 
     type: str = "cpu"
+
+    def __str__(self) -> str:
+        return self.type
 
 
 def choose_device(name: str) -> str:
@@ -36,6 +44,11 @@ def choose_device(name: str) -> str:
     return name
 
 
+def may_have_gpu() -> bool:
+    """Whether a driver for GPUs is there; what torch can use, only torch knows, and its import takes a second."""
+    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"))
+
+
 def cpu_threads() -> int:
     """torch's number of threads where torch is in use, else that of OMP_NUM_THREADS or of the cores."""
     if torch := sys.modules.get("torch"):
@@ -45,7 +58,10 @@ def cpu_threads() -> int:
 
 
 def use_threads(count: int) -> None:
-    """Sets `cpu_threads` for this process."""
+    """Sets `cpu_threads` for this process, also those of NumPy's products."""
     os.environ["OMP_NUM_THREADS"] = str(count)
+    for library in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*"):
+        with contextlib.suppress(AttributeError):  # another build of OpenBLAS
+            ctypes.CDLL(str(library)).scipy_openblas_set_num_threads64_(count)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(count)

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from helpers.commands import Outcome
 from helpers.without_torch import WITHOUT_TORCH
 
@@ -63,16 +62,15 @@ def test_doctor_fails_where_torch_is_broken(tmp_path: Path) -> None:
 
 
 def test_doctor_is_content_with_onnxruntime_alone() -> None:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     code, lines = doctor({}, f"exec({WITHOUT_TORCH!r})")
     assert code == 0
     assert any(line.split()[:4] == ["missing", "torch", "not", "installed;"] for line in lines)
 
 
-def test_onnx_engine_needs_what_ds2_needs_but_torch() -> None:
+def test_native_engine_needs_what_ds2_needs_but_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {*project["dependencies"], *project["optional-dependencies"]["onnx"]}
-    listed = {line for line in (ROOT / "onnx-engine.txt").read_text().splitlines() if not line.startswith("#")}
+    wanted = set(project["dependencies"])
+    listed = {line for line in (ROOT / "native-engine.txt").read_text().splitlines() if not line.startswith("#")}
     assert listed == {need for need in wanted if not need.startswith("torch")}
 
 

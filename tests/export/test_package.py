@@ -36,7 +36,7 @@ def recordings(rate: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("bundle", ["digits", "digits-streaming"])
 def test_bundled_models_write_the_texts_that_torch_writes(tmp_path: Path, bundle: str, weights: Weights) -> None:
     export(bundle, tmp_path, weights=weights)
-    recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0))
+    recognizer = Recognizer.load(bundle, "cpu", DecoderOptions(beam=0), "torch")
     samples, lengths = recordings(recognizer.sample_rate)
     with torch.no_grad():
         expected, frames = recognizer.model.module(samples, lengths)

@@ -15,7 +15,7 @@ from ds2.utils.errors import InputError, ParameterError
 
 @pytest.fixture
 def recognizer(tiny_bundle: Path) -> Recognizer:
-    return Recognizer.load(tiny_bundle, "cpu")
+    return Recognizer.load(tiny_bundle, "cpu", engine="torch")
 
 
 def test_the_layers_are_named_from_input_to_output(recognizer: Recognizer) -> None:

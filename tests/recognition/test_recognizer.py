@@ -220,7 +220,7 @@ def test_weights_that_do_not_fit_are_refused(tiny_bundle: Path) -> None:
 
 def test_loading_draws_nothing_and_equals_a_model_filled_by_hand(tiny_bundle: Path) -> None:
     bundle, before = Bundle.load(tiny_bundle), torch.get_rng_state()
-    engine = Recognizer.load(tiny_bundle, "cpu").model
+    engine = Recognizer.load(tiny_bundle, "cpu", engine="torch").model
     assert isinstance(engine, TorchEngine)
     loaded = engine.module
     assert torch.equal(torch.get_rng_state(), before)

@@ -38,7 +38,7 @@ def sounds(spark: "SparkSession", tmp_path: Path) -> "DataFrame":
 def test_features_are_those_of_the_layer(sounds: "DataFrame", tiny_bundle: Path) -> None:
     from ds2.spark import SpeechFeaturizer
 
-    layer = LayerOutputs(Recognizer.load(tiny_bundle, "cpu"), "convolutions.0")
+    layer = LayerOutputs(Recognizer.load(tiny_bundle, "cpu", engine="torch"), "convolutions.0")
     stage = SpeechFeaturizer(pathCol="path", outputCol="features", model=tiny_bundle, layer="convolutions.0")
     for pooling in ("mean", "max", "frames"):
         for row in stage.copy().setPooling(pooling).transform(sounds).where("id < 2").collect():

@@ -67,9 +67,8 @@ class Convolution:
         step = max(1, COLUMNS // (batch * block[1] * columns))
         for start in range(0, block[0], step):
             part = found[:, start : start + step]
-            result[:, start : start + step] = linear(part.reshape(1, -1, columns), self.weight).reshape(
-                *part.shape[:3], -1
-            )
+            products = linear(part.reshape(1, -1, columns), self.weight)
+            result[:, start : start + step] = products.reshape(*part.shape[:3], -1)
         result += self.bias
         return clipped_relu(result).reshape(batch, block[0], -1)
 

@@ -15,6 +15,7 @@ from ds2.model.steps import Steps
 class Network:
     """Samples -> log-probabilities, as ds2/model/acoustic.py defines them. Its weights are shared and never change."""
 
+    @np.errstate(all="ignore")  # damaged weights may become no numbers, as in torch
     def __init__(self, config: ModelConfig, outputs: int, weights: LayerWeights):
         """`outputs`: V, tokens.
 
@@ -48,6 +49,7 @@ class Network:
         self.output = _output(weights.under("output"), outputs, config.fully_connected or width)
         self.phone_output = _output(weights.under("phone_output"), config.phones, width) if config.phones else None
 
+    @np.errstate(all="ignore")
     def log_probs(self, samples: np.ndarray) -> np.ndarray:
         """(N,) samples of an utterance -> (T, V + P): log-probabilities of the tokens, then of the phones."""
         x = self.frontend(samples)
@@ -108,6 +110,7 @@ class NativeSlots:
         self.network, self.config, self.slots, self.phones = network, network.config, slots, phones
         self.steps, self.stores = Steps.of(network.config), Stores(slots)
 
+    @np.errstate(all="ignore")
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """See `Slots`.
 
