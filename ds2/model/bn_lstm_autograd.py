@@ -37,9 +37,9 @@ class BNLSTM(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, *scales: Tensor
+        terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, by_step: bool, *scales: Tensor
     ) -> tuple[Tensor, ...]:
-        """(T, B, 4H) W x, (B,) frames, (B, H) h_0, c_0, (4H, H) U, and the five of Scales.
+        """(T, B, 4H) W x, (B,) frames, (B, H) h_0, c_0, (4H, H) U, Minibatch's by_step, and the five of Scales.
 
         Returns:
             (T + 1, B, H) h_0 to h_T; (3, T, 4H), (3, T, 4H), (3, T, H) ColumnMoments of W x, U h and c; and what else
@@ -49,11 +49,12 @@ class BNLSTM(torch.autograd.Function):
         terms, hidden = terms.contiguous(), four // 4
         h, c = (part.new_empty(frames + 1, batch, hidden) for part in start)
         h[0], c[0] = start
-        inputs, recurrents, gates = (torch.empty_like(terms) for _ in range(3))
+        recurrents, gates = torch.empty_like(terms), torch.empty_like(terms)
+        inputs = torch.empty_like(terms) if by_step else terms.clone()
         cells, shown = (torch.empty_like(h[1:]) for _ in range(2))
         moments = [terms.new_empty(3, frames, width) for width in (four, four, hidden)]
         saved = inputs, recurrents, cells, gates, shown, c
-        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h)
+        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h, by_step)
         product, flat_terms, flat_scales = Product(weight, batch), flat(terms), tuple(map(flat, scales))
         for t, before in enumerate(h[:-1].unbind()):
             forward_step(t, minibatch, flat_terms, flat(product(before)), flat_scales, history)
@@ -62,7 +63,8 @@ class BNLSTM(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(inputs[1], inputs[3], *inputs[4:], *output)
+        ctx.by_step = inputs[4]
+        ctx.save_for_backward(inputs[1], inputs[3], *inputs[5:], *output)
 
     @staticmethod
     @once_differentiable
@@ -77,14 +79,14 @@ class BNLSTM(torch.autograd.Function):
         sums, products = (flat(grad.new_empty(4 * hidden)) for _ in range(2))
         flat_grads = Scales(*map(flat, grad_scales))
         gradients = plain(BNLSTMGradients(h_, c_, terms, recurrent, flat_grads, sums, products))
-        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h)
+        history, minibatch = _history(h, moments, saved), _minibatch(lengths, h, ctx.by_step)
         product, flat_scales = Product(weight.t().contiguous(), batch), tuple(map(flat, scales))
         above = flat(grad[1:].contiguous())
         for t in reversed(range(frames)):
             backward_step(t, minibatch, above, flat_scales, history, gradients)
             flowing_h += product(grad_recurrent[t])
         grad_weight = recurrent_weight_gradient(grad_recurrent, h)
-        return grad_terms, None, None, grad_weight, *grad_scales
+        return grad_terms, None, None, grad_weight, None, *grad_scales
 
 
 def _history(h: Tensor, moments: Sequence[Tensor], saved: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -95,16 +97,16 @@ def _history(h: Tensor, moments: Sequence[Tensor], saved: Sequence[Tensor]) -> t
     return plain(BNLSTMHistory(*steps, of_inputs, of_recurrents, of_cells))
 
 
-def _minibatch(lengths: Tensor, h: Tensor) -> tuple[Any, ...]:
+def _minibatch(lengths: Tensor, h: Tensor, by_step: bool) -> tuple[Any, ...]:
     """Minibatch, as the kernels take it."""
     number = flat(h).dtype.type
-    return plain(Minibatch(lengths.numpy(), h.shape[2], number(1), number(EPSILON)))
+    return plain(Minibatch(lengths.numpy(), h.shape[2], by_step, number(1), number(EPSILON)))
 
 
 def bn_lstm(
-    terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, *scales: Tensor
+    terms: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor], weight: Tensor, by_step: bool, *scales: Tensor
 ) -> tuple[Tensor, tuple[StepMoments, ...]]:
-    """Like `BNLSTM.forward` -> (T, B, H) h_1 to h_T and the moments of W x, U h and c."""
+    """Like `BNLSTM.forward` -> (T, B, H) h_1 to h_T and the moments of W x (if by step), U h and c."""
     with torch.autocast("cpu", enabled=False):
-        h, *moments = BNLSTM.apply(terms, lengths, start, weight, *scales)[:4]
-    return h[1:], tuple(StepMoments(each[0], each[1]) for each in moments)
+        h, *moments = BNLSTM.apply(terms, lengths, start, weight, by_step, *scales)[:4]
+    return h[1:], tuple(StepMoments(each[0], each[1]) for each in moments[0 if by_step else 1 :])

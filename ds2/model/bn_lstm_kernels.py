@@ -24,6 +24,7 @@ class Minibatch(NamedTuple):
 
     lengths: np.ndarray  # (B,) frames
     hidden: int  # H
+    by_step: bool  # the input term is normalised at each step; False: it comes normalised, and its gamma is 1
     one: np.floating  # 1 and EPSILON in the type of all arrays: a literal would make all float64
     epsilon: np.floating
 
@@ -192,7 +193,8 @@ def forward_step(t, batch, terms, recurrent, scales, history):  # type: ignore[n
     after = narrow + utterances * hidden
 
     # Both terms of the gates are normalised by themselves.
-    normalize_rows(t, batch, four, Rows(terms, wide), Rows(inputs, wide), history.input_moments)
+    if batch.by_step:
+        normalize_rows(t, batch, four, Rows(terms, wide), Rows(inputs, wide), history.input_moments)
     normalize_rows(t, batch, four, Rows(recurrent, zero), Rows(recurrents, wide), history.recurrent_moments)
 
     # The gates, and the cell that they make.
@@ -291,5 +293,6 @@ def backward_step(t, batch, grad, scales, history, gradients):  # type: ignore[n
             grad_recurrent[own + j] = grad_terms[own + j]
 
     # Both terms of the gates have the same gradient, until each passes its own normalisation.
-    normalize_backward(t, batch, four, Rows(grad_terms, wide), by_input, sums, products)
+    if batch.by_step:
+        normalize_backward(t, batch, four, Rows(grad_terms, wide), by_input, sums, products)
     normalize_backward(t, batch, four, Rows(grad_recurrent, wide), by_recurrent, sums, products)

@@ -7,7 +7,7 @@ a row of both. Whatever runs a cell looks it up by its name, because two cells m
 from dataclasses import dataclass
 from typing import Literal
 
-Cell = Literal["rnn", "gru", "lstm", "bn-lstm"]
+Cell = Literal["rnn", "gru", "lstm", "bn-lstm", "bn-lstm-e"]
 
 INT8_RNN, INT8_GRU, INT8_LSTM = range(3)  # branches of int8_recurrent.run
 
@@ -31,6 +31,7 @@ class CellSpec:
     onnx: OnnxOperator | None = None  # None: a loop in the graph
     int8: int | None = None  # branch of int8_recurrent.run; None: its recurrent weight stays in float32
     step_statistics: bool = False  # batch normalisation of every time step by its own, which no weight can absorb
+    sequence_input: bool = False  # but that of the input term over whole sequences
 
 
 CELLS: dict[Cell, CellSpec] = {
@@ -51,4 +52,5 @@ CELLS: dict[Cell, CellSpec] = {
         int8=INT8_LSTM,
     ),
     "bn-lstm": CellSpec(("i", "f", "g", "o"), state=("h", "c"), step_statistics=True),
+    "bn-lstm-e": CellSpec(("i", "f", "g", "o"), state=("h", "c"), step_statistics=True, sequence_input=True),
 }

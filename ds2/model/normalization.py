@@ -211,6 +211,23 @@ class StepBatchNorm(nn.Module):
             move(self.means[-1], self.variances[-1], means[step], variances[step], counts[step])
 
 
+class SequenceBatchNorm(StepBatchNorm):
+    """BN over utterances and frames, in the form of StepBatchNorm: its statistics are those of every time step.
+
+    In training whole sequences are normalised at once (Cooijmans et al. 2016, section 5.4: BN-e*).
+    """
+
+    def over_sequences(self, x: Tensor, valid: Tensor) -> Tensor:
+        """(..., H) of a minibatch, of which those `valid` (...) count -> (..., H)."""
+        weight = valid.to(x.dtype).unsqueeze(-1)
+        count = weight.sum()
+        dims = tuple(range(x.ndim - 1))
+        mean = (x * weight).sum(dims) / count.clamp(min=1)
+        variance = ((x - mean).square() * weight).sum(dims) / count.clamp(min=1)
+        move(self.means, self.variances, mean.detach(), variance.detach(), count)
+        return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
+
+
 def input_moments(x: Tensor, valid: Tensor, total: Total | None = None) -> Moments:
     """(B, T, D), (B, T) boolean -> mean (D,), covariance (D, D), count () over all valid frames of the minibatch."""
     with torch.autocast(x.device.type, enabled=False):  # statistics in full precision

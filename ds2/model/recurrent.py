@@ -23,6 +23,7 @@ from ds2.model.normalization import (
     FoldedBatchNorm,
     MinibatchStatistics,
     Moments,
+    SequenceBatchNorm,
     StepBatchNorm,
     Unnormalized,
     input_moments,
@@ -111,18 +112,21 @@ class BNLSTMDirection(nn.Module):
         i, f, g, o = BN(U h_{t-1}; gamma_h) + BN(W x_t; gamma_x) + b
         c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g);  h_t = sigmoid(o) * tanh(BN(c_t; gamma_c, beta_c))
 
+    With `sequence_input` W x_t has the statistics of whole sequences, padding left out: BN-e* of section 5.4, BN-e**
+    in two directions, of which the backward one reverses the valid part of each utterance.
+
     The statistics of U h_{t-1} are known only when h_{t-1} is, of all utterances: no fused kernel of torch can do that.
     Training on a CPU goes by bn_lstm_autograd, in at most twice the time of an LSTM; elsewhere frame by frame.
     """
 
-    def __init__(self, inputs: int, hidden: int):
+    def __init__(self, inputs: int, hidden: int, sequence_input: bool = False):
         super().__init__()
         names = CELLS["bn-lstm"].gates
         gates = len(names)
         self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
         self.recurrent_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
         self.bias = nn.Parameter(torch.zeros(gates * hidden))
-        self.input_norm = StepBatchNorm(gates * hidden)
+        self.input_norm = (SequenceBatchNorm if sequence_input else StepBatchNorm)(gates * hidden)
         self.recurrent_norm = StepBatchNorm(gates * hidden)
         self.cell_norm = StepBatchNorm(hidden)
         self.beta = nn.Parameter(torch.zeros(hidden))  # of the cell
@@ -144,10 +148,16 @@ class BNLSTMDirection(nn.Module):
     def _by_hand(self, x: Tensor, lengths: Tensor, start: tuple[Tensor, Tensor]) -> Tensor:
         """Like `_run` of a whole minibatch in training, in a small part of its time."""
         terms = linear(x.transpose(0, 1), self.input_weight).to(start[0].dtype)
-        norms = (self.input_norm, self.recurrent_norm, self.cell_norm)
-        scales = (self.input_norm.gamma, self.recurrent_norm.gamma, self.bias, self.cell_norm.gamma, self.beta)
-        states, moments = bn_lstm_autograd.bn_lstm(terms, lengths, start, self.recurrent_weight, *scales)
-        counts = valid_mask(lengths, x.shape[1]).sum(0)
+        valid = valid_mask(lengths, x.shape[1])
+        gamma: Tensor = self.input_norm.gamma
+        norms, by_step = [self.recurrent_norm, self.cell_norm], not isinstance(self.input_norm, SequenceBatchNorm)
+        if isinstance(self.input_norm, SequenceBatchNorm):
+            terms, gamma = self.input_norm.over_sequences(terms, valid.T), torch.ones_like(gamma)
+        else:
+            norms.insert(0, self.input_norm)
+        scales = (gamma, self.recurrent_norm.gamma, self.bias, self.cell_norm.gamma, self.beta)
+        states, moments = bn_lstm_autograd.bn_lstm(terms, lengths, start, self.recurrent_weight, by_step, *scales)
+        counts = valid.sum(0)
         for norm, (means, variances) in zip(norms, moments, strict=True):
             norm.update(means, variances, counts)
         return states.transpose(0, 1)
@@ -156,12 +166,15 @@ class BNLSTMDirection(nn.Module):
         """Frame by frame."""
         h, c, frames = state
         valid = valid_mask(lengths, x.shape[1])
-        terms = x @ self.input_weight.T
-        states, last = [], None if self.training else self.input_norm.last
+        terms, whole = x @ self.input_weight.T, self.training and isinstance(self.input_norm, SequenceBatchNorm)
+        if self.training and isinstance(self.input_norm, SequenceBatchNorm):
+            terms = self.input_norm.over_sequences(terms, valid)
+        states, last = [], None if self.training else self.recurrent_norm.last
         for t in range(x.shape[1]):
             now, steps = valid[:, t], (frames + t).clamp(max=last) if last is not None else frames + t
             recurrent = self.recurrent_norm(h @ self.recurrent_weight.T, now, steps)
-            gates = recurrent + self.input_norm(terms[:, t], now, steps) + self.bias
+            term = terms[:, t] if whole else self.input_norm(terms[:, t], now, steps)
+            gates = recurrent + term + self.bias
             i, f, g, o = gates.chunk(4, dim=1)
             next_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             next_h = o.sigmoid() * (self.cell_norm(next_c, now, steps) + self.beta).tanh()
@@ -210,7 +223,7 @@ class RecurrentLayer(MinibatchStatistics):
 
         def direction() -> Direction | BNLSTMDirection:
             if CELLS[cell].step_statistics:
-                return BNLSTMDirection(inputs, hidden)
+                return BNLSTMDirection(inputs, hidden, CELLS[cell].sequence_input)
             return Direction(cell, inputs, hidden, batch_norm)
 
         self.forwards = direction()

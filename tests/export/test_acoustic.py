@@ -17,7 +17,7 @@ from helpers.runtimes import log_probs, session
 from ds2.export.acoustic import acoustic_graph
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import FrontendConfig, ModelConfig
-from ds2.model.normalization import STEPS, StepBatchNorm
+from ds2.model.normalization import STEPS, SequenceBatchNorm, StepBatchNorm
 from ds2.utils.errors import InputError
 
 
@@ -108,6 +108,16 @@ def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
             norm.means[20:], norm.variances[20:] = 0, 1
     samples = torch.randn(1, 10 * (2 * STEPS + 20))
     assert_same(model, samples, torch.tensor([samples.shape[1]]))
+
+
+def test_a_bn_lstm_with_statistics_of_whole_sequences() -> None:
+    """Its file is that of a bn-lstm with equal statistics in all steps."""
+    model = trained(dataclasses.replace(SMALL, cell="bn-lstm-e", bidirectional=True))
+    for norm in model.modules():
+        if isinstance(norm, SequenceBatchNorm):
+            norm.train().over_sequences(torch.randn(3, 9, len(norm.gamma)), torch.ones(3, 9, dtype=torch.bool))
+    model.eval()
+    assert_same(model, torch.randn(2, 4000), torch.tensor([4000, 2500]))
 
 
 def test_a_window_too_long_for_a_table_is_refused() -> None:

@@ -71,7 +71,7 @@ def is_possible(values: dict[str, Any]) -> bool:
 
 def with_chunks(config: ModelConfig, frames: int) -> ModelConfig:
     """Both directions, of which the backward one begins anew after so many frames beyond the least; 0: as it is."""
-    if not frames or config.cell == "bn-lstm" or not config.recurrent_layers:
+    if not frames or config.spec.step_statistics or not config.recurrent_layers:
         return config
     return dataclasses.replace(config, bidirectional=True, chunk=config.waits[-1][1] + frames)
 
@@ -89,7 +89,7 @@ configs = st.builds(
                 mel_bins=st.sampled_from([0, 5]),
             ),
             "convolutions": stacks(),
-            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
+            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm", "bn-lstm-e"]),
             "recurrent_layers": st.integers(0, 2),
             "hidden": st.integers(1, 5),
             "bidirectional": st.booleans(),
@@ -118,7 +118,7 @@ live_configs = st.builds(
                 mel_bins=st.sampled_from([0, 5]),
             ),
             "convolutions": stacks(),
-            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm"]),
+            "cell": st.sampled_from(["rnn", "gru", "lstm", "bn-lstm", "bn-lstm-e"]),
             "recurrent_layers": st.integers(0, 2),
             "hidden": st.integers(1, 5),
             "lookahead": st.integers(0, 3),

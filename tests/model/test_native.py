@@ -13,7 +13,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
-from ds2.model.normalization import STEPS, StepBatchNorm
+from ds2.model.normalization import STEPS, SequenceBatchNorm, StepBatchNorm
 from ds2.utils.errors import InputError
 
 
@@ -105,6 +105,16 @@ def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
             norm.variances[:20] = 0.04
             norm.means[20:], norm.variances[20:] = 0, 1
     assert_same(model, [10 * (2 * STEPS + 20)])
+
+
+def test_a_bn_lstm_with_statistics_of_whole_sequences() -> None:
+    """Its file is that of a bn-lstm with equal statistics in all steps."""
+    model = trained(dataclasses.replace(SMALL, cell="bn-lstm-e", bidirectional=True))
+    for norm in model.modules():
+        if isinstance(norm, SequenceBatchNorm):
+            norm.train().over_sequences(torch.randn(3, 9, len(norm.gamma)), torch.ones(3, 9, dtype=torch.bool))
+    model.eval()
+    assert_same(model, [4000, 900])
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5, 3), (6, 4)])

@@ -10,7 +10,7 @@ from ds2.model.bn_lstm_step import scale_and_shift
 from ds2.model.cells import Cell
 from ds2.model.config import EPSILON, ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import MOMENTUM, STEPS, StepBatchNorm
+from ds2.model.normalization import MOMENTUM, STEPS, SequenceBatchNorm, StepBatchNorm
 from ds2.model.recurrent import NOISE, WHOLE, BackwardChunks, BNLSTMDirection, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
@@ -101,7 +101,7 @@ def test_the_simple_rnn_is_clipped() -> None:
 
 @pytest.mark.parametrize(
     ("cell", "chunks"),
-    [*((cell, WHOLE) for cell in (*CELLS, "bn-lstm")), *((cell, BackwardChunks(2, 1)) for cell in CELLS)],
+    [*((cell, WHOLE) for cell in (*CELLS, "bn-lstm", "bn-lstm-e")), *((cell, BackwardChunks(2, 1)) for cell in CELLS)],
 )
 def test_gradients_by_finite_differences(cell: Cell, chunks: BackwardChunks) -> None:
     torch.manual_seed(3)
@@ -115,7 +115,7 @@ def test_gradients_by_finite_differences(cell: Cell, chunks: BackwardChunks) -> 
     assert torch.autograd.gradcheck(run, (x,))
 
 
-@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm"])
+@pytest.mark.parametrize("cell", [*CELLS, "bn-lstm", "bn-lstm-e"])
 def test_padding_and_company_do_not_change_a_deployed_result(cell: Cell) -> None:
     layer = RecurrentLayer(cell, 5, 4, True, bidirectional=True).eval()
     x = torch.randn(2, 7, 5)
@@ -180,11 +180,16 @@ def test_chunks_that_cannot_be(change: dict, message: str) -> None:
 
 
 def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h: Tensor) -> list[list[Tensor]]:
-    """Frame by frame, with the statistics of the utterances that reach it (arXiv 1603.09025, equations 6-8)."""
+    """Frame by frame, with the statistics of the utterances that reach it (arXiv 1603.09025, equations 6-8).
+
+    A SequenceBatchNorm's are those of all frames of all utterances (section 5.4).
+    """
 
     def norm(rows: Tensor, gamma: Tensor) -> Tensor:
         return gamma * (rows - rows.mean(0)) / torch.sqrt(rows.var(0, unbiased=False) + EPSILON)
 
+    frames = [row[:length] @ direction.input_weight.T for row, length in zip(x, lengths, strict=True)]
+    pooled = norm(torch.cat(frames), direction.input_norm.gamma).split(lengths)
     hs, cs = list(h), [torch.zeros_like(h[0]) for _ in h]
     states: list[list[Tensor]] = [[] for _ in h]
     for t in range(max(lengths)):
@@ -192,7 +197,10 @@ def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h
         recurrent = norm(
             torch.stack([direction.recurrent_weight @ hs[i] for i in here]), direction.recurrent_norm.gamma
         )
-        inputs = norm(torch.stack([direction.input_weight @ x[i, t] for i in here]), direction.input_norm.gamma)
+        if isinstance(direction.input_norm, SequenceBatchNorm):
+            inputs = torch.stack([pooled[i][t] for i in here])
+        else:
+            inputs = norm(torch.stack([frames[i][t] for i in here]), direction.input_norm.gamma)
         cells = []
         gates = [row.chunk(4) for row in recurrent + inputs + direction.bias]
         for index, (i, f, g, _) in zip(here, gates, strict=True):
@@ -205,8 +213,9 @@ def bn_lstm_by_hand(direction: BNLSTMDirection, x: Tensor, lengths: list[int], h
     return states
 
 
-def test_bn_lstm_equals_the_loops() -> None:
-    direction = BNLSTMDirection(5, 4).double().train()
+@pytest.mark.parametrize("sequence_input", [False, True])
+def test_bn_lstm_equals_the_loops(sequence_input: bool) -> None:
+    direction = BNLSTMDirection(5, 4, sequence_input).double().train()
     x, lengths = torch.randn(4, 6, 5, dtype=torch.float64), [6, 3, 6, 2]
     torch.manual_seed(0)
     result = direction(x, torch.tensor(lengths), None)
@@ -214,6 +223,17 @@ def test_bn_lstm_equals_the_loops() -> None:
     start = 0.01 * torch.randn_like(torch.zeros(4, 4, dtype=torch.float64))
     for row, expected in zip(result, bn_lstm_by_hand(direction, x, lengths, start), strict=True):
         assert torch.allclose(row[: len(expected)], torch.stack(expected), atol=1e-10)
+
+
+def test_the_statistics_of_whole_sequences_are_those_of_every_step_when_deployed() -> None:
+    """One update from mean 0 and variance 1, by valid frames alone."""
+    norm, x = SequenceBatchNorm(2).double().train(), torch.randn(2, 5, 2, dtype=torch.float64)
+    norm.over_sequences(x, torch.tensor([[True] * 5, [True] * 3 + [False] * 2]))
+    frames = torch.cat([x[0], x[1, :3]])
+    for step in (0, 7, STEPS - 1):
+        torch.testing.assert_close(norm.means[step], MOMENTUM * frames.mean(0))
+        torch.testing.assert_close(norm.variances[step], 1 - MOMENTUM + MOMENTUM * frames.var(0))
+    assert int(norm.last) == STEPS - 1
 
 
 def test_bn_lstm_starts_with_a_small_gamma() -> None:
@@ -298,10 +318,11 @@ def test_gradients_pass_a_frozen_layer_on_a_gpu(cell: Cell) -> None:
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-5)
 
 
-def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames() -> None:
+@pytest.mark.parametrize("sequence_input", [False, True])
+def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames(sequence_input: bool) -> None:
     """States, gradients of everything and running statistics, also beyond the last step that has its own."""
     torch.manual_seed(1)
-    direction = BNLSTMDirection(5, 4).double().train()
+    direction = BNLSTMDirection(5, 4, sequence_input).double().train()
     other = copy.deepcopy(direction)
     lengths = torch.tensor([STEPS + 3, 3, STEPS - 7, 60])
     x = torch.randn(4, STEPS + 3, 5, dtype=torch.float64, requires_grad=True)

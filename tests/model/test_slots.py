@@ -25,6 +25,7 @@ CONFIGS = {
     "lstm, fully connected": dataclasses.replace(BASE, cell="lstm", fully_connected=10),
     "rnn, no lookahead": dataclasses.replace(BASE, cell="rnn", lookahead=0),
     "bn-lstm": dataclasses.replace(BASE, cell="bn-lstm"),
+    "bn-lstm-e": dataclasses.replace(BASE, cell="bn-lstm-e"),
     "strides 2 and 2, causal": dataclasses.replace(
         BASE,
         convolutions=(ConvolutionConfig(4, (11, 5), (2, 2), 0), ConvolutionConfig(4, (5, 7), (2, 2), 1)),
