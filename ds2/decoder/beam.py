@@ -7,15 +7,16 @@ stream is the state of a search, which the kernels of search.py advance; a whole
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ds2.decoder import prefixes, scoring
+from ds2.decoder import lattice, prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
 from ds2.decoder.lexicon import NO_LEXICON, Lexicon, check_word_numbers, look_ahead
 from ds2.decoder.phrases import NO_PHRASES
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     Array = Tensor | np.ndarray
 PARALLEL_FRAMES = 1000  # about 2 ms of work, enough to pay for starting threads
-TIDY = 50_000  # nodes or runs of a stream above which unreachable ones are dropped
+TIDY = 50_000  # nodes, runs or arcs of a stream above which unreachable ones are dropped
 MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
 
 
@@ -193,17 +194,20 @@ class BeamDecoder:
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses if the utterance ends here, best first; the stream accepts no more frames."""
+        return list(islice(self.hypotheses(stream), self.config.nbest)) or [Hypothesis(score=-math.inf)]
+
+    def hypotheses(self, stream: BeamStream) -> Iterator[Hypothesis]:
+        """Like `finish`, all hypotheses one by one: what the beam holds and what recombination took out of it."""
         stream.ended = True
-        gains = scoring.final_gains(stream.beam, self.tables, self.sentence_end)
-        return self._hypotheses(stream, gains, self.config.nbest) or [Hypothesis(score=-math.inf)]
+        return self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end))
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may continue."""
-        return next(iter(self._hypotheses(stream, np.zeros(stream.count), 1)), Hypothesis(score=-math.inf))
+        return next(self._hypotheses(stream, np.zeros(stream.count)), Hypothesis(score=-math.inf))
 
     def stable(self, stream: BeamStream) -> int:
         """The number of first tokens that all prefixes of the beam share: no later frame can change them."""
-        strings = [self._tokens(stream, place) for place in range(stream.count)]
+        strings = [prefixes.labels(stream.beam, place).tolist() for place in range(stream.count)]
         low, high = min(strings, default=()), max(strings, default=())
         return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
@@ -249,7 +253,7 @@ class BeamDecoder:
     def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
         stream.beam = search_frames(stream.beam, frames, self.tables)
 
-    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, most: int) -> list[Hypothesis]:
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray) -> Iterator[Hypothesis]:
         # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]
         with np.errstate(divide="ignore"):
@@ -258,19 +262,7 @@ class BeamDecoder:
         # If no word may end here, a broken word is better than nothing.
         if not np.isfinite(scores).any():
             scores, gains = totals, np.zeros(stream.count)
-        order = [place for place in np.argsort(-scores, kind="stable") if scores[place] > -math.inf]
-        return [
-            self._hypothesis(stream, place, float(scores[place]), float(entries["gains"][place] + gains[place]))
-            for place in order[:most]
-        ]
-
-    def _tokens(self, stream: BeamStream, place: int) -> tuple[int, ...]:
-        return tuple(prefixes.labels(stream.beam, place).tolist())
-
-    def _hypothesis(self, stream: BeamStream, place: int, score: float, gains: float) -> Hypothesis:
-        starts, ends, peaks = prefixes.alignment(stream.beam, place)
-        times = tuple(starts.tolist()), tuple(ends.tolist())
-        return Hypothesis(self._tokens(stream, place), *times, tuple(np.exp(peaks).tolist()), score, gains)
+        return lattice.hypotheses(stream.beam, scores, entries["gains"] + gains)
 
 
 def _tables(space: SearchSpace) -> SearchTables:
@@ -294,6 +286,7 @@ def _tables(space: SearchSpace) -> SearchTables:
     settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
+    settings["arcs"] = min(config.nbest - 1, lattice.MOST_ARCS) if config.recombine else 0
     settings["space"] = -1 if lexicon is None else lexicon.space
     most_at_end = max(0.0, bonus) + max(0.0, boosts.max(initial=0.0)) + max(0.0, phrases.gains.max())
     settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end

@@ -8,6 +8,8 @@
 
 An entry has two best alignments, one that ends in the blank and one that ends in the last label. The runs of their
 labels are chained backwards; the run of the last label itself is part of the entry until it ends.
+
+Where prefixes are recombined, an entry also has arcs, to the histories that lost to its own: lattice.py.
 """
 
 import math
@@ -16,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.text import BLANK
-from ds2.utils.jit import compiled, inlined, without_references
+from ds2.utils.jit import compiled, inlined
 
 ROOT = -1  # symbol of the empty prefix
 NONE = -1
@@ -30,6 +32,8 @@ ENTRY = np.dtype([
     ("start", np.int64),  # frames of the last label's run: first,
     ("end", np.int64),  # and one beyond the last
     ("lm_after", np.int64),  # state of the language model if the word ends here
+    ("arcs", np.int64),  # the first of its arcs
+    ("arcs_before", np.int64),  # that of the prefix without the last label, when the last label's run began
     ("by_blank", np.float64),  # probability of all alignments that end in the blank, gains included
     ("by_label", np.float64),  # and of all that end in the last label
     ("gains", np.float64),  # log of what the language model, bonuses and boosts give
@@ -37,6 +41,8 @@ ENTRY = np.dtype([
     ("best_label", np.float64),
     ("peak", np.float64),  # highest log-probability of the last label in its run
     ("gain_after", np.float64),  # gain if the word ends here; NaN until it is computed
+    ("fade", np.float64),  # to be added to the scores of its arcs
+    ("fade_before", np.float64),  # and to those of `arcs_before`
 ])  # fmt: skip
 NODE = np.dtype([
     ("parent", np.int32),
@@ -46,11 +52,28 @@ NODE = np.dtype([
     ("entry", np.int32),  # its number in the beam,
     ("frame", np.int32),  # in this frame
 ])  # fmt: skip
-RUN = np.dtype([("before", np.int64), ("start", np.int64), ("end", np.int64), ("peak", np.float64)])
+RUN = np.dtype([
+    ("before", np.int64),
+    ("start", np.int64),
+    ("end", np.int64),
+    ("peak", np.float64),
+    ("arcs", np.int64),  # `arcs_before` and `fade_before` of the entry whose label it was
+    ("fade", np.float64),
+])  # fmt: skip
+ARC = np.dtype([  # to the history of another prefix with the same last label
+    ("node", np.int64),  # that prefix without the last label,
+    ("run", np.int64),  # the last run of its best alignment,
+    ("arcs", np.int64),  # and its own arcs at that time
+    ("fade", np.float64),
+    ("next", np.int64),  # the next arc of the same list
+    ("score", np.float64),  # log of the probability relative to that of the entry
+    ("gains", np.float64),  # gains beyond those of the entry
+])  # fmt: skip
 COUNTERS = np.dtype([
     ("entries", np.int64),
     ("nodes", np.int64),
     ("runs", np.int64),
+    ("arcs", np.int64),
     ("frame", np.int64),
     ("lookups", np.int64),  # queries to the language model
     ("scale", np.float64),  # log of the factor by which all probabilities have been divided
@@ -58,6 +81,7 @@ COUNTERS = np.dtype([
 STAY = np.dtype([
     ("by_blank", np.float64),  # probabilities of an entry that stays, after this frame
     ("by_label", np.float64),
+    ("held", np.float64),  # the part of both that does not come from its parent
     ("parent", np.int64),  # the entry that became it by its last label
     ("closed_run", np.int64),  # the run of its last label, closed in this frame
     ("eldest", np.int64),  # first of its children in the beam
@@ -66,12 +90,13 @@ STAY = np.dtype([
 
 
 class Beam(NamedTuple):
-    """State of a stream. Only the first `counters.entries`, `.nodes`, `.runs` elements of the arrays count."""
+    """State of a stream. Only the first `counters.entries`, `.nodes`, `.runs`, `.arcs` elements of the arrays count."""
 
     entries: np.ndarray  # of ENTRY
     later: np.ndarray  # of ENTRY: room for those of the next frame
     nodes: np.ndarray  # of NODE
     runs: np.ndarray  # of RUN
+    arcs: np.ndarray  # of ARC
     counters: np.ndarray  # (1,) of COUNTERS
 
 
@@ -79,18 +104,18 @@ def begin(lm_start: int) -> Beam:
     """The beam with only the empty prefix."""
     entries, nodes, counters = np.zeros(64, ENTRY), np.zeros(256, NODE), np.zeros(1, COUNTERS)
     root = entries[0]
-    root["runs_blank"] = root["runs_label"] = NONE
+    root["runs_blank"] = root["runs_label"] = root["arcs"] = root["arcs_before"] = NONE
     root["lm"] = lm_start
     root["by_blank"] = 1.0
     root["best_label"] = -math.inf
     root["gain_after"] = math.nan
     nodes[0] = (NONE, ROOT, NONE, NONE, 0, NONE)
     counters["entries"] = counters["nodes"] = 1
-    return Beam(entries, np.zeros(64, ENTRY), nodes, np.zeros(256, RUN), counters)
+    return Beam(entries, np.zeros(64, ENTRY), nodes, np.zeros(256, RUN), np.zeros(0, ARC), counters)
 
 
 @inlined
-def _set_node(node, parent, symbol):  # type: ignore[no-untyped-def]
+def set_node(node, parent, symbol):  # type: ignore[no-untyped-def]
     node.parent, node.symbol = parent, symbol
     node.child = node.sibling = node.frame = NONE
 
@@ -106,7 +131,7 @@ def child(parent, symbol, beam):  # type: ignore[no-untyped-def]
         number = nodes[number].sibling
     new = counters.nodes
     counters.nodes += 1
-    _set_node(nodes[new], parent, symbol)
+    set_node(nodes[new], parent, symbol)
     nodes[new].sibling = nodes[parent].child
     nodes[parent].child = new
     return new
@@ -121,7 +146,7 @@ def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no
         later.runs_blank = entry.runs_blank
         later.best_blank = entry.best_blank + frame[BLANK]
     else:
-        later.runs_blank = _close_run(i, beam, stays)
+        later.runs_blank = close_run(i, beam, stays)
         later.best_blank = entry.best_label + frame[BLANK]
     symbol = np.int64(beam.nodes[entry.node].symbol)
     if symbol == ROOT or chances[symbol] == 0.0:
@@ -141,9 +166,17 @@ def start_run(i, place, symbol, frame, beam, stays):  # type: ignore[no-untyped-
     """A new run of `symbol` after the best alignment of entry i."""
     entry, later, t = beam.entries[i], beam.later[place], beam.counters[0].frame
     best = _before(i, symbol, beam)
-    later.runs_label = entry.runs_blank if best == entry.best_blank else _close_run(i, beam, stays)
+    later.runs_label = runs_before(i, symbol, beam, stays)
+    later.arcs_before, later.fade_before = entry.arcs, entry.fade
     later.start, later.end = t, t + 1
     later.peak, later.best_label = frame[symbol], best + frame[symbol]
+
+
+@inlined
+def runs_before(i, symbol, beam, stays):  # type: ignore[no-untyped-def]
+    """The chain of runs of entry i that `symbol` follows."""
+    entry = beam.entries[i]
+    return entry.runs_blank if _before(i, symbol, beam) == entry.best_blank else close_run(i, beam, stays)
 
 
 @inlined
@@ -156,7 +189,7 @@ def _before(i, symbol, beam):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _close_run(i, beam, stays):  # type: ignore[no-untyped-def]
+def close_run(i, beam, stays):  # type: ignore[no-untyped-def]
     """The chain of runs of entry i whose last label ends here."""
     stay, counters = stays[i], beam.counters[0]
     if stay.closed_run == NONE:
@@ -164,57 +197,8 @@ def _close_run(i, beam, stays):  # type: ignore[no-untyped-def]
         counters.runs += 1
         entry, run = beam.entries[i], beam.runs[stay.closed_run]
         run.before, run.start, run.end, run.peak = entry.runs_label, entry.start, entry.end, entry.peak
+        run.arcs, run.fade = entry.arcs_before, entry.fade_before
     return stay.closed_run
-
-
-def compact(beam: Beam) -> Beam:
-    """The same state without the nodes and runs that no entry refers to."""
-    counters = beam.counters
-    node_kept, run_kept = np.zeros(counters["nodes"][0], np.bool_), np.zeros(counters["runs"][0], np.bool_)
-    _mark(beam, node_kept, run_kept)
-    counters["nodes"], counters["runs"] = np.count_nonzero(node_kept), np.count_nonzero(run_kept)
-    nodes, runs = np.zeros(2 * counters["nodes"][0] + 256, NODE), np.zeros(2 * counters["runs"][0] + 256, RUN)
-    left = Beam(beam.entries, beam.later, nodes, runs, counters)
-    _move(beam, left, node_kept, run_kept, np.cumsum(node_kept) - 1, np.cumsum(run_kept) - 1)
-    return left
-
-
-@without_references
-def _mark(beam, node_kept, run_kept):  # type: ignore[no-untyped-def]
-    """Says which nodes and runs the entries refer to, including the root."""
-    node_kept[0] = True
-    for i in range(beam.counters[0].entries):
-        number = beam.entries[i].node
-        while not node_kept[number]:
-            node_kept[number] = True
-            number = np.int64(beam.nodes[number].parent)
-        for run in (beam.entries[i].runs_blank, beam.entries[i].runs_label):
-            while run != NONE and not run_kept[run]:
-                run_kept[run] = True
-                run = beam.runs[run].before
-
-
-@without_references
-def _move(beam, left, node_kept, run_kept, new_node, new_run):  # type: ignore[no-untyped-def]
-    """Copies the nodes and runs that are kept, under their new numbers."""
-    nodes, runs = left.nodes, left.runs
-    _set_node(nodes[0], NONE, ROOT)
-    for number in range(1, len(node_kept)):  # parents precede their children
-        if node_kept[number]:
-            new, parent = new_node[number], new_node[beam.nodes[number].parent]
-            _set_node(nodes[new], parent, beam.nodes[number].symbol)
-            nodes[new].sibling = nodes[parent].child
-            nodes[parent].child = new
-    for number in range(len(run_kept)):
-        if run_kept[number]:
-            new, old = runs[new_run[number]], beam.runs[number]
-            new.start, new.end, new.peak = old.start, old.end, old.peak
-            new.before = new_run[old.before] if old.before != NONE else NONE
-    for i in range(beam.counters[0].entries):
-        entry = beam.entries[i]
-        entry.node = new_node[entry.node]
-        entry.runs_blank = new_run[entry.runs_blank] if entry.runs_blank != NONE else NONE
-        entry.runs_label = new_run[entry.runs_label] if entry.runs_label != NONE else NONE
 
 
 @compiled
@@ -231,24 +215,3 @@ def labels(beam, place):  # type: ignore[no-untyped-def]
         found[count] = beam.nodes[last].symbol
         last = beam.nodes[last].parent
     return found
-
-
-@compiled
-def alignment(beam, place):  # type: ignore[no-untyped-def]
-    """(L,) first frames, (L,) frames beyond the last, (L,) log peaks in the best alignment of an entry."""
-    entry = beam.entries[place]
-    open_ = entry.best_blank < entry.best_label  # the last label's run is not closed yet
-    last = entry.runs_label if open_ else entry.runs_blank
-    count, run = int(open_), last
-    while run != NONE:
-        count += 1
-        run = beam.runs[run].before
-    starts, ends, peaks = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
-    if open_:
-        count -= 1
-        starts[count], ends[count], peaks[count] = entry.start, entry.end, entry.peak
-    while last != NONE:
-        count -= 1
-        starts[count], ends[count], peaks[count] = beam.runs[last].start, beam.runs[last].end, beam.runs[last].peak
-        last = beam.runs[last].before
-    return starts, ends, peaks

@@ -9,6 +9,7 @@ Hypotheses come back as letters, on the frames of the word's phones: callers of 
 """
 
 import copy
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
 BLOCK = 5000  # frames that are searched at once
+READ = 8  # hypotheses that are read for each of the n-best: many are one text in several pronunciations
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 
 
@@ -112,7 +114,14 @@ class PronouncingDecoder:
         self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
-        return [self._spelt(hypothesis) for hypothesis in self.beam.finish(stream)]
+        """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""
+        nbest, found = self.config.nbest, dict[tuple[int, ...], Hypothesis]()
+        for hypothesis in itertools.islice(self.beam.hypotheses(stream), READ * nbest):
+            spelt = self._spelt(hypothesis)
+            found.setdefault(spelt.tokens, spelt)
+            if len(found) == nbest:
+                break
+        return list(found.values()) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far, up to its last complete word."""

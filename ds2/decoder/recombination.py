@@ -3,8 +3,7 @@
     ... to her great | sur        the language model remembers the last words only, and the lexicon the beginning of
     ... too her great | sur       the word, so each continuation gives these two the same
 
-Without it the variants of early words fill the beam of a long utterance. With it the hypotheses of an n-best list
-differ mostly in their last words.
+Without it the variants of early words fill the beam of a long utterance. lattice.py keeps what lost.
 """
 
 import math
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ds2.decoder.prefixes import NONE
 from ds2.utils.jit import inlined
 
 if TYPE_CHECKING:
@@ -22,11 +22,13 @@ MULTIPLIER = 6364136223846793005  # Knuth's, modulo 2 ** 64
 
 @inlined
 def recombine(new, least, beam, scratch):  # type: ignore[no-untyped-def]
-    """Sets the scores of the worse ones among prefixes with the same state of the language model, node of the lexicon
-    and last label to 0. A hash table holds the best of each kind so far; of equal ones the first stays."""
-    count, scores, table = beam.counters[0].entries, scratch.scores, scratch.table
+    """Makes the scores of the worse ones among prefixes with the same state of the language model, node of the lexicon
+    and last label negative. A hash table holds the best of each kind so far; of equal ones the first stays. `losers`
+    chains the others to it."""
+    count, scores, table, losers = beam.counters[0].entries, scratch.scores, scratch.table, scratch.losers
     stamp, mask = beam.counters[0].frame + 1, np.uint64(len(table) - 1)
     for number in range(count + new):
+        losers[number] = NONE
         if scores[number] <= 0.0 or scores[number] < least:
             continue
         lm, node, label = _continues(number, count, beam, scratch)
@@ -35,10 +37,14 @@ def recombine(new, least, beam, scratch):  # type: ignore[no-untyped-def]
             place = (place + np.uint64(1)) & mask
         if table[place, 0] != stamp:
             table[place, 0], table[place, 1] = stamp, number
-        elif scores[number] > scores[table[place, 1]]:
-            scores[table[place, 1]], table[place, 1] = 0.0, number
+            continue
+        best = table[place, 1]
+        if scores[number] > scores[best]:
+            losers[number], table[place, 1] = best, number
+            scores[best] = -scores[best]
         else:
-            scores[number] = 0.0
+            losers[number], losers[best] = losers[best], number
+            scores[number] = -scores[number]
 
 
 @inlined

@@ -29,6 +29,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("cumulative_probability", np.float64),
     ("score_threshold", np.float64),
     ("recombine", np.int64),  # 1: of prefixes that continue alike only the best one stays
+    ("arcs", np.int64),  # the most that are kept of an entry, to those that lost to it
     ("blank_skip", np.float64),  # probability of the blank; inf: no frame is skipped
     ("lm_kind", np.int64),  # NO_LM, WORDS or TOKENS
     ("lm_weight", np.float64),
@@ -39,7 +40,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("phrases", np.int64),  # 1: there are phrases to prefer
     ("unknown", np.float64),  # gain of a word outside the lexicon
     ("unknown_letter", np.float64),
-    ("tidy", np.int64),  # nodes or runs above which unreachable ones are dropped
+    ("tidy", np.int64),  # nodes, runs or arcs above which unreachable ones are dropped
     ("most", np.float64),  # the largest gain of one label
     ("most_at_end", np.float64),  # the largest gain at the end of a word beyond what was given in advance
 ])  # fmt: skip

@@ -18,7 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder import beam_pruning, prefixes, scoring
-from ds2.decoder.prefixes import NONE, ROOT, STAY, Beam
+from ds2.decoder.compaction import compact
+from ds2.decoder.lattice import keep_arcs
+from ds2.decoder.prefixes import ARC, NONE, ROOT, STAY, Beam
 from ds2.decoder.recombination import recombine
 from ds2.decoder.scoring import SearchTables
 from ds2.text import BLANK
@@ -46,13 +48,15 @@ class Scratch(NamedTuple):
     scores: np.ndarray  # (N + M,) probabilities
     kept: np.ndarray  # (N + M,) numbers of those that are kept
     spare: np.ndarray  # (N + M,)
+    losers: np.ndarray  # (N + M,) the next of those that lost to the same one, as a chain from it; NONE ends it
+    arcs: np.ndarray  # (A,) of ARC
     table: np.ndarray  # (2 ** k, 2) with 2 ** k > N + M: frame + 1, and a number; empty where nothing is recombined
 
 
 def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
     """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
     outputs, settings, done = log_probs.shape[1], tables.settings[0], 0
-    scratch = _scratch(outputs, 64, 256, settings["recombine"])
+    scratch = _scratch(outputs, 64, 256, settings)
     while True:
         done, most = search(log_probs, done, beam, scratch, tables)
         if done == len(log_probs):
@@ -60,34 +64,36 @@ def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Be
         count = int(beam.counters["entries"][0])
         if most > len(scratch.candidates) or count > len(scratch.stays):
             candidates = max(2 * most, len(scratch.candidates))
-            scratch = _scratch(outputs, 2 * count, candidates, settings["recombine"])
-        beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings["tidy"])
+            scratch = _scratch(outputs, 2 * count, candidates, settings)
+        beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings)
 
 
-def _make_room(beam: Beam, left: int, tidy: int) -> Beam:
-    """The same state with room for a frame that leaves `left` entries. Above `tidy` nodes or runs, it first drops those
-    that no entry refers to."""
-    nodes, runs = _needed(beam, left)
-    if (nodes > len(beam.nodes) and nodes > tidy) or (runs > len(beam.runs) and runs > tidy):
-        beam = prefixes.compact(beam)
-        nodes, runs = _needed(beam, left)
-    entries, later = _larger(beam.entries, left), _larger(beam.later, left)
-    return Beam(entries, later, _larger(beam.nodes, nodes), _larger(beam.runs, runs), beam.counters)
+def _make_room(beam: Beam, left: int, settings: np.void) -> Beam:
+    """The same state with room for a frame that leaves `left` entries. Where it has more nodes, runs or arcs than
+    `tidy`, it first drops those that no entry refers to."""
+    tidy, needed = settings["tidy"], _needed(beam, left, settings["arcs"])
+    if any(tidy < size > len(array) for size, array in zip(needed, (beam.nodes, beam.runs, beam.arcs), strict=True)):
+        beam = compact(beam)
+        needed = _needed(beam, left, settings["arcs"])
+    nodes, runs, arcs = map(_larger, (beam.nodes, beam.runs, beam.arcs), needed)
+    return Beam(_larger(beam.entries, left), _larger(beam.later, left), nodes, runs, arcs, beam.counters)
 
 
-def _needed(beam: Beam, left: int) -> tuple[int, int]:
-    """The number of nodes and of runs after a frame that leaves `left` entries."""
+def _needed(beam: Beam, left: int, arcs: int) -> tuple[int, int, int]:
+    """The number of nodes, of runs and of arcs after a frame that leaves `left` entries."""
     counters = beam.counters[0]
-    return int(counters["nodes"]) + left, int(counters["runs"] + counters["entries"])
+    runs = int(counters["runs"] + counters["entries"])
+    return int(counters["nodes"]) + left, runs, int(counters["arcs"] + left * arcs)
 
 
-def _scratch(outputs: int, entries: int, candidates: int, recombines: int) -> Scratch:
+def _scratch(outputs: int, entries: int, candidates: int, settings: np.void) -> Scratch:
     numbers = entries + candidates
-    slots = 1 << numbers.bit_length() if recombines else 0
+    slots = 1 << numbers.bit_length() if settings["recombine"] else 0
     return Scratch(
         np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
         np.empty(entries, STAY), np.empty(candidates, CANDIDATE),
         np.empty(numbers), np.empty(numbers, np.int64), np.empty(numbers),
+        np.empty(numbers, np.int64), np.empty(settings["arcs"], ARC),
         np.zeros((slots, 2), np.int64),
     )  # fmt: skip
 
@@ -114,7 +120,7 @@ def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-d
         fits = _has_room(most, beam, scratch, settings)
         if fits:
             _move_on(log_probs[done], labels, floor, beam, scratch, tables)
-            beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.counters)
+            beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.arcs, beam.counters)
             done += 1
         beam_pruning.forget(labels, settings, scratch)
     # After an odd number of frames the entries are in the array that the caller holds for the next frame.
@@ -136,6 +142,7 @@ def _has_room(most, beam, scratch, settings):  # type: ignore[no-untyped-def]
         and left <= len(beam.entries)
         and counters.nodes + left <= len(beam.nodes)
         and counters.runs + counters.entries <= len(beam.runs)
+        and counters.arcs + left * settings.arcs <= len(beam.arcs)
     )
 
 
@@ -150,6 +157,9 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
         recombine(new, top * floor, beam, scratch)
     left = beam_pruning.select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
     _keep_all(left, top, frame, beam, scratch)
+    if tables.settings[0].arcs:
+        for place in range(left):
+            keep_arcs(scratch.kept[place], place, beam, scratch)
     counters.entries = left
     counters.frame += 1
     if left:
@@ -168,7 +178,8 @@ def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
         node = nodes[entry.node]
         stay.by_blank = (entry.by_blank + entry.by_label) * blank
         stay.by_label = entry.by_label * scratch.chances[node.symbol] if node.symbol != ROOT else 0.0
-        best = max(best, stay.by_blank + stay.by_label)
+        stay.held = stay.by_blank + stay.by_label
+        best = max(best, stay.held)
         node.entry, node.frame = i, t
     # An entry whose parent is in the beam as well is chained to it: the parent can become it.
     for j in range(beam.counters[0].entries):
@@ -278,4 +289,5 @@ def _keep_new(candidate, place, top, frame, beam, scratch):  # type: ignore[no-u
     later.by_blank, later.by_label = 0.0, candidate.chance / top
     later.gains, later.gain_after = candidate.gains, math.nan
     later.best_blank, later.runs_blank = -math.inf, NONE
+    later.arcs, later.fade = NONE, 0.0
     prefixes.start_run(candidate.entry, place, candidate.label, frame, beam, scratch.stays)

@@ -7,7 +7,8 @@ import torch
 from ds2.bundle import MODELS
 from ds2.ctc.alignment import ctc_align
 from ds2.ctc.loss import ctc_loss
-from ds2.decoder.prefixes import begin, compact
+from ds2.decoder.compaction import compact
+from ds2.decoder.prefixes import begin
 from ds2.recognition.recognizer import Recognizer
 
 SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5

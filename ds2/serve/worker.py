@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder
-from ds2.decoder.prefixes import begin, compact
+from ds2.decoder.compaction import compact
+from ds2.decoder.prefixes import begin
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
 from ds2.recognition.chunks import Chunk

@@ -1,17 +1,20 @@
 """The compiled and the batched search find what the slow, plain search finds, whatever is pruned."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
 from decoder.test_batched import PROBLEMS
 from decoder.test_beam import random_log_probs
-from helpers.beam_reference import ReferenceSearch
+from helpers.beam_reference import Found, ReferenceSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ds2.decoder import Hypothesis, beam
 from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.lattice import MOST_ARCS
 
 
 @settings(max_examples=150, deadline=None)
@@ -46,6 +49,9 @@ def test_all_find_what_the_plain_search_finds(
     expected = reference.best(log_probs[0].numpy())[: config.nbest]
     for search in (decoder, BatchedDecoder(config, *problem)):
         found = search(log_probs, torch.tensor([frames]))[0]
+        if search is decoder and config.recombine:
+            check_lattice(found, expected)
+            continue
         assert [hypothesis.tokens for hypothesis in found] == [each.tokens for each in expected]
         assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected], abs=1e-4)
         assert [hypothesis.gains for hypothesis in found] == pytest.approx([each.gains for each in expected], abs=1e-4)
@@ -53,6 +59,51 @@ def test_all_find_what_the_plain_search_finds(
     decoder.step([stream], [log_probs[0, : frames // 2]])
     partial, [best, *_] = decoder.partial(stream), reference.best(log_probs[0, : frames // 2].numpy(), ended=False)
     assert (partial.tokens, partial.score) == (best.tokens, pytest.approx(best.score, abs=1e-6))
+
+
+def check_lattice(found: list[Hypothesis], held: list[Found]) -> None:
+    """The lattice has the hypotheses that the beam holds, and better ones between them, but none before the first."""
+    if not held:
+        assert [hypothesis.score for hypothesis in found] == [-math.inf]
+        return
+    first = Found(found[0].tokens, pytest.approx(found[0].score, abs=1e-4), pytest.approx(found[0].gains, abs=1e-4))
+    assert first == held[0]
+    scores = [hypothesis.score for hypothesis in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len({hypothesis.tokens for hypothesis in found}) == len(found)
+    assert len(found) >= len(held)
+    assert all(score >= each.score - 1e-4 for score, each in zip(scores, held, strict=False))
+    for hypothesis in found:
+        assert all(start < end for start, end in zip(hypothesis.starts, hypothesis.ends, strict=True))
+        assert all(end <= start for end, start in zip(hypothesis.ends, hypothesis.starts[1:], strict=False))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(sorted(PROBLEMS)),
+    seed=st.integers(0, 10**6),
+    labels=st.integers(1, 6),
+    nbest=st.integers(1, MOST_ARCS + 1),
+    tidy=st.sampled_from([0, 10**6]),
+)
+def test_the_lattice_has_the_best_of_all_strings(name: str, seed: int, labels: int, nbest: int, tidy: int) -> None:
+    """Where every string has one alignment, the n-best are those of a search that recombines nothing."""
+    log_probs = random_log_probs(seed, 2 * labels, 4)
+    # Every other frame is a blank for certain, and the others are none: nothing is summed, so nothing is approximate.
+    log_probs[:, 1::2], log_probs[:, 1::2, 0], log_probs[:, ::2, 0] = -math.inf, 0.0, -math.inf
+    config = BeamConfig(10**5, math.inf, cumulative_probability=1.0, max_symbols=10**5, nbest=nbest, lm_weight=0.5)
+    [expected] = BeamDecoder(config, *PROBLEMS[name])(log_probs, torch.tensor([2 * labels]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beam, "TIDY", tidy)
+        decoder = BeamDecoder(dataclasses.replace(config, recombine=True), *PROBLEMS[name])
+    stream = decoder.begin()
+    for frame in log_probs[0]:
+        decoder.step([stream], [frame[None]])
+    found = decoder.finish(stream)
+    assert [hypothesis.tokens for hypothesis in found] == [each.tokens for each in expected]
+    assert [hypothesis.starts for hypothesis in found] == [each.starts for each in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected])
+    assert [hypothesis.gains for hypothesis in found] == pytest.approx([each.gains for each in expected])
 
 
 def test_the_plain_search_by_hand() -> None:
