@@ -5,9 +5,8 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
-from ds2.cli.options import Decoder, Output
+from ds2.cli.options import DEFAULT_SEARCH, Output, Search
 from ds2.export.options import Format, Weights
-from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -17,7 +16,7 @@ def export_command(
     output: Output,
     format: Format = "onnx",
     weights: Weights = "float32",
-    decoder: Decoder = DEFAULT_OPTIONS,
+    decoder: Search = DEFAULT_SEARCH,
 ) -> int:
     """Write a model for onnxruntime, sherpa-onnx or the browser.
 
@@ -37,7 +36,7 @@ def export_command(
     from ds2.recognition.decoding import make_beam
     from ds2.text import Tokenizer
 
-    if format != "web" and decoder != DEFAULT_OPTIONS:
+    if format != "web" and decoder != DEFAULT_SEARCH:
         raise ParameterError("format", f"{format}: other runtimes have searches of their own; use --format web")
     beam = None
     if format == "web":

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ds2.bundle import DEFAULT_MODEL
-from ds2.cli.options import Decoder, Model
+from ds2.cli.options import DEFAULT_TEXT, Model, Text
 from ds2.cli.streams import standard_input
-from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 
@@ -29,7 +28,7 @@ def listen_command(
     model: Model = DEFAULT_MODEL,
     file: Path | None = None,
     device: str | None = None,
-    decoder: Decoder = DEFAULT_OPTIONS,
+    decoder: Text = DEFAULT_TEXT,
 ) -> int:
     """Recognise live speech from the microphone.
 

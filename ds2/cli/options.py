@@ -12,6 +12,11 @@ from ds2.bundle import MODELS
 from ds2.recognition.options import DecoderOptions, EngineName, OfflinePrecision
 
 
+def off(help: str) -> object:
+    """Marks a field that is true by default; `help` says what its flag --no-FIELD does."""
+    return tyro.conf.arg(help=help, help_behavior_hint="")
+
+
 class Suggestions(tuple[str, ...]):
     """Values that a shell completes; others are accepted, too."""
 
@@ -52,7 +57,26 @@ Settings = Annotated[
         name="set", metavar="SECTION.KEY=VALUE", help="Set a key of the configuration, the value in TOML; repeatable."
     ),
 ]
-Decoder = Annotated[DecoderOptions, tyro.conf.UseAppendAction, tyro.conf.arg(name="")]
+
+
+@dataclass(frozen=True)
+class SearchOptions(DecoderOptions):
+    """Options of commands whose text is plain."""
+
+    punctuate: tyro.conf.Suppress[bool] = True
+    figures: tyro.conf.Suppress[bool] = True
+
+
+@dataclass(frozen=True)
+class TextOptions(DecoderOptions):
+    """Options of commands that write text for people; the help of a flag says what the flag does, not the field."""
+
+    punctuate: Annotated[bool, off("Write plain text, without capitals, punctuation and figures.")] = True
+    figures: Annotated[bool, off('Write numbers as words: "twenty dollars", not "$20".')] = True
+
+
+Search = Annotated[SearchOptions, tyro.conf.UseAppendAction, tyro.conf.arg(name="")]
+Text = Annotated[TextOptions, tyro.conf.UseAppendAction, tyro.conf.arg(name="")]
 
 
 @dataclass(frozen=True)
@@ -139,17 +163,19 @@ class CountingOptions:
     Attributes:
         vocabulary: Number of words to keep, the most frequent; the others become <unk>; 0 keeps all.
         words: List of words, for example from ds2 lm vocabulary; exactly these are kept, in the text or not.
-        continuation: Whether shorter n-grams count what they continue, for Kneser-Ney; if not, they have the counts of
-            the text, as ds2 lm prune --histories needs them.
+        continuation: Whether shorter n-grams count what they continue, for Kneser-Ney.
     """
 
     vocabulary: int = 0
     words: Path | None = None
-    continuation: bool = True
+    continuation: Annotated[
+        bool, off("Count shorter n-grams as they occur in the text, as ds2 lm prune --histories needs them.")
+    ] = True
 
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
 DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS, DEFAULT_COMPUTE = CountingOptions(), TranscriptOptions(), ComputeOptions()
+DEFAULT_SEARCH, DEFAULT_TEXT = SearchOptions(), TextOptions()
 Compute = Annotated[ComputeOptions, tyro.conf.arg(name="")]
 Transcripts = Annotated[TranscriptOptions, tyro.conf.arg(name="")]
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]

@@ -15,17 +15,19 @@ from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_COMPUTE,
     DEFAULT_MESSAGES,
+    DEFAULT_SEARCH,
+    DEFAULT_TEXT,
     DEFAULT_TRANSCRIPTS,
     Compute,
-    Decoder,
     Files,
     Messages,
     Model,
     OptionalOutput,
+    Search,
+    Text,
     Transcripts,
 )
 from ds2.cli.streams import standard_input
-from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -46,7 +48,7 @@ def transcribe_command(
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     compute: Compute = DEFAULT_COMPUTE,
-    decoder: Decoder = DEFAULT_OPTIONS,
+    decoder: Text = DEFAULT_TEXT,
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
 
@@ -195,7 +197,7 @@ def evaluate_command(
     calibration: Path | None = None,
     normalize: Literal["en", "zh", "other"] | None = None,
     compute: Compute = DEFAULT_COMPUTE,
-    decoder: Decoder = DEFAULT_OPTIONS,
+    decoder: Search = DEFAULT_SEARCH,
 ) -> int:
     """Measure error rates and the confidence of words on a manifest.
 

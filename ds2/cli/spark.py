@@ -8,8 +8,7 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import Decoder, Device, Model
-from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.cli.options import DEFAULT_SEARCH, Device, Model, Search
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -30,7 +29,7 @@ def spark_transcribe_command(
     model: Model = DEFAULT_MODEL,
     device: Device = "auto",
     conf: Conf = (),
-    decoder: Decoder = DEFAULT_OPTIONS,
+    decoder: Search = DEFAULT_SEARCH,
 ) -> int:
     """Transcribe a folder of recordings on a cluster.
 

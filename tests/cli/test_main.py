@@ -28,6 +28,35 @@ def test_every_command_has_help_with_an_example(run: Callable[..., Outcome], com
     assert "[[" not in output
 
 
+@pytest.mark.parametrize(
+    ("command", "flag", "does"),
+    [
+        ("transcribe", "--no-punctuate", "Write plain text"),
+        ("listen", "--no-figures", "Write numbers as words"),
+        ("lm build", "--no-continuation", "Count shorter n-grams as they occur"),
+    ],
+)
+def test_help_of_a_negated_flag_says_what_the_flag_does(
+    run: Callable[..., Outcome], command: str, flag: str, does: str
+) -> None:
+    words = " ".join(run(*command.split(), "--help")[1].replace("│", " ").split())
+    assert f"{flag} {does}" in words
+
+
+@pytest.mark.parametrize("command", list(all_commands()))
+def test_no_flag_is_true_by_default(run: Callable[..., Outcome], command: str) -> None:
+    """Beside a flag --no-X that would say that X is not done."""
+    assert "default: True" not in run(*command.split(), "--help")[1]
+
+
+@pytest.mark.parametrize("command", ["eval", "export", "spark transcribe"])
+def test_commands_that_write_plain_text_have_no_flags_of_display(run: Callable[..., Outcome], command: str) -> None:
+    output = run(*command.split(), "--help")[1]
+    assert "--beam" in output
+    assert "--no-punctuate" not in output
+    assert "--no-figures" not in output
+
+
 def test_version(run: Callable[..., Outcome]) -> None:
     assert run("--version")[:2] == (0, f"ds2 {ds2.__version__}\n")
 
