@@ -46,7 +46,7 @@ def align_command(
     Args:
         audio: Recording of any length, or a folder of recordings.
         text: Transcript as plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
-        output: Folder for NAME.FORMAT.
+        output: Folder for NAME.FORMAT, or for one recording a file such as talk.TextGrid.
         format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots; of a long recording the five
             half minutes with the most doubtful words), several of them separated by commas, or all.
         language: Read the numbers in the text as English or Mandarin words.
@@ -55,17 +55,18 @@ def align_command(
     from ds2.recognition.align_batch import align_all, find_alignment_jobs
     from ds2.recognition.formats import FORMATS, choose_formats
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.recordings import OutputFolder, total_seconds
+    from ds2.recognition.recordings import make_output, output_formats, total_seconds
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
+    pairs = find_alignment_jobs(audio, text)
+    formats = output_formats(output, formats, DEFAULT_FORMATS.split(","), len(pairs))
     if PICTURE in formats and not _can_draw(required=format != DEFAULT_FORMATS):
         formats.remove(PICTURE)
-    pairs = find_alignment_jobs(audio, text)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     recordings = [RecordingSpan(pair.audio) for pair in pairs]
-    folder = OutputFolder(output, tables, recordings)
+    folder = make_output(output, tables, recordings)
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     total = total_seconds(recordings) if sys.stderr.isatty() else 0.0
     with Progress("aligning", round(total), "s of audio") as progress:

@@ -56,20 +56,20 @@ def transcribe_command(
 
     Args:
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
-        output: Folder for NAME.FORMAT; by default transcripts go to standard output.
+        output: Folder for NAME.FORMAT, or for one recording a file such as talk.srt; by default standard output.
         transcripts: What is transcribed and written.
         compute: Device and engine.
         decoder: Options of the search.
     """
     from ds2.recognition.formats import choose_formats
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.recordings import STDIN, OutputFolder, find_recordings, transcribe_all, unread
+    from ds2.recognition.recordings import STDIN, find_recordings, make_output, output_formats, transcribe_all, unread
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
-    formats = choose_formats(transcripts.format)
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
     recordings = find_recordings(files)
+    formats = output_formats(output, choose_formats(transcripts.format), ["txt"], len(recordings))
     _check_outputs(formats, output, len(recordings), transcripts.skip_existing)
     separate = _separate(transcripts, formats, recordings[0])
     if transcripts.language is not None:
@@ -77,7 +77,7 @@ def transcribe_command(
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     if transcripts.alternatives is not None:
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
-    folder = None if output is None else OutputFolder(output, formats, recordings)
+    folder = None if output is None else make_output(output, formats, recordings)
     if transcripts.skip_existing and folder is not None:
         recordings = _missing(folder, recordings, messages.quiet)
     with _progress(recordings, messages.quiet, separate) as on_audio:

@@ -18,7 +18,7 @@ from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.utils.errors import InputError, printable
+from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.files import make_folder, read_text, write_lines, write_text
 
 STDIN = Path("-")
@@ -90,6 +90,27 @@ def total_seconds(recordings: Sequence[RecordingSpan]) -> float:
     return total
 
 
+def output_formats(output: Path | None, formats: list[str], usual: list[str], recordings: int) -> list[str]:
+    """The formats to write: of a file such as talk.srt that of its suffix.
+
+    Raises:
+        ParameterError: the file cannot hold these formats, unless they are the usual ones, or so many recordings.
+    """
+    if output is None or (format := _format_of_file(output)) is None:
+        return formats
+    if recordings > 1:
+        raise ParameterError("output", f"{output}: one file cannot hold {recordings} recordings; name a folder")
+    if formats not in (usual, [format]):
+        raise ParameterError("output", f"{output}: one file cannot hold {','.join(formats)}; name a folder")
+    return [format]
+
+
+def _format_of_file(output: Path) -> str | None:
+    """The format that the suffix of a file names; None where `output` is a folder, or will be one."""
+    known = {f".{name.lower()}": name for name in FORMATS}
+    return None if output.is_dir() else known.get(output.suffix.lower())
+
+
 class OutputFolder:
     """A folder with NAME.FORMAT for each recording and format, and a list of what failed."""
 
@@ -133,6 +154,31 @@ class OutputFolder:
         """The output of a recording in each format."""
         target = self.targets[recording]
         return {name: target.with_name(f"{target.name}.{name}") for name in self.formats}
+
+
+class OutputFile(OutputFolder):
+    """One file, for the only recording; if that fails, the caller says so."""
+
+    def __init__(self, path: Path, format: str, recordings: Sequence[RecordingSpan]):
+        super().__init__(path.parent, [format], recordings)
+        self.path = path
+
+    def report(self, failed: Sequence[str]) -> None:
+        """Writes no list of failures."""
+
+    def paths(self, recording: RecordingSpan) -> dict[str, Path]:
+        return {self.formats[0]: self.path}
+
+
+def make_output(output: Path, formats: Sequence[str], recordings: Sequence[RecordingSpan]) -> OutputFolder:
+    """The file or the folder for the transcripts, in formats of `output_formats`; makes the folder.
+
+    Raises:
+        InputError: it cannot be made or written.
+    """
+    if (format := _format_of_file(output)) is not None:
+        return OutputFile(output, format, recordings)
+    return OutputFolder(output, formats, recordings)
 
 
 def transcribe_all(

@@ -24,6 +24,9 @@ def test_align_writes_every_format_and_a_picture(
     assert json.loads((output / "0.json").read_text())["text"] == text
     assert (output / "0.png").read_bytes().startswith(b"\x89PNG")
     words, characters = textgrid.TextGrid.fromFile(str(output / "0.TextGrid"))
+    code, printed, _ = run("align", audio, tmp_path / "text.txt", "--model", "digits", "-o", tmp_path / "one.textgrid")
+    assert (code, printed) == (0, f"{tmp_path / 'one.textgrid'}\n")
+    assert (tmp_path / "one.textgrid").read_text() == (output / "0.TextGrid").read_text()
     assert [tier.name for tier in (words, characters)] == ["words", "characters"]
     assert "".join(interval.mark for interval in characters) == "".join(interval.mark for interval in words)
 

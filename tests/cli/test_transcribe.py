@@ -186,6 +186,32 @@ def test_alternatives_in_json_and_refused_where_they_would_be_lost(
     assert_refused(run(*arguments, "--channels", "separate"), "alternatives: cannot be combined with separate channels")
 
 
+def test_one_recording_goes_into_the_file_whose_suffix_is_a_format(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    audio, texts = write_noise(tmp_path / "a.wav"), tmp_path / "texts"
+    for name, start in (("b.srt", ""), ("c.VTT", "WEBVTT"), ("d.textgrid", "File type"), ("e.json", "{")):
+        assert run("transcribe", audio, "--model", tiny_bundle, "--output", texts / name)[:2] == (0, "")
+        assert (texts / name).read_text().startswith(start)
+    assert sorted(path.name for path in texts.iterdir()) == ["b.srt", "c.VTT", "d.textgrid", "e.json"]
+    (texts / "e.json").write_text("as it was")
+    run("transcribe", audio, "--model", tiny_bundle, "--output", texts / "e.json", "--skip-existing")
+    assert (texts / "e.json").read_text() == "as it was"
+
+
+def test_a_file_for_several_recordings_or_formats_is_refused_and_a_folder_stays_one(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    audio, other = write_noise(tmp_path / "a.wav"), write_noise(tmp_path / "b.wav")
+    outcome = run("transcribe", audio, other, "--model", tiny_bundle, "--output", tmp_path / "x.srt")
+    assert_refused(outcome, "--output", "x.srt: one file cannot hold 2 recordings; name a folder")
+    outcome = run("transcribe", audio, "--model", tiny_bundle, "--output", tmp_path / "x.srt", "--format", "srt,json")
+    assert_refused(outcome, "--output", "x.srt: one file cannot hold srt,json; name a folder")
+    (tmp_path / "y.srt").mkdir()
+    assert run("transcribe", audio, "--model", tiny_bundle, "--output", tmp_path / "y.srt")[0] == 0
+    assert (tmp_path / "y.srt" / "a.txt").exists()
+
+
 def test_skipping_needs_a_folder(run: Callable[..., Outcome]) -> None:
     assert_refused(run("transcribe", "a.wav", "--skip-existing"), "--skip-existing: needs --output")
 
