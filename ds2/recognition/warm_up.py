@@ -1,12 +1,11 @@
 """Compiles the kernels ahead of their first use."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
-import torch
+import numpy as np
 
 from ds2.bundle import MODELS
-from ds2.ctc.alignment import ctc_align
-from ds2.ctc.loss import ctc_loss
 from ds2.decoder.compaction import compact
 from ds2.decoder.prefixes import begin
 from ds2.recognition.recognizer import Recognizer
@@ -15,12 +14,13 @@ SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
 
 
 def warm_up() -> Iterator[str]:
-    """Runs every search of the bundled models, in float32 and in int8, the alignment and the CTC loss once, on noise;
+    """Runs every search of the bundled models once, on noise; with PyTorch also int8, the alignment and the CTC loss;
     yields what is ready.
 
     numba keeps the machine code; later processes of this user and version start with it.
     """
-    noise = torch.randn(SAMPLES, generator=torch.Generator().manual_seed(0))
+    with_torch = find_spec("torch") is not None
+    noise = np.random.default_rng(0).standard_normal(SAMPLES).astype(np.float32)
     for path in sorted(MODELS.glob("*.safetensors")):
         recognizer = Recognizer.load(path, "cpu")
         recognizer.transcribe(noise, recognizer.sample_rate)
@@ -29,9 +29,20 @@ def warm_up() -> Iterator[str]:
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
             stream.finish()
-        Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
+        if with_torch:
+            Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
+    if with_torch:
+        yield from _warm_up_training()
+
+
+def _warm_up_training() -> Iterator[str]:
+    import torch
+
+    from ds2.ctc.alignment import ctc_align
+    from ds2.ctc.loss import ctc_loss
+
     targets = torch.tensor([1, 2])
     ctc_align(torch.zeros(FRAMES, OUTPUTS).log_softmax(1), targets)
     yield "alignment"

@@ -79,3 +79,12 @@ def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> 
     assert (code, errors) == (0, "")
     assert [line.split(":")[0] for line in output.splitlines()][-2:] == ["alignment", "training"]
     assert "compiled, in" in run("doctor")[1]
+
+
+def test_warmup_without_torch_compiles_the_searches() -> None:
+    """For an image that holds no PyTorch."""
+    code = f"{WITHOUT_TORCH}\nfrom ds2.cli import main; raise SystemExit(main(['warmup']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = [line.split(":")[0] for line in done.stdout.splitlines()]
+    assert names[1:] == ["digits-streaming", "digits", "english"]
