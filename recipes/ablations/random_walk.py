@@ -74,7 +74,7 @@ def main() -> None:
     rates: dict[str, dict[str, list[float]]] = {}
     for seed in SEEDS:
         for radius in (0, RADIUS):
-            recognizer = Recognizer.load(trained(runs, seed, radius), options=DecoderOptions(beam=0))
+            recognizer = Recognizer.load(trained(runs, seed, radius), options=DecoderOptions(beam=0), engine="torch")
             for name, walk in variants(recognizer, radius).items():
                 set_walk(recognizer, walk)
                 for noise, snr in NOISE.items():

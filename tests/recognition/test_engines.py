@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from helpers.live import live_log_probs
 from helpers.without_torch import WITHOUT_TORCH
 
+from ds2.bundle import Bundle
 from ds2.model.steps import Steps
+from ds2.recognition.engine import choose_engine
 from ds2.recognition.options import DecoderOptions, EngineName
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
@@ -78,6 +81,17 @@ def test_slots_give_what_torchs_give_in_any_batch(engine: EngineName) -> None:
 def test_a_model_that_cannot_stream_is_refused(engine: EngineName) -> None:
     with pytest.raises(ParameterError, match="bidirectional"):
         Recognizer.load("digits", engine=engine).stream()
+
+
+def test_auto_is_native_on_a_cpu_but_not_for_what_torch_does_better(tiny_bundle: Path, tmp_path: Path) -> None:
+    assert [choose_engine("auto", name, "cpu") for name in ("english", "digits")] == ["native", "native"]
+    assert choose_engine("auto", "english", "cuda") == "torch"
+    assert choose_engine("auto", "digits", "cpu", "int8") == "torch"
+    bundle = Bundle.load(tiny_bundle)
+    replace(bundle, config={**bundle.config, "hidden": 600}).save(tmp_path / "large.safetensors")
+    assert choose_engine("auto", tmp_path / "large.safetensors", "cpu", "auto") == "torch"
+    with pytest.raises(InputError, match="none"):
+        choose_engine("auto", tmp_path / "none.safetensors", "cpu")
 
 
 @every_engine
