@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds2.data.audio_files import SUFFIXES as AUDIO_SUFFIXES
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
 from ds2.recognition.recognizer import Recognizer
@@ -28,8 +29,12 @@ def find_alignment_jobs(audio: Path, text: Path | None) -> list[AlignmentJob]:
     The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`.
 
     Raises:
-        InputError: no such recording, a folder without any, or a folder of recordings with one text.
+        InputError: a text and a recording in each other's place, no such recording, a folder without any, or one of
+            recordings with one text.
     """
+    if audio.suffix.lower() in SUFFIXES or (text is not None and text.suffix.lower() in AUDIO_SUFFIXES):
+        wrong = f"{audio} is a text" if audio.suffix.lower() in SUFFIXES else f"{text} is a recording"
+        raise InputError(f"{wrong}; name the recording first, then its text")
     if not audio.exists():
         raise InputError(f"{audio}: no such recording, nor a folder of them")
     if not audio.is_dir():
