@@ -1,0 +1,108 @@
+"""What deploy/test.sh asks of a running image; exits with 1 where the image fails."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import httpx
+import soundfile
+import websockets
+
+RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "so762_000260033.opus"
+TEXT = "three one seven nine"
+PORT = 2790
+RUN = ["docker", "run", "--detach", "--network", "host", "--read-only", "--tmpfs", "/tmp:size=1g,mode=1777",
+       "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+       "--env", f"DS2_SERVE_PORT={PORT}", "--env", "DS2_SERVE_MODEL=digits-streaming"]  # fmt: skip
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def logs(container: str) -> str:
+    return subprocess.run(["docker", "logs", container], stderr=subprocess.PIPE, text=True, check=True).stderr
+
+
+def started(image: str) -> tuple[str, float]:
+    """A running container and the seconds until it took streams."""
+    began = time.monotonic()
+    container = subprocess.run([*RUN, image], capture_output=True, text=True, check=True).stdout.strip()
+    while time.monotonic() < began + 120:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{PORT}/readyz", timeout=1)
+            return container, time.monotonic() - began
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(f"not ready after two minutes:\n{logs(container)}")
+
+
+def upload() -> str:
+    """The text of the recording by OpenAI's protocol."""
+    files = {"file": (RECORDING.name, RECORDING.read_bytes())}
+    form = {"model": "digits-streaming", "response_format": "json"}
+    answer = httpx.post(f"http://127.0.0.1:{PORT}/v1/audio/transcriptions", data=form, files=files, timeout=60)
+    return str(answer.raise_for_status().json()["text"])
+
+
+async def live(stop: asyncio.Event | None = None, sent: asyncio.Event | None = None) -> list[str]:
+    """The texts of a live stream by Vosk's protocol.
+
+    With `stop` the client does not end the stream: it waits for what the server sends once the stop is under way.
+    """
+    samples, rate = soundfile.read(RECORDING, dtype="int16")
+    texts = []
+    async with websockets.connect(f"ws://127.0.0.1:{PORT}") as socket:
+        await socket.send(json.dumps({"config": {"sample_rate": rate}}))
+        for start in range(0, len(samples), rate // 10):
+            await socket.send(samples[start : start + rate // 10].tobytes())
+        if sent is not None and stop is not None:
+            sent.set()
+            await stop.wait()
+        else:
+            await socket.send('{"eof": 1}')
+        try:
+            while True:
+                message = json.loads(await socket.recv())
+                texts += [message["text"]] if message.get("text") else []
+        except websockets.ConnectionClosed:
+            return texts
+
+
+async def stopped_under_streams(container: str, streams: int = 5) -> list[str]:
+    """What live streams get when the container stops under them."""
+    stop, sent = asyncio.Event(), [asyncio.Event() for _ in range(streams)]
+    clients = [asyncio.create_task(live(stop, each)) for each in sent]
+    await asyncio.gather(*(each.wait() for each in sent))
+    await asyncio.to_thread(docker, "kill", "--signal", "TERM", container)
+    stop.set()
+    return [" ".join(texts) for texts in await asyncio.gather(*clients)]
+
+
+def check(image: str) -> dict[str, bool]:
+    container, first = started(image)
+    try:
+        found = {
+            "runs as 65532": docker("exec", container, "id", "-u") == "65532",
+            "upload": TEXT in upload().lower(),
+            "live stream": " ".join(asyncio.run(live())) == TEXT,
+            "health check": bool(docker("inspect", "--format", "{{.Config.Healthcheck}}", image)),
+            "kernels come with the image": "compiling" not in logs(container),
+            "finals at SIGTERM": asyncio.run(stopped_under_streams(container)) == [TEXT] * 5,
+            "exit code 0": docker("wait", container) == "0",
+        }
+        print(f"ready after {first:.1f} s")
+        return found
+    finally:
+        docker("rm", "--force", container)
+
+
+if __name__ == "__main__":
+    results = check(sys.argv[1])
+    for name, passed in results.items():
+        print(f"{'ok' if passed else 'FAILED':6} {name}")
+    sys.exit(not all(results.values()))
