@@ -177,7 +177,9 @@ def merge_command(manifests: Paths, output: Output) -> int:
     return 0
 
 
-def sample_command(manifest: Positional[Path], hours: float, output: Output, seed: int = 1) -> int:
+def sample_command(
+    manifest: Positional[Path], hours: float, output: Output, speakers: int | None = None, seed: int = 1
+) -> int:
     """Draw random utterances up to a number of hours.
 
     Example: ds2 data sample train.jsonl --hours 10 -o train10.jsonl
@@ -186,13 +188,15 @@ def sample_command(manifest: Positional[Path], hours: float, output: Output, see
         manifest: JSON Lines with audio_filepath, duration, text.
         hours: Hours to draw.
         output: The manifest to write.
+        speakers: Draw as many speakers, each with an equal part of the hours.
         seed: Another seed draws other utterances.
     """
     from ds2.data.manifest import read_manifest, write_manifest
-    from ds2.data.split import sample
+    from ds2.data.split import sample, sample_speakers
 
     refuse_overwriting([manifest], [output])
-    drawn = sample(read_manifest(manifest), hours, seed)
+    utterances = read_manifest(manifest)
+    drawn = sample(utterances, hours, seed) if speakers is None else sample_speakers(utterances, speakers, hours, seed)
     write_manifest(output, drawn)
     print(f"{output}: {len(drawn)} utterances, {drawn.durations.sum() / 3600:.2f} h")
     return 0

@@ -71,13 +71,45 @@ def sample(utterances: Sequence[Utterance], hours: float, seed: int = 1) -> Sele
     """Random utterances of about that many hours, in their order; all of them where there are not so many."""
     if not hours > 0:
         raise ParameterError("hours", f"must be above 0, got {hours}")
-    lengths, kept, seconds = durations(utterances), [], 0.0
-    for index in random.Random(seed).sample(range(len(utterances)), len(utterances)):
-        if seconds >= hours * 3600:
+    kept = _drawn(range(len(utterances)), durations(utterances), hours * 3600, random.Random(seed))
+    return Selection(utterances, np.sort(np.array(kept, np.int64)))
+
+
+def sample_speakers(utterances: Sequence[Utterance], speakers: int, hours: float, seed: int = 1) -> Selection:
+    """As many random speakers, each with about an equal part of the hours, in their order.
+
+    Shows what more speakers are worth at the same number of hours.
+
+    Raises:
+        ParameterError: too few speakers have as much.
+    """
+    if not hours > 0:
+        raise ParameterError("hours", f"must be above 0, got {hours}")
+    if speakers < 1:
+        raise ParameterError("speakers", f"must be at least 1, got {speakers}")
+    lengths, each = durations(utterances), hours * 3600 / speakers
+    indices: dict[str, list[int]] = {}
+    for index, speaker in enumerate(values(utterances, "speaker")):
+        if speaker is not None:
+            indices.setdefault(speaker, []).append(index)
+    enough = sorted(speaker for speaker, own in indices.items() if lengths[own].sum() >= each)
+    if len(enough) < speakers:
+        raise ParameterError("speakers", f"only {len(enough)} have {each:.0f} s; choose fewer speakers or hours")
+    chance = random.Random(seed)
+    chosen = chance.sample(enough, speakers)
+    kept = [index for speaker in chosen for index in _drawn(indices[speaker], lengths, each, chance)]
+    return Selection(utterances, np.sort(np.array(kept, np.int64)))
+
+
+def _drawn(indices: Sequence[int], lengths: np.ndarray, wanted: float, chance: random.Random) -> list[int]:
+    """Random ones of the indices until they have the `wanted` seconds; (N,) `lengths` of all utterances."""
+    kept, seconds = [], 0.0
+    for index in chance.sample(indices, len(indices)):
+        if seconds >= wanted:
             break
         kept.append(index)
         seconds += float(lengths[index])
-    return Selection(utterances, np.sort(np.array(kept, np.int64)))
+    return kept
 
 
 def _shared_keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.split import By, merge, sample, split
+from ds2.data.split import By, merge, sample, sample_speakers, split
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
@@ -77,3 +77,19 @@ def test_sample_has_the_hours_and_the_order() -> None:
     assert drawn != list(sample(corpus(), 0.05, seed=3))
     with pytest.raises(InputError, match="above 0"):
         sample(corpus(), 0.0)
+
+
+def test_speakers_are_sampled_with_equal_hours() -> None:
+    """60 s of 5 speakers, 12 s each: utterances take up to 3 s, so nobody is above 12 s by as much."""
+    drawn = list(sample_speakers(corpus(), 5, 60 / 3600, seed=2))
+    seconds: dict[str | None, float] = {}
+    for utterance in drawn:
+        seconds[utterance.speaker] = seconds.get(utterance.speaker, 0.0) + utterance.duration
+    assert len(seconds) == 5
+    assert all(12 <= each < 15 for each in seconds.values())
+    assert drawn == [utterance for utterance in corpus() if utterance in drawn]
+    assert drawn != list(sample_speakers(corpus(), 5, 60 / 3600, seed=3))
+    with pytest.raises(ParameterError, match="speakers: only 20 have 2 s"):
+        sample_speakers(corpus(), 21, 42 / 3600)
+    with pytest.raises(ParameterError, match="speakers: only 0 have 100 s"):
+        sample_speakers(corpus(), 2, 200 / 3600)
