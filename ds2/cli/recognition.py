@@ -28,7 +28,7 @@ from ds2.cli.options import (
     Transcripts,
 )
 from ds2.cli.streams import standard_input
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -168,7 +168,6 @@ def _standard_input(recognizer: "Recognizer", recording: "RecordingSpan", folder
 def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
     from ds2.recognition.formats import FORMATS
-    from ds2.utils.errors import printable
 
     done = failed = 0
     for recording, result in results:
@@ -194,6 +193,7 @@ def evaluate_command(
     manifest: Positional[Path],
     model: Model = DEFAULT_MODEL,
     listing: Path | None = None,
+    by: str | None = None,
     calibration: Path | None = None,
     normalize: Literal["en", "zh", "other"] | None = None,
     compute: Compute = DEFAULT_COMPUTE,
@@ -206,12 +206,14 @@ def evaluate_command(
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
+        by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group.
         calibration: PNG file for a reliability diagram: the share of right words at each confidence.
         normalize: Normalise the references first: lower case, no punctuation, numbers as words of this language.
         compute: Device and engine.
         decoder: Options of the search.
     """
     from ds2.data.manifest import read_manifest
+    from ds2.recognition.error_groups import check_field
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable, write_text
@@ -221,6 +223,8 @@ def evaluate_command(
     if calibration is not None:
         need("matplotlib")
     utterances: Sequence[Utterance] = read_manifest(manifest)
+    if by is not None:
+        check_field(by, utterances)
     if normalize is not None:
         utterances = normalized(utterances, normalize)
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
@@ -229,6 +233,8 @@ def evaluate_command(
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
     _print_evaluation(result)
+    if by is not None:
+        _print_groups(by, result)
     if listing is not None:
         write_text(listing, result.listing)
     if calibration is not None:
@@ -252,6 +258,18 @@ def _print_evaluation(result: "Evaluation") -> None:
     print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
+
+
+def _print_groups(by: str, result: "Evaluation") -> None:
+    from ds2.recognition.error_groups import errors_by
+
+    for group in errors_by(by, result.utterances, result.word_errors):
+        low, high = group.interval
+        print(
+            f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} (95% interval {low:.2%} to {high:.2%}), ",
+            end="",
+        )
+        print(f"{group.errors.reference_length} words in {group.utterances} utterances")
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

@@ -18,7 +18,8 @@ SHOWN = 10  # characters beyond the alphabet that are named
 class Evaluation:
     """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
 
-    words: ErrorCounts
+    utterances: list[Utterance]  # those that could be read
+    word_errors: list[ErrorCounts]  # of each of them
     characters: ErrorCounts
     listing: str  # the wrong utterances, reference and hypothesis aligned
     confidences: list[float]  # of all words that were recognised
@@ -26,6 +27,11 @@ class Evaluation:
     audio_seconds: float
     compute_seconds: float
     skipped: list[str]
+
+    @property
+    def words(self) -> ErrorCounts:
+        """Errors in words, in all."""
+        return sum(self.word_errors, ErrorCounts())
 
     @property
     def real_time_factor(self) -> float:
@@ -64,7 +70,7 @@ def evaluate(
     Raises:
         InputError: none of them can be read.
     """
-    references, hypotheses, names, skipped = [], [], [], []
+    read, hypotheses, names, skipped = [], [], [], []
     confidences: list[float] = []
     right: list[bool] = []
     audio_seconds, began = 0.0, time.monotonic()
@@ -74,16 +80,18 @@ def evaluate(
         if isinstance(result, InputError):
             skipped.append(str(result))
             continue
-        references.append(utterance.text)
+        read.append(utterance)
         hypotheses.append(result.text)
         names.append(f"{utterance.place} {utterance.audio_path.name}")
         confidences += [word.confidence for word in result.words]
         right += right_words(utterance.text, result)
         audio_seconds += result.duration
-    if not references:
+    if not read:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    references = [utterance.text for utterance in read]
     return Evaluation(
-        words=sum(map(word_errors, references, hypotheses), ErrorCounts()),
+        utterances=read,
+        word_errors=list(map(word_errors, references, hypotheses)),
         characters=sum(map(character_errors, references, hypotheses), ErrorCounts()),
         listing=error_listing(references, hypotheses, names),
         confidences=confidences,

@@ -54,3 +54,11 @@ def test_eval_brings_references_to_the_normal_form(
     assert "--normalize en" in warned
     assert "WER 0.00%" in normal
     assert "alphabet" not in silent
+
+
+def test_eval_by_a_field(run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]) -> None:
+    code, output, _ = run("eval", spoken_digits(4), "--model", "digits", "--by", "duration")
+    assert code == 0
+    found = re.findall(r"^duration below 2 s: WER .*% \(95% interval .*%\), 4 words in 4 utterances$", output, re.M)
+    assert len(found) == 1
+    assert_refused(run("eval", spoken_digits(1), "--model", "digits", "--by", "accent"), "--by: no utterance")

@@ -1,0 +1,72 @@
+"""Error rates of groups of utterances, by speaker, accent, duration and so on, with confidence intervals."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ds2.data.utterance import Utterance
+from ds2.metrics import ErrorCounts
+from ds2.utils.errors import ParameterError
+
+DURATIONS = (2, 5, 10, 20)  # seconds between the groups by duration
+DRAWS = 1000  # of the bootstrap
+NONE = "(none)"  # group of utterances without the field
+
+
+class GroupErrors(NamedTuple):
+    """Errors of the utterances with the same value of a field."""
+
+    name: str
+    utterances: int
+    errors: ErrorCounts
+    interval: tuple[float, float]  # 95 % confidence interval of the error rate
+
+
+def check_field(field: str, utterances: Sequence[Utterance]) -> None:
+    """Checks that utterances can be grouped by a field.
+
+    Raises:
+        ParameterError: no utterance has it.
+    """
+    if all(_value(utterance, field) == NONE for utterance in utterances):
+        raise ParameterError("by", f"no utterance of the manifest has the field {field}")
+
+
+def errors_by(field: str, utterances: Sequence[Utterance], errors: Sequence[ErrorCounts]) -> list[GroupErrors]:
+    """The groups by a field of the manifest: by duration from short to long, otherwise from the highest rate down."""
+    groups: dict[str, list[ErrorCounts]] = {}
+    for utterance, counts in zip(utterances, errors, strict=True):
+        groups.setdefault(_value(utterance, field), []).append(counts)
+    found = [GroupErrors(name, len(all_), sum(all_, ErrorCounts()), interval(all_)) for name, all_ in groups.items()]
+    if field == "duration":
+        return sorted(found, key=lambda group: _bounds().index(group.name))
+    return sorted(found, key=lambda group: (-group.errors.rate, group.name))
+
+
+def interval(errors: Sequence[ErrorCounts], seed: int = 1) -> tuple[float, float]:
+    """95 % confidence interval of the joint error rate, by a bootstrap over utterances (Bisani and Ney 2004)."""
+    wrong = np.array([counts.errors for counts in errors])
+    length = np.array([counts.reference_length for counts in errors])
+    count, random = len(errors), np.random.default_rng(seed)
+    rates = np.empty(DRAWS)
+    for draw in range(DRAWS):
+        drawn = random.integers(count, size=count)
+        rates[draw] = wrong[drawn].sum() / max(1, length[drawn].sum())
+    low, high = np.percentile(rates, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def _value(utterance: Utterance, field: str) -> str:
+    if field == "duration":
+        return _bounds()[int(np.searchsorted(DURATIONS, utterance.duration, side="right"))]
+    known = {"speaker": utterance.speaker, "lang": utterance.lang}
+    value = known[field] if field in known else utterance.extra.get(field)
+    return NONE if value is None or value == "" else str(value)
+
+
+def _bounds() -> list[str]:
+    """Names of the groups by duration, from short to long."""
+    between = [f"{low} to {high} s" for low, high in pairwise(DURATIONS)]
+    return [f"below {DURATIONS[0]} s", *between, f"from {DURATIONS[-1]} s"]
