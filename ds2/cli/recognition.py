@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL, check_language
+from ds2.cli.error_rates import report_evaluation
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_COMPUTE,
@@ -33,7 +33,6 @@ from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.data.utterance import RecordingSpan, Utterance
-    from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.recordings import OutputFolder
     from ds2.recognition.transcript import Transcript
@@ -216,7 +215,7 @@ def evaluate_command(
     from ds2.recognition.error_groups import check_field
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
-    from ds2.utils.files import check_writable, write_text
+    from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
     check_writable(listing, calibration)
@@ -232,44 +231,7 @@ def evaluate_command(
         print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    _print_evaluation(result)
-    if by is not None:
-        _print_groups(by, result)
-    if listing is not None:
-        write_text(listing, result.listing)
-    if calibration is not None:
-        from ds2.recognition.plots import draw_reliability
-
-        draw_reliability(result.confidences, result.right, calibration)
-    for line in result.skipped:
-        print(f"ds2: {line}", file=sys.stderr)
-    return SOME_FAILED if result.skipped else 0
-
-
-def _print_evaluation(result: "Evaluation") -> None:
-    from ds2.recognition.calibration import area_under_roc, calibration_error
-
-    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
-        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
-        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
-    error = calibration_error(result.confidences, result.right)
-    area = area_under_roc(result.confidences, result.right)
-    shown = "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
-    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
-    print(f"real-time factor {result.real_time_factor:.3f}")
-
-
-def _print_groups(by: str, result: "Evaluation") -> None:
-    from ds2.recognition.error_groups import errors_by
-
-    for group in errors_by(by, result.utterances, result.word_errors):
-        low, high = group.interval
-        print(
-            f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} (95% interval {low:.2%} to {high:.2%}), ",
-            end="",
-        )
-        print(f"{group.errors.reference_length} words in {group.utterances} utterances")
+    return report_evaluation(result, by, listing, calibration)
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

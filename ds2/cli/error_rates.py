@@ -1,0 +1,56 @@
+"""What ds2 eval prints."""
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ds2.cli.exits import SOME_FAILED
+from ds2.utils.errors import printable
+
+if TYPE_CHECKING:
+    from ds2.recognition.evaluate import Evaluation
+
+
+def report_evaluation(result: "Evaluation", by: str | None, listing: Path | None, calibration: Path | None) -> int:
+    """Prints an evaluation, writes what was asked for, and returns the exit code."""
+    from ds2.utils.files import write_text
+
+    _print_evaluation(result)
+    if by is not None:
+        _print_groups(by, result)
+    if listing is not None:
+        write_text(listing, result.listing)
+    if calibration is not None:
+        from ds2.recognition.plots import draw_reliability
+
+        draw_reliability(result.confidences, result.right, calibration)
+    for line in result.skipped:
+        print(f"ds2: {line}", file=sys.stderr)
+    return SOME_FAILED if result.skipped else 0
+
+
+def _print_evaluation(result: "Evaluation") -> None:
+    from ds2.recognition.calibration import area_under_roc, calibration_error
+
+    for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
+        print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
+    error = calibration_error(result.confidences, result.right)
+    area = area_under_roc(result.confidences, result.right)
+    shown = "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
+    print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
+    print(f"real-time factor {result.real_time_factor:.3f}")
+
+
+def _print_groups(by: str, result: "Evaluation") -> None:
+    from ds2.recognition.error_groups import errors_by
+
+    for group in errors_by(by, result.utterances, result.word_errors):
+        low, high = group.interval
+        print(
+            f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} (95% interval {low:.2%} to {high:.2%}), ",
+            end="",
+        )
+        print(f"{group.errors.reference_length} words in {group.utterances} utterances")
