@@ -32,7 +32,7 @@ class Settings(uvicorn.Config):
     """The configuration of uvicorn, with the limits of connections."""
 
     def __init__(self, app: ASGIApp, request_timeout: float, **options: Any):
-        """`request_timeout`: seconds for the header of a request."""
+        """`request_timeout`: seconds for the header of a request, and for the handshake of TLS before it."""
         self.descriptors = _raise_descriptor_limit()
         backlog = self.descriptors // BACKLOGS_PER_LIMIT
         super().__init__(app, http=HttpConnection, ws=WebSocketConnection, backlog=backlog, **options)

@@ -19,7 +19,7 @@ import uvicorn
 from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
-from ds2.serve.connections import Settings
+from ds2.serve.connections import HttpConnection, Settings
 from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
 from ds2.utils.errors import InputError, ParameterError
 
@@ -30,6 +30,24 @@ class Server(uvicorn.Server):
     """Drains at the first signal; the second one ends it at once."""
 
     application: Application
+    config: Settings
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn, which would give the handshake of TLS a minute."""
+        await self.lifespan.startup()
+        loop, config = asyncio.get_running_loop(), self.config
+        timeout = None if config.ssl is None else config.request_timeout
+
+        def connection() -> HttpConnection:
+            return HttpConnection(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        self.servers = [
+            await loop.create_server(
+                connection, sock=sock, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=timeout
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.application.gate.draining:

@@ -98,6 +98,22 @@ def server(start: Callable[..., RunningServer]) -> RunningServer:
 
 
 @pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1; its key lies beside it: key.pem."""
+    certificate = tmp_path_factory.mktemp("tls") / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(certificate)]
+    subprocess.run([*command, "-keyout", str(certificate.with_name("key.pem"))], check=True, capture_output=True)
+    return certificate
+
+
+def tls_settings(certificate: Path) -> list[str]:
+    """The arguments of a server that has the certificate."""
+    key = certificate.with_name("key.pem")
+    return ["--set", f'certificate="{certificate}"', "--set", f'certificate_key="{key}"']
+
+
+@pytest.fixture(scope="session")
 def spoken() -> dict[str, np.ndarray]:
     """Text and int16 samples at 8 kHz of a few strings of digits, speakers of the strangers split."""
     return dict(recordings(6))

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import soundfile
 import websockets
-from serve.conftest import RunningServer
+from serve.conftest import RunningServer, tls_settings
 from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
@@ -404,14 +404,10 @@ def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: d
 
 
 def test_sigterm_gives_live_streams_their_final_results_over_tls(
-    start: Start, spoken: dict[str, np.ndarray], tmp_path: Path
+    start: Start, spoken: dict[str, np.ndarray], certificate: Path
 ) -> None:
     """While the model process stands still, so that a result is outstanding, nobody new comes in."""
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    server = start("--set", f'certificate="{certificate}"', "--set", f'certificate_key="{key}"')
+    server = start(*tls_settings(certificate))
     assert server.url.startswith("https://")
     context = ssl.create_default_context(cafile=certificate)
     text, samples = next(iter(spoken.items()))
