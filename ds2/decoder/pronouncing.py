@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
 BLOCK = 5000  # frames that are searched at once
-READ = 8  # hypotheses that are read for each of the n-best: many are one text in several pronunciations
+READ_MORE = 210  # hypotheses that are read beyond the n-best: many are one text in several pronunciations
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 
 
@@ -116,7 +116,7 @@ class PronouncingDecoder:
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""
         nbest, found = self.config.nbest, dict[tuple[int, ...], Hypothesis]()
-        for hypothesis in itertools.islice(self.beam.hypotheses(stream), READ * nbest):
+        for hypothesis in itertools.islice(self.beam.hypotheses(stream), nbest + READ_MORE):
             spelt = self._spelt(hypothesis)
             found.setdefault(spelt.tokens, spelt)
             if len(found) == nbest:
