@@ -115,7 +115,7 @@ def describe_bundle(path: Path) -> str:
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
     if path.parent == MODELS and (card := model_card(path)):
-        lines += ["", *card.splitlines()]
+        lines[2:2] = ["", *card.splitlines(), ""]
     return "\n".join(map(printable, lines))
 
 

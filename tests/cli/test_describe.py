@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.commands import Outcome, assert_refused
 
-from ds2.bundle import MODELS, Bundle, read_record
+from ds2.bundle import MODELS, Bundle, model_card, read_record
 from ds2.cli.describe import FIGURES
 from ds2.record import LanguageModelPart
 
@@ -60,3 +60,9 @@ def test_info_of_an_exported_model(run: Callable[..., Outcome], tiny_bundle: Pat
     assert "language model: none" in output
     (tmp_path / "other.onnx").write_bytes(b"other")
     assert_refused(run("info", tmp_path / "other.onnx"), "onnxruntime cannot load it")
+
+
+def test_the_card_of_a_packaged_model_comes_before_its_technical_lines(run: Callable[..., Outcome]) -> None:
+    code, output, _ = run("info", "digits")
+    assert code == 0
+    assert 0 < output.index(model_card("digits").splitlines()[0]) < output.index("tokens: ")
