@@ -59,9 +59,11 @@ def align_command(
     from ds2.utils.progress import Progress
 
     formats = choose_formats(format, (*FORMATS, PICTURE))
+    if PICTURE in formats and format != DEFAULT_FORMATS:
+        need("matplotlib")
     pairs = find_alignment_jobs(audio, text)
     formats = output_formats(output, formats, DEFAULT_FORMATS.split(","), len(pairs))
-    if PICTURE in formats and not _can_draw(required=format != DEFAULT_FORMATS):
+    if PICTURE in formats and not _can_draw():
         formats.remove(PICTURE)
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
@@ -75,17 +77,11 @@ def align_command(
         return _show(results, folder, draw, len(pairs) > 1)
 
 
-def _can_draw(required: bool) -> bool:
-    """Whether matplotlib is installed; a line says so where it is not.
-
-    Raises:
-        ModuleNotFoundError: it is not, and is required.
-    """
+def _can_draw() -> bool:
+    """Whether matplotlib is installed; a line says so where it is not."""
     try:
         need("matplotlib")
     except ModuleNotFoundError as error:
-        if required:
-            raise
         print(f"ds2: without pictures: {hint(error)}", file=sys.stderr)
         return False
     return True
