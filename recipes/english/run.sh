@@ -4,7 +4,8 @@
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
 # TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. Trains by train.toml, then by
-# longer.toml from there. LEGS=longer START=bundle.safetensors trains on from a bundle, RANKS=2 trains with two processes.
+# longer.toml from there. UNLABELLED=folder adds recordings without a text: the model so far transcribes them, then it trains on by
+# unlabelled.toml. LEGS=longer START=bundle.safetensors trains on from a bundle, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}
@@ -35,6 +36,17 @@ for dev in "$data"/dev-*.jsonl; do
     awk 'FNR % 2' "$dev" > "$data/report-${dev##*/dev-}"
 done
 
+assemble() { # WEIGHTS BUNDLE: adds the language model, pronunciations and tuned weights, and what complete.sh adds
+    python recipes/speechocean762/halve.py "$1" "$runs/half.safetensors"
+    ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/half.safetensors" --lm "$runs/lm/small.lm" \
+        --lexicon "$runs/lm_lexicon.txt" --output "$2" --picture "$recipe/decoder.png"
+    "$recipe/complete.sh" "$texts" "$data" "$2"
+}
+label() { # BUNDLE: adds what it hears in the recordings without a text, and sounds without speech
+    ds2 transcribe "$UNLABELLED" --model "$1" --format json --no-punctuate --skip-existing --output "$data/transcripts"
+    python "$recipe/self_label.py" "$data/transcripts" --output "$data" --leave-out "$data"/dev-*.jsonl
+}
+
 start=${START:-}
 for leg in ${LEGS:-train longer}; do
     train "$leg" "$start"
@@ -42,12 +54,16 @@ for leg in ${LEGS:-train longer}; do
 done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
-
-# Adds the language model, pronunciations and tuned weights, and what complete.sh adds; measures.
-python recipes/speechocean762/halve.py "$start" "$runs/half.safetensors"
-ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/half.safetensors" --lm "$runs/lm/small.lm" \
-    --lexicon "$runs/lm_lexicon.txt" --output "$bundle" --picture "$recipe/decoder.png"
-"$recipe/complete.sh" "$texts" "$data" "$bundle"
+if [ -n "${UNLABELLED:-}" ]; then
+    if [ ! -e "$data/self.jsonl" ]; then
+        assemble "$start" "$runs/teacher.safetensors"
+        label "$runs/teacher.safetensors"
+    fi
+    lexicon "$data/self_lexicon.txt" "$data/train.jsonl" "$data/dev.jsonl" "$data/self.jsonl"
+    train unlabelled "$start"
+    start=$runs/unlabelled/best.safetensors
+fi
+assemble "$start" "$bundle"
 for report in "$data"/report-*.jsonl; do
     echo "$report:"
     name=$(basename "$report" .jsonl)

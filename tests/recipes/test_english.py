@@ -142,3 +142,26 @@ def test_sentences_end_where_lines_do(tmp_path: Path) -> None:
     manifest.write_text('{"audio_filepath": "a.wav", "duration": 1.0, "text": "one\u2028two"}\n', encoding="utf-8")
     text.write_text("three\ffour\n", encoding="utf-8")
     assert run_script(RECIPE / "sentences.py", manifest, text).splitlines() == ["one two"] * 3 + ["three four"]
+
+
+def test_own_transcripts_become_training_data_where_they_are_probably_right(tmp_path: Path) -> None:
+    """Nothing of dev, no single word, no doubtful text; and sounds without speech have no words."""
+    soundfile.write(tmp_path / "clip.flac", np.zeros(8000), 8000)
+    texts = {
+        "right": ("two words", 0.8),
+        "doubtful": ("two words", 0.6),
+        "dev": ("said in dev", 0.9),
+        "one": ("word", 0.9),
+    }
+    for name, (text, confidence) in texts.items():
+        words = [{"text": word, "confidence": confidence} for word in text.split()]
+        transcript = {"file": str(tmp_path / "clip.flac"), "text": text, "words": words}
+        (tmp_path / f"{name}.json").write_text(json.dumps(transcript))
+    (tmp_path / "dev.jsonl").write_text(json.dumps({"audio_filepath": "d.wav", "duration": 1, "text": "said in dev"}))
+    options = ("--output", tmp_path / "out", "--leave-out", tmp_path / "dev.jsonl", "--seeds", 1)
+    run_script(RECIPE / "self_label.py", tmp_path, *options)
+    [own] = read_manifest(tmp_path / "out" / "self.jsonl")
+    assert (own.text, own.duration, soundfile.info(own.audio_path).samplerate) == ("two words", 1.0, 16000)
+    silent = read_manifest(tmp_path / "out" / "no_speech.jsonl")
+    assert {each.text for each in silent} == {""}
+    assert all(2 <= soundfile.info(each.audio_path).duration <= 8 for each in silent)
