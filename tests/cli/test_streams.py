@@ -45,7 +45,7 @@ def as_at_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.mark.parametrize("module", ["ds2.cli.exits", "tyro", "numpy", "torch", "ds2.recognition.recognizer"])
+@pytest.mark.parametrize("module", ["ds2.cli.exits", "tyro", "numpy", "numba", "ds2.recognition.recognizer"])
 def test_ctrl_c_while_modules_are_imported_is_quiet(module: str, tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ds2", "transcribe", str(write_noise(tmp_path / "a.wav"))]
     pipe = subprocess.PIPE
