@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ds2.bundle import is_packaged
 from ds2.recognition.words import Word
 
-LEAST_RIGHT = 0.5  # share of right words below which a long recording is in another language
+LEAST_RIGHT = 0.65  # share of right words below which a long recording is in another language
 SCATTER = 0.8  # of the confidence of a word: more than twice its standard deviation
 
 

@@ -277,11 +277,11 @@ def test_a_recording_that_does_not_sound_like_english_has_a_warning(format: str)
     """Two segments, each too short to tell."""
     form = FormData([("file", UploadFile(io.BytesIO(), filename="a.wav")), ("response_format", format)])
     for confidence, expected in (
-        (0.2, "does not sound like English: 20% of the words are likely to be right"),
+        (0.3, "does not sound like English: 30% of the words are likely to be right"),
         (0.9, None),
     ):
-        words = tuple(Word("no", float(second), second + 0.5, confidence) for second in range(6))
-        transcript = Transcript("no " * 5 + "no", words, 6.0, "english", calibrated=True)
+        words = tuple(Word("no", float(second), second + 0.5, confidence) for second in range(3))
+        transcript = Transcript("no no no", words, 3.0, "english", calibrated=True)
         assert transcript.warning == ""
-        answer = json.loads(bytes(respond(parse_form(form), [Final(transcript, (), 0.0)] * 2, 12.0).body))
+        answer = json.loads(bytes(respond(parse_form(form), [Final(transcript, (), 0.0)] * 2, 6.0).body))
         assert answer.get("warning") == expected
