@@ -59,8 +59,8 @@ def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[st
     listing = json.loads(urllib.request.urlopen(f"{server.url}/v1/models").read())["data"]
     assert [model["id"] for model in listing] == ["digits-streaming", "other"]
     assert listing[1]["knows"].startswith("10 words and no other: ")
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    assert client.audio.transcriptions.create(model="other", file=wav(samples)).text == text
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        assert client.audio.transcriptions.create(model="other", file=wav(samples)).text == text
 
     async def talk(config: dict[str, Any]) -> Any:
         async with websockets.connect(server.live) as socket:

@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -26,8 +27,9 @@ from ds2.utils.errors import InputError
 
 
 @pytest.fixture
-def client(server: RunningServer) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+def client(server: RunningServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as opened:
+        yield opened
 
 
 def wav(samples: np.ndarray, name: str = "said.wav", **options: object) -> tuple[str, bytes]:
