@@ -22,7 +22,7 @@ import soxr
 from ds2.data.cut_off import REMEDY, refuse_cut_off
 from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.data.ffmpeg import FFmpegReader
-from ds2.data.libsndfile import BUFFER, DecodingError, LibsndfileReader
+from ds2.data.libsndfile import BUFFER, DecodingError, GuessedLength, LibsndfileReader
 from ds2.data.remote import fetched, mirrored
 from ds2.data.tar import archive_of, read_member
 from ds2.utils.errors import InputError, TooLong
@@ -31,7 +31,7 @@ LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are d
 MOST_SAMPLES = 1 << 27  # read at once, half a gigabyte: 2.3 hours at 16 kHz
 MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
-UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where it cannot tell
+UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (
     *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
     *FFMPEG_SUFFIXES,
@@ -273,12 +273,6 @@ def _open_bytes(data: bytes | IO[bytes], name: str, longest: float | None) -> Au
     return reader
 
 
-def _by_libsndfile(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
-    """Unless libsndfile would guess the length."""
-    reader = LibsndfileReader(source, name)
-    return FFmpegReader(source, name) if reader.guessed else reader
-
-
 def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
     """Opens a path in bytes or a file in memory.
 
@@ -286,8 +280,8 @@ def _open_reader(source: bytes | IO[bytes], name: str | Path) -> AudioReader:
         InputError: neither libsndfile nor FFmpeg can read it, or its header is impossible.
     """
     try:
-        reader: AudioReader = _by_libsndfile(source, name)
-    except (soundfile.LibsndfileError, TypeError):  # TypeError: headerless .raw, without a sample rate
+        reader: AudioReader = LibsndfileReader(source, name)
+    except (soundfile.LibsndfileError, GuessedLength, TypeError):  # TypeError: headerless .raw, without a sample rate
         reader = FFmpegReader(source, name)
     problem = ""
     if not LOWEST_RATE <= reader.sample_rate <= HIGHEST_RATE:

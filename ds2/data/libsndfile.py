@@ -24,13 +24,16 @@ class DecodingError(Exception):
         self.place = place
 
 
+class GuessedLength(Exception):
+    """libsndfile would guess the length of the sound from the size of the file, tags included."""
+
+
 class LibsndfileReader:
     """An open file.
 
     Attributes:
         sample_rate: Hz.
         frames: samples of each channel, as the header says.
-        guessed: `frames` is a guess; the file is closed again.
         slack: samples by which the decoded sound may be shorter.
         channel: the one to read; None: the average of all.
     """
@@ -43,13 +46,14 @@ class LibsndfileReader:
 
         Raises:
             soundfile.LibsndfileError: not a format that libsndfile reads. TypeError: no header.
+            GuessedLength: an MP3 whose header does not say how long it is.
         """
         self.name = name
         self.file = soundfile.SoundFile(source)
         self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
-        self.guessed = self.file.format == "MP3" and not _mp3_counts_frames(source)
-        if self.guessed:
+        if self.file.format == "MP3" and not _mp3_counts_frames(source):
             self.close()
+            raise GuessedLength
 
     def close(self) -> None:
         self.file.close()
