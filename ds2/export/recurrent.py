@@ -5,7 +5,7 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
-from ds2.model.config import CLIP, EPSILON, ModelConfig
+from ds2.model.config import CLIP, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 
 BEGINNING = integers(0)  # frames before the first
@@ -181,9 +181,6 @@ def _steps(graph: Graph, x: str, before: Value) -> str:
 
 def _of_steps(graph: Graph, norm: LayerWeights, steps: str) -> tuple[str, str]:
     """(T, B or 1, H) scale and shift of each frame; frames beyond the last that training has reached use its own."""
-    means, variances = norm["means"], norm["variances"]
-    reached = 1 + int(np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0))
-    scale = norm["gamma"] / np.sqrt(variances[:reached] + np.float32(EPSILON))
-    shift = -scale * means[:reached]
-    place = graph.op("Min", steps, np.array(reached - 1))
+    scale, shift = norm.scales_and_shifts(len(norm["gamma"]))
+    place = graph.op("Min", steps, np.array(len(scale) - 1))
     return graph.op("Gather", scale, place, axis=0), graph.op("Gather", shift, place, axis=0)

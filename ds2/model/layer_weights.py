@@ -47,6 +47,15 @@ class LayerWeights:
         scale = gamma / np.sqrt(variance + np.float32(EPSILON))
         return scale, beta - scale * mean
 
+    def scales_and_shifts(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """(S, size) a, b of each time step that training has reached, of a layer of StepBatchNorm; later steps use the
+        last."""
+        steps = len(self["means"])
+        means, variances = self.shaped("means", steps, size), self.shaped("variances", steps, size)
+        reached = 1 + int(np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0))
+        scale = self.shaped("gamma", size) / np.sqrt(variances[:reached] + np.float32(EPSILON))
+        return scale, -scale * means[:reached]
+
     def folded(self, weight: str, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
         """(H, D) W', (H,) b': a weight of this layer with its `norm` folded in, W' x + b' = BN(W x)."""
         values, norm = self[weight], self.under("norm")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ds2.model.cells import Cell
-from ds2.model.config import CLIP, EPSILON, ModelConfig
+from ds2.model.config import CLIP, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import linear
 from ds2.model.native.slots import Batch
@@ -128,10 +128,7 @@ class BNLSTMStep:
 
 
 def _of_steps(norm: LayerWeights, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(steps, size) scale and shift; steps beyond the last that training has reached use its statistics."""
-    steps = len(norm["means"])
-    means, variances = norm.shaped("means", steps, size), norm.shaped("variances", steps, size)
-    reached = np.flatnonzero(((means != 0) | (variances != 1)).any(1)).max(initial=0)
-    place = np.minimum(np.arange(steps), reached)
-    scale = norm.shaped("gamma", size) / np.sqrt(variances[place] + np.float32(EPSILON))
-    return scale, -scale * means[place]
+    """(steps, size) scale and shift of all steps."""
+    scale, shift = norm.scales_and_shifts(size)
+    place = np.minimum(np.arange(len(norm["means"])), len(scale) - 1)
+    return scale[place], shift[place]
