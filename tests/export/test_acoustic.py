@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from helpers.architectures import SMALL, configs, state, trained
+from helpers.architectures import (
+    SMALL,
+    bn_lstm_of_sequences,
+    briefly_trained_bn_lstm,
+    clipped_rnn,
+    configs,
+    state,
+    trained,
+)
 from helpers.runtimes import log_probs, session
 
 from ds2.export.acoustic import acoustic_graph
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import FrontendConfig, ModelConfig
-from ds2.model.normalization import STEPS, SequenceBatchNorm, StepBatchNorm
+from ds2.model.normalization import STEPS
 from ds2.utils.errors import InputError
 
 
@@ -57,11 +65,7 @@ def test_together_and_alone_agree() -> None:
 
 
 def test_states_of_a_simple_rnn_are_clipped() -> None:
-    model = trained(dataclasses.replace(SMALL, cell="rnn", recurrent_layers=1))
-    with torch.no_grad():
-        for direction in (model.recurrent[0].forwards, model.recurrent[0].backwards):
-            direction.norm.beta.fill_(18.0)
-            direction.recurrent_weight.fill_(0.1)  # without the clip the states grow to 30
+    model = clipped_rnn()
     samples, lengths = torch.randn(2, 1000), torch.tensor([1000, 600])
     with torch.no_grad():
         x = torch.randn(1, 40, 9)
@@ -100,24 +104,13 @@ def test_a_second_output_layer_comes_after_the_first() -> None:
 
 
 def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
-    """The last that training has reached: later ones are as they were at first."""
-    model = trained(dataclasses.replace(SMALL, cell="bn-lstm", bidirectional=False))
-    for norm in model.modules():
-        if isinstance(norm, StepBatchNorm):
-            norm.variances[:20] = 0.04
-            norm.means[20:], norm.variances[20:] = 0, 1
     samples = torch.randn(1, 10 * (2 * STEPS + 20))
-    assert_same(model, samples, torch.tensor([samples.shape[1]]))
+    assert_same(briefly_trained_bn_lstm(), samples, torch.tensor([samples.shape[1]]))
 
 
 def test_a_bn_lstm_with_statistics_of_whole_sequences() -> None:
     """Its file is that of a bn-lstm with equal statistics in all steps."""
-    model = trained(dataclasses.replace(SMALL, cell="bn-lstm-e", bidirectional=True))
-    for norm in model.modules():
-        if isinstance(norm, SequenceBatchNorm):
-            norm.train().over_sequences(torch.randn(3, 9, len(norm.gamma)), torch.ones(3, 9, dtype=torch.bool))
-    model.eval()
-    assert_same(model, torch.randn(2, 4000), torch.tensor([4000, 2500]))
+    assert_same(bn_lstm_of_sequences(), torch.randn(2, 4000), torch.tensor([4000, 2500]))
 
 
 def test_a_window_too_long_for_a_table_is_refused() -> None:

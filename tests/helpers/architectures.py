@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
+from ds2.model.normalization import SequenceBatchNorm, StepBatchNorm
+from ds2.model.steps import Steps
 
 SMALL = ModelConfig(
     FrontendConfig(1000),  # Hz: frames of 20 samples
@@ -27,6 +29,64 @@ def trained(config: ModelConfig, seed: int = 0) -> AcousticModel:
     model.frontend.set_statistics(torch.randn(config.frontend.bins), 1 + torch.rand(config.frontend.bins))
     model.train()(torch.randn(4, 1000), torch.tensor([1000, 700, 500, 30]))
     return model.eval()
+
+
+def clipped_rnn() -> AcousticModel:
+    """Its states would grow to 30 without the clip."""
+    model = trained(dataclasses.replace(SMALL, cell="rnn", recurrent_layers=1))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.startswith("recurrent.") and name.endswith("norm.beta"):
+                weight.fill_(18.0)
+            elif name.endswith("recurrent_weight"):
+                weight.fill_(0.1)
+    return model
+
+
+def briefly_trained_bn_lstm() -> AcousticModel:
+    """Training has reached 20 time steps; the statistics of later ones are as they were at first."""
+    model = trained(dataclasses.replace(SMALL, cell="bn-lstm", bidirectional=False))
+    for norm in model.modules():
+        if isinstance(norm, StepBatchNorm):
+            norm.variances[:20] = 0.04
+            norm.means[20:], norm.variances[20:] = 0, 1
+    return model
+
+
+def bn_lstm_of_sequences() -> AcousticModel:
+    """Its input term has equal statistics in all time steps."""
+    model = trained(dataclasses.replace(SMALL, cell="bn-lstm-e", bidirectional=True))
+    for norm in model.modules():
+        if isinstance(norm, SequenceBatchNorm):
+            norm.train().over_sequences(torch.randn(3, 9, len(norm.gamma)), torch.ones(3, 9, dtype=torch.bool))
+    return model.eval()
+
+
+def whole_utterances(model: AcousticModel, frames: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(B, N) noise of utterances of so many front-end frames, and the (T, V + P) log-probabilities of each."""
+    hop, window = model.config.frontend.hop_samples, model.config.frontend.window_samples
+    lengths = [(length - 1) * hop + window for length in frames]
+    samples = 0.1 * torch.randn(len(frames), max(lengths))
+    with torch.no_grad():
+        expected, counts = model.all_log_probs(samples, torch.tensor(lengths))
+    return samples.numpy(), [row[:count] for row, count in zip(expected.numpy(), counts.tolist(), strict=True)]
+
+
+def in_chunks(config: ModelConfig, samples: np.ndarray, frames: list[int], q: int) -> tuple[np.ndarray, range]:
+    """(B, N) of streams of so many front-end frames -> (B, M), 0 beyond their ends, as many whole chunks of q frames as
+    give all their outputs; the first frame of each chunk."""
+    steps = Steps.of(config)
+    count = -(-(max(frames) + (config.delay + 1) * config.stride) // q)
+    padded = np.zeros((len(samples), steps.samples(count * q)), np.float32)
+    for row, length, source in zip(padded, frames, samples, strict=True):
+        row[: steps.samples(length)] = source[: steps.samples(length)]
+    return padded, range(0, count * q, q)
+
+
+def joined(config: ModelConfig, rows: list[np.ndarray], frames: list[int]) -> list[np.ndarray]:
+    """(B, T, V) of each chunk -> (T, V) of each stream."""
+    every = np.concatenate(rows, axis=1)[:, config.delay :]
+    return [row[: -(-length // config.stride)] for row, length in zip(every, frames, strict=True)]
 
 
 def state(model: torch.nn.Module) -> dict[str, np.ndarray]:

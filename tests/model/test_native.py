@@ -5,7 +5,20 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from helpers.architectures import LIVE, SMALL, configs, live_configs, state, trained
+from helpers.architectures import (
+    LIVE,
+    SMALL,
+    bn_lstm_of_sequences,
+    briefly_trained_bn_lstm,
+    clipped_rnn,
+    configs,
+    in_chunks,
+    joined,
+    live_configs,
+    state,
+    trained,
+    whole_utterances,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +26,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
-from ds2.model.normalization import STEPS, SequenceBatchNorm, StepBatchNorm
+from ds2.model.normalization import STEPS
 from ds2.utils.errors import InputError
 
 
@@ -44,21 +57,15 @@ def heard(model: AcousticModel, samples: np.ndarray, frames: list[int], q: int) 
 
     They lie in slots from last to first, which other streams have used.
     """
-    slots = NativeSlots(native(model), len(samples), phones=True)
-    config, steps, numbers = model.config, slots.steps, np.arange(len(samples))[::-1]
-    count = -(-(max(frames) + (config.delay + 1) * config.stride) // q)
-    padded = np.zeros((len(samples), count * q * steps.hop + steps.overlap), np.float32)
-    for row, length, source in zip(padded, frames, samples, strict=True):
-        row[: length * steps.hop + steps.overlap] = source[: length * steps.hop + steps.overlap]
-    slots.advance(numbers, numbers * 0, numbers * 0 + 1000, padded[:, : steps.samples(q)] + 1)
+    slots, numbers = NativeSlots(native(model), len(samples), phones=True), np.arange(len(samples))[::-1]
+    padded, starts = in_chunks(model.config, samples, frames, q)
+    hop, size = slots.steps.hop, slots.steps.samples(q)
+    slots.advance(numbers, numbers * 0, numbers * 0 + 1000, padded[:, :size] + 1)
     rows = [
-        slots.advance(
-            numbers, np.full_like(numbers, at), np.array(frames), padded[:, at * steps.hop :][:, : steps.samples(q)]
-        )
-        for at in range(0, count * q, q)
+        slots.advance(numbers, np.full_like(numbers, at), np.array(frames), padded[:, at * hop : at * hop + size])
+        for at in starts
     ]
-    every = np.concatenate(rows, axis=1)[:, config.delay :]
-    return [row[: -(-length // config.stride)] for row, length in zip(every, frames, strict=True)]
+    return joined(model.config, rows, frames)
 
 
 @settings(max_examples=100, deadline=None)
@@ -72,23 +79,14 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
     config: ModelConfig, seed: int, frames: list[int], strides: int
 ) -> None:
     model = trained(config, seed)
-    hop, window = config.frontend.hop_samples, config.frontend.window_samples
-    lengths = [(length - 1) * hop + window for length in frames]
-    samples = 0.1 * torch.randn(len(frames), max(lengths))
-    with torch.no_grad():
-        expected, counts = model.all_log_probs(samples, torch.tensor(lengths))
-    found = heard(model, samples.numpy(), frames, config.step_frames(strides * config.stride))
-    for row, other, count in zip(found, expected, counts.tolist(), strict=True):
-        assert np.allclose(row, other[:count], atol=1e-4)
+    samples, expected = whole_utterances(model, frames)
+    found = heard(model, samples, frames, config.step_frames(strides * config.stride))
+    for row, other in zip(found, expected, strict=True):
+        assert np.allclose(row, other, atol=1e-4)
 
 
 def test_states_of_a_simple_rnn_are_clipped() -> None:
-    model = trained(dataclasses.replace(SMALL, cell="rnn", recurrent_layers=1))
-    with torch.no_grad():
-        for direction in (model.recurrent[0].forwards, model.recurrent[0].backwards):
-            direction.norm.beta.fill_(18.0)
-            direction.recurrent_weight.fill_(0.1)  # without the clip the states grow to 30
-    assert_same(model, [1000, 600])
+    assert_same(clipped_rnn(), [1000, 600])
 
 
 @pytest.mark.parametrize("level", [0.0, 1e-6])
@@ -98,23 +96,12 @@ def test_silence_is_not_normalised(power: str, level: float) -> None:
 
 
 def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:
-    """The last that training has reached: later ones are as they were at first."""
-    model = trained(dataclasses.replace(SMALL, cell="bn-lstm", bidirectional=False))
-    for norm in model.modules():
-        if isinstance(norm, StepBatchNorm):
-            norm.variances[:20] = 0.04
-            norm.means[20:], norm.variances[20:] = 0, 1
-    assert_same(model, [10 * (2 * STEPS + 20)])
+    assert_same(briefly_trained_bn_lstm(), [10 * (2 * STEPS + 20)])
 
 
 def test_a_bn_lstm_with_statistics_of_whole_sequences() -> None:
     """Its file is that of a bn-lstm with equal statistics in all steps."""
-    model = trained(dataclasses.replace(SMALL, cell="bn-lstm-e", bidirectional=True))
-    for norm in model.modules():
-        if isinstance(norm, SequenceBatchNorm):
-            norm.train().over_sequences(torch.randn(3, 9, len(norm.gamma)), torch.ones(3, 9, dtype=torch.bool))
-    model.eval()
-    assert_same(model, [4000, 900])
+    assert_same(bn_lstm_of_sequences(), [4000, 900])
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5, 3), (6, 4)])
