@@ -11,6 +11,11 @@ from ds2.metrics import ErrorCounts
 from ds2.utils.errors import ParameterError
 
 DURATIONS = (2, 5, 10, 20)  # seconds between the groups by duration
+SPANS = [
+    f"below {DURATIONS[0]} s",
+    *(f"{low} to {high} s" for low, high in pairwise(DURATIONS)),
+    f"from {DURATIONS[-1]} s",
+]
 DRAWS = 1000  # of the bootstrap
 NONE = "(none)"  # group of utterances without the field
 
@@ -41,7 +46,7 @@ def errors_by(field: str, utterances: Sequence[Utterance], errors: Sequence[Erro
         groups.setdefault(_value(utterance, field), []).append(counts)
     found = [GroupErrors(name, len(all_), sum(all_, ErrorCounts()), interval(all_)) for name, all_ in groups.items()]
     if field == "duration":
-        return sorted(found, key=lambda group: _bounds().index(group.name))
+        return sorted(found, key=lambda group: SPANS.index(group.name))
     return sorted(found, key=lambda group: (-group.errors.rate, group.name))
 
 
@@ -60,13 +65,7 @@ def interval(errors: Sequence[ErrorCounts], seed: int = 1) -> tuple[float, float
 
 def _value(utterance: Utterance, field: str) -> str:
     if field == "duration":
-        return _bounds()[int(np.searchsorted(DURATIONS, utterance.duration, side="right"))]
+        return SPANS[int(np.searchsorted(DURATIONS, utterance.duration, side="right"))]
     known = {"speaker": utterance.speaker, "lang": utterance.lang}
     value = known[field] if field in known else utterance.extra.get(field)
     return NONE if value is None or value == "" else str(value)
-
-
-def _bounds() -> list[str]:
-    """Names of the groups by duration, from short to long."""
-    between = [f"{low} to {high} s" for low, high in pairwise(DURATIONS)]
-    return [f"below {DURATIONS[0]} s", *between, f"from {DURATIONS[-1]} s"]

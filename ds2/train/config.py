@@ -77,9 +77,7 @@ class ParallelConfig:
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
     group: int = 1  # local-sgd, mixed: ranks in a group, for instance those of one machine
     average_every: int = 8  # local-sgd: updates between two averages
-    servers: int = (
-        0  # asynchronous, mixed: so many first ranks hold a part of the weights each; 0: asynchronous has one
-    )
+    servers: int = 0  # asynchronous, mixed: so many first ranks hold parts of the weights; 0: asynchronous has one
     staleness: int = 4  # asynchronous, mixed: largest lead of a group, in updates
     compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: only on GPUs
 

@@ -45,9 +45,8 @@ class Synchronous:
 
     def begin_epoch(self) -> None:
         trained = [parameter.requires_grad for parameter in self.alone.parameters()]
-        if (
-            self.ranks.size > 1 and trained != self.trained
-        ):  # DDP expects the gradients of the parameters it was made with
+        # DDP expects the gradients of the parameters that it was made with.
+        if self.ranks.size > 1 and trained != self.trained:
             self.trained = trained
             self.objective = DistributedDataParallel(self.alone, process_group=self.ranks.group)
             compress(self.objective, self.compression, self.ranks)
