@@ -1,8 +1,8 @@
 """Training that starts from a bundle with another alphabet, sample rate, width or number of directions.
 
-Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A wider model starts as the
-narrower one: neither the old units nor the output read the new units (similar to Net2WiderNet, Chen et al. 2016, with
-new units instead of copies).
+Parts may be frozen. A forward-only model starts as the forward half of a bidirectional one. A model with more recurrent
+units or channels starts as the narrower one: neither the old units nor the output read the new units (similar to
+Net2WiderNet, Chen et al. 2016, with new units instead of copies).
 
 The front end's bins are 50 Hz wide at any rate, so the bins of a lower rate are the first bins of a higher one. Layers
 that read all bins are cut off or, for a higher rate, start with zeros for the new bins.
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ds2.bundle import Bundle
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
+from ds2.model.time_delay import TimeDelay
 from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
 from ds2.utils.errors import InputError
@@ -33,12 +34,14 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     weights = dict(start.weights)
     theirs = ModelConfig.of(start)
     state = model.state_dict()
-    if theirs.frontend.sample_rate != config.model.frontend.sample_rate:
+    other_rate = theirs.frontend.sample_rate != config.model.frontend.sample_rate
+    if other_rate:
         fit_bins(weights, state, theirs, config.model)
     weights = {name: tensor for name, tensor in weights.items() if not is_left_out(name, theirs, config.model)}
     weights = {name: tensor for name, tensor in state.items() if name.startswith(ADDED_PARTS)} | weights
-    if theirs.hidden < config.model.hidden and not theirs.spec.step_statistics:  # its statistics belong to time steps
-        widen(weights, state, config.model.hidden)
+    same_bins = other_rate or theirs.frontend.bins == config.model.frontend.bins
+    if same_bins and not theirs.spec.step_statistics:  # statistics of time steps belong to their units
+        widen(weights, model)
     if config.start.new_alphabet:
         fit_outputs(weights, state, start.tokens, tokenizer)
     try:
@@ -88,20 +91,40 @@ def fit_outputs(weights: dict[str, Tensor], state: dict[str, Tensor], tokens: li
         weights[name] = rows
 
 
-def widen(weights: dict[str, Tensor], state: dict[str, Tensor], hidden: int) -> None:
-    """Widens recurrent layers, and those that read them, to `hidden` units; the old units do not read the new ones."""
+def widen(weights: dict[str, Tensor], model: AcousticModel) -> None:
+    """Widens layers, and those that read them, to the model's units; the old units do not read the new ones."""
+    state = model.state_dict()
     for name, old in weights.items():
-        if name not in state or state[name].shape == old.shape:
-            continue
-        new, layer = state[name].clone(), name.startswith("recurrent.")
-        rows = (new.shape[0] // hidden, -1) if layer else (1, -1)  # (units of each gate, ...)
-        wide, narrow = new.unflatten(0, rows), old.unflatten(0, rows)
-        if old.dim() > 1:
-            wide[:, : narrow.shape[1]] = 0.0
-            wide[:, : narrow.shape[1], : old.shape[1]] = narrow
-        else:
-            wide[:, : narrow.shape[1]] = narrow
-        weights[name] = new
+        if name in state and is_wider(state[name], old):
+            weights[name] = widened(old, state[name], *unit_groups(name, state[name], model))
+
+
+def is_wider(new: Tensor, old: Tensor) -> bool:
+    """Whether it has more units or inputs, none less, and kernels of the same size."""
+    if new.dim() != old.dim() or new.shape == old.shape or new.shape[2:] != old.shape[2:]:
+        return False
+    return all(more >= less for more, less in zip(new.shape, old.shape, strict=True))
+
+
+def unit_groups(name: str, weight: Tensor, model: AcousticModel) -> tuple[int, int]:
+    """Equal parts of a weight's rows, the gates, and of its columns, the frames that a time-delay layer reads."""
+    layer = model.get_submodule(name.rpartition(".")[0])
+    if isinstance(layer, TimeDelay):
+        return 1, layer.first if name.endswith(".narrow") else layer.second
+    return weight.shape[0] // model.config.hidden if name.startswith("recurrent.") else 1, 1
+
+
+def widened(old: Tensor, new: Tensor, rows: int, columns: int) -> Tensor:
+    """`new` with the units of `old` first in each of its `rows` groups; they read 0 from what `old` lacks."""
+    result = new.clone()
+    wide, narrow = result.unflatten(0, (rows, -1)), old.unflatten(0, (rows, -1))
+    if old.dim() > 1:
+        wide, narrow = wide.unflatten(2, (columns, -1)), narrow.unflatten(2, (columns, -1))
+        wide[:, : narrow.shape[1]] = 0.0
+        wide[:, : narrow.shape[1], :, : narrow.shape[3]] = narrow
+    else:
+        wide[:, : narrow.shape[1]] = narrow
+    return result
 
 
 def resized(tensor: Tensor, dimension: int, size: int) -> Tensor:

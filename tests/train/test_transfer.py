@@ -10,7 +10,7 @@ from conftest import TINY
 from helpers.training import Manifests, augmented_config, plain_config
 
 from ds2.bundle import Bundle
-from ds2.model.config import FrontendConfig
+from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.train.config import DataConfig, StartConfig
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
@@ -144,6 +144,26 @@ def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_
     before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
     trainer.run()
     assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()
+
+
+def test_wider_time_delay_layers_start_as_the_narrower_ones(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(8)
+
+    def model(channels: int, bottleneck: int) -> ModelConfig:
+        front = (ConvolutionConfig(channels // 4, (5, 5), (2, 2)), ConvolutionConfig(channels, (0, 1), (1, 1)))
+        layer = ConvolutionConfig(channels, (1, 3), (1, 1), bottleneck=bottleneck, bypass=0.66)
+        return dataclasses.replace(TINY, convolutions=(*front, layer, layer), recurrent_layers=0)
+
+    narrow = Trainer(plain_config(manifest, model=model(16, 4), epochs=1), tmp_path / "narrow")
+    start = narrow.run()
+    trainer = Trainer(plain_config(manifest, model=model(24, 7), start_from=start, epochs=1), tmp_path / "wide")
+    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
+    with torch.no_grad():
+        expected, found = (each.model.eval()(samples, lengths)[0] for each in (narrow, trainer))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    before = trainer.model.convolutions[3].wide[:16, 4:7].clone()
+    trainer.run()
+    assert (trainer.model.convolutions[3].wide[:16, 4:7] != before).all()
 
 
 def test_a_forward_only_model_starts_as_the_forward_half(spoken_digits: Manifests, tmp_path: Path) -> None:
