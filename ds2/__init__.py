@@ -49,7 +49,7 @@ def load(
     """Loads a model.
 
     Args:
-        model: path of a bundle, or the name of one in the package (`ds2 models` lists them).
+        model: path of a bundle, or the name of one (`ds2 models list` shows them).
         device: auto, cpu or cuda.
         lm: language model for the search: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
         lm_weight: weight of the language model's natural log-probability.

@@ -9,6 +9,7 @@ others.
 
 import importlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,19 +116,39 @@ def is_packaged(model: str | Path) -> bool:
 
 
 def locate(path: str | Path) -> Path:
-    """Finds a bundle: a path as it is or, for a single word that is not a file, the package's bundle of that name.
+    """Finds a bundle: a path as it is or, for a single word that is not a file, the bundle of that name.
 
     Raises:
-        InputError: neither a file nor a bundle of the package.
+        InputError: neither a file nor the name of a bundle.
     """
     path = Path(path)
     if path.is_file() or path.suffix or len(path.parts) != 1:
         return path
-    packaged = {file.stem: file for file in sorted(MODELS.glob("*.safetensors"))}
-    if path.name not in packaged:
-        names = ", ".join(packaged) or "none: the package was installed without them"
-        raise InputError(f"{path}: neither a model bundle nor the name of one in the package ({names})")
-    return packaged[path.name]
+    named = named_models()
+    if path.name not in named:
+        names = ", ".join(named) or "none: the package was installed without them"
+        raise InputError(f"{path}: neither a model bundle nor the name of one ({names})")
+    return named[path.name]
+
+
+def named_models() -> dict[str, Path]:
+    """The bundles that go by a name: those of the package, of the folder `DS2_MODELS`, and those that were pulled.
+
+    Of two with the same name the first one counts.
+    """
+    mirror = os.environ.get("DS2_MODELS")
+    folders = [MODELS, *([Path(mirror)] if mirror else []), pulled_folder()]
+    found: dict[str, Path] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob("*.safetensors"))):
+        found.setdefault(file.stem, file)
+    return found
+
+
+def pulled_folder() -> Path:
+    """The folder of this user's cache that `ds2 models pull` fills."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ds2") / "models"
 
 
 def model_card(bundle: str | Path) -> str:

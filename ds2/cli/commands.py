@@ -21,6 +21,7 @@ from ds2.cli import (
     installation,
     language_model,
     listening,
+    models,
     noise,
     recognition,
     serving,
@@ -52,12 +53,18 @@ DATA: dict[str, Command] = {
     "mix": noise.mix_noise_command,
     "noise": noise.noise_command,
 }
+MODELS: dict[str, Command] = {
+    "list": models.list_command,
+    "pull": models.pull_command,
+    "index": models.index_command,
+}
 SPARK: dict[str, Command] = {
     "transcribe": spark.spark_transcribe_command,
 }
 GROUPS: dict[str, tuple[str, Mapping[str, Command]]] = {  # ds2 GROUP COMMAND
     "data": ("Check, split, convert, mix and pack data sets.", DATA),
     "lm": ("Build, mix, prune, compile and score n-gram language models.", LM),
+    "models": ("List the models that have a name here, and fetch others.", MODELS),
     "spark": ("Transcribe on a cluster of Apache Spark.", SPARK),
 }
 SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the overview
@@ -91,7 +98,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
         "export": export.export_command,
     },
     "Installation": {
-        "models": installation.models_command,
+        "models": MODELS,
         "doctor": installation.doctor_command,
         "warmup": installation.warmup_command,
     },

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ds2.bundle import MODELS, Bundle, locate, model_card, read_record
+from ds2.bundle import MODELS, Bundle, locate, model_card, named_models, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.record import Record
@@ -18,7 +18,7 @@ CHARACTERS = 29  # outputs of a model of English characters: blank, space, apost
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors, or the name of one in the package), an exported model or a manifest (.jsonl, .arrow).
+    """A bundle (.safetensors, or the name of one), an exported model or a manifest (.jsonl, .arrow).
 
     Raises:
         InputError: the file is neither, or damaged.
@@ -34,13 +34,13 @@ def describe(path: Path) -> str:
 
 
 def list_models() -> list[str]:
-    """A line for each model of the package: name, size, what it takes, what it knows and how well.
+    """A line for each model that has a name: the name, size, what it takes, what it knows and how well.
 
     Raises:
         InputError: a bundle is damaged.
     """
     lines = []
-    for path in sorted(MODELS.glob("*.safetensors")):
+    for path in named_models().values():
         record = read_record(path)
         config = ModelConfig.of(record)
         takes = "recordings, live streams" if config.streams else "recordings"
@@ -114,7 +114,7 @@ def describe_bundle(path: Path) -> str:
         *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    if path.parent == MODELS and (card := model_card(path)):
+    if path in named_models().values() and (card := model_card(path)):
         lines[2:2] = ["", *card.splitlines(), ""]
     return "\n".join(map(printable, lines))
 

@@ -23,7 +23,7 @@ def export_command(
     Example: ds2 export english --format sherpa --weights int8 --output english-sherpa
 
     Args:
-        model: Bundle of a trained model, or the name of one in the package.
+        model: Bundle of a trained model, or the name of one (ds2 models list).
         output: Folder for model.onnx and tokens.txt, and streaming.onnx if the model streams; or for the page.
         format: onnx takes a batch of samples and their lengths; sherpa takes samples only, as sherpa-onnx passes them;
             web is a page that transcribes in the browser (needs npm).

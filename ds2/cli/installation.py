@@ -1,18 +1,6 @@
-"""ds2 models, doctor, warmup: what is installed, what is missing, and preparing the first run."""
+"""ds2 doctor, warmup: what is installed, what is missing, and preparing the first run."""
 
 from ds2.cli.exits import SOME_FAILED
-
-
-def models_command() -> int:
-    """List the models in the package with their words and error rates.
-
-    Example: ds2 models
-    """
-    from ds2.cli.describe import list_models
-
-    print(*list_models(), sep="\n")
-    print("ds2 info NAME shows all of one; every --model also takes the path of a bundle (.safetensors)")
-    return 0
 
 
 def doctor_command() -> int:

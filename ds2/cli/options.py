@@ -37,7 +37,7 @@ Model = Annotated[
     MODEL_NAME,
     tyro.conf.arg(
         metavar="MODEL",
-        help="Bundle of a trained model, or the name of one in the package: english (read English sentences), "
+        help="Bundle of a trained model, or the name of one (ds2 models list): english (read English sentences), "
         "digits (English digits in recordings) or digits-streaming (the same, also for live sound).",
     ),
 ]

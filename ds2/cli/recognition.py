@@ -240,7 +240,7 @@ def info_command(path: Positional[Path | None] = None, model: str | None = None)
     Example: ds2 info digits
 
     Args:
-        path: Bundle of a trained model (.safetensors), the name of one in the package, or a manifest (.jsonl).
+        path: Bundle of a trained model (.safetensors), the name of one, or a manifest (.jsonl).
         model: Describe this architecture ([model] preset) instead: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
     from ds2.cli.describe import describe, describe_model

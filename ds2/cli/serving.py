@@ -31,7 +31,7 @@ def serve_command(
 
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
-        model: Bundle of a model that streams, or the name of one in the package; by default english.
+        model: Bundle of a model that streams, or the name of one; by default english.
         engine: native (a CPU without PyTorch), torch, or onnx, which also takes the model.onnx of ds2 export.
         host: Address to listen on; 0.0.0.0 for other machines.
         port: Port to listen on; 0 takes a free one.

@@ -85,7 +85,7 @@ class Recognizer:
         """Loads a bundle.
 
         Args:
-            path: path of a bundle, or the name of one in the package; for the engine onnx also that of the model.onnx
+            path: path of a bundle, or the name of one; for the engine onnx also that of the model.onnx
                 that `ds2 export` has written.
             device: cpu, cuda, or auto: cuda if there is a GPU.
             engine: native (no PyTorch), torch, onnx, or auto: native on a CPU, but torch for large recurrent layers.

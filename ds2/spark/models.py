@@ -37,7 +37,7 @@ class OnDevice(Stage):
 class HasModel(OnDevice):
     """A stage with a model."""
 
-    model = Setting("bundle of a trained model, or the name of one in the package", path, DEFAULT_MODEL)
+    model = Setting("bundle of a trained model, or the name of one", path, DEFAULT_MODEL)
 
 
 class HasModels(OnDevice):

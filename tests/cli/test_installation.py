@@ -1,4 +1,4 @@
-"""ds2 models, doctor, warmup."""
+"""ds2 models list, doctor, warmup."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None:
-    code, output, errors = run("models")
+    code, output, errors = run("models", "list")
     assert (code, errors) == (0, "")
     lines = {line.split()[0]: line for line in output.splitlines()}
     for path in MODELS.glob("*.safetensors"):
