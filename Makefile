@@ -4,7 +4,8 @@
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
-# make package       builds the wheel and the sdist, and tests each of them in an empty environment
+# make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time
+# make package       builds a release, tests wheel and sdist in empty environments, and builds it twice to compare
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
 
@@ -17,7 +18,7 @@ TESTERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo check test test-spark lint fuzz package lock train-digits
+.PHONY: demo check test test-spark lint fuzz release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
@@ -40,11 +41,13 @@ lint: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
 
-package: $(VENV)/.dev
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+release: $(VENV)/.dev
+	$(BIN)/python deploy/release.py --output dist
+
+package: release
 	bash tests/package.sh dist/*.whl
 	bash tests/package.sh dist/*.tar.gz
+	DS2_PYTHON=$(abspath $(BIN)/python) bash tests/release.sh
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-annotate --no-header --no-emit-options \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder; a wheel also into
 # one without torch, where NumPy and numba transcribe.
-#     tests/package.sh dist/ds2-0.2.0-py3-none-any.whl
+#     tests/package.sh dist/ds2_speech-0.2.0-py3-none-any.whl
 set -euo pipefail
 package=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
