@@ -1,0 +1,51 @@
+"""The documentation site: `make docs` builds it into build/site, and executes every cell of its pages."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))
+os.environ["DS2"] = str(FOLDER.parent)  # in the cells of the pages: the checkout
+os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+import pages  # noqa: E402
+
+import ds2  # noqa: E402
+
+project = "ds2"
+author = "the developers of ds2"
+copyright = "the developers of ds2, Apache-2.0"
+release = version = ds2.__version__
+extensions = ["myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["README.md"]
+language = "en"
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # the types in signatures are named without their modules
+suppress_warnings = ["ref.python"]  # a type in a signature may be one of several of its name
+
+html_theme = "furo"
+html_title = f"ds2 {release}"
+html_static_path = ["style"]
+html_css_files = ["ds2.css"]
+html_show_sphinx = False
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_in_temp = True  # what a page writes is gone after it
+nb_execution_raise_on_error = True
+nb_execution_timeout = 240
+copybutton_prompt_text = "$ "
+
+
+def setup(app: Any) -> None:
+    """Writes the pages of the reference before Sphinx reads them, and gives the cells their `%%bash`."""
+    startup = FOLDER.parent / "build" / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True, exist_ok=True)
+    shutil.copy(FOLDER / "shell_cells.py", startup)
+    os.environ["IPYTHONDIR"] = str(startup.parents[1])
+    pages.write_reference(FOLDER / "reference")
