@@ -17,7 +17,16 @@ from ds2.train.config import TrainConfig
 from ds2.utils.former_keys import FORMER_KEYS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ("ds2", "recipes") for page in (ROOT / folder).rglob("*.md"))])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(
+            page
+            for folder in ("ds2", "recipes", "docs/guides", "docs/tutorials")
+            for page in (ROOT / folder).rglob("*.md")
+        ),
+    ]
+)
 FILES = {"py", "sh", "toml", "onnx", "safetensors", "jsonl", "json", "md", "png", "txt"}  # suffixes, not keys
 PAGES.remove(ROOT / "CHANGELOG.md")  # speaks of what was
 
@@ -73,7 +82,7 @@ def test_a_file_named_in_a_page_exists() -> None:
 
 
 def test_a_link_in_a_page_leads_to_a_file() -> None:
-    for page in PAGES:
+    for page in [page for page in PAGES if ROOT / "docs" not in page.parents]:  # Sphinx follows those of the site
         for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
