@@ -9,6 +9,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 os.environ["DS2"] = str(FOLDER.parent)  # in the cells of the pages: the checkout
+os.environ["MATPLOTLIBRC"] = str(FOLDER / "style")
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 import pages  # noqa: E402
@@ -19,13 +20,14 @@ project = "ds2"
 author = "the developers of ds2"
 copyright = "the developers of ds2, Apache-2.0"
 release = version = ds2.__version__
-extensions = ["myst_nb", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_copybutton", "mathml"]
 exclude_patterns = ["README.md"]
 language = "en"
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # the types in signatures are named without their modules
 suppress_warnings = ["ref.python"]  # a type in a signature may be one of several of its name
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"ds2 {release}"
 html_static_path = ["style"]
