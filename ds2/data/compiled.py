@@ -8,12 +8,14 @@ Processes of one machine share the mapping; an utterance becomes a Python object
 import functools
 import itertools
 import json
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ds2.data.arrow_file import mapped_batches
 from ds2.data.columnar import Columnar
 from ds2.data.json_lines import (
     MOST_CHARACTERS,
@@ -26,7 +28,7 @@ from ds2.data.json_lines import (
     read_blocks,
     relative_audio,
 )
-from ds2.data.parquet_file import opened_table
+from ds2.data.parquet_file import iter_blocks
 from ds2.data.remote import fetched
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, printable
@@ -65,13 +67,13 @@ class CompiledManifest(Columnar):
 
         self.path = Path(path)
         try:
-            self.reader = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
-            self.batches = [self.reader.get_batch(number) for number in range(self.reader.num_record_batches)]
-        except (OSError, pyarrow.ArrowException) as error:
+            batches = mapped_batches(self.path, schema())
+        except (OSError, struct.error, pyarrow.ArrowException) as error:
             reason = f"not a readable compiled manifest ({error!s:.80})"
             raise InputError(f"{path}: {reason}; compile it again") from error
-        if not self.reader.schema.equals(schema(), check_metadata=True):
+        if batches is None:
             raise InputError(f"{path}: not a manifest that this version of ds2 has compiled; compile it again")
+        self.batches = batches
         self.ends = np.cumsum([len(batch) for batch in self.batches])
         self.checked: set[int] = set()  # numbers of batches
         if not len(self):
@@ -267,9 +269,8 @@ def _refuse_duplicates(source: Path, hashes: np.ndarray, numbers: np.ndarray) ->
 def _table_blocks(source: Path) -> Iterator[Block]:
     """The rows of a table in Parquet with the columns of a manifest; rows count from 1."""
     first = 1
-    with opened_table(source) as table:
-        for batch in table.iter_batches(ROWS):
-            rows = enumerate(batch.to_pylist(), first)
-            pairs = [checked_line(row, f"{source}: row {number}") for number, row in rows]
-            yield Block(range(first, first + len(pairs)), [line for line, _ in pairs], [extra for _, extra in pairs])
-            first += len(pairs)
+    for block in iter_blocks(source, ROWS):
+        rows = enumerate(block, first)
+        pairs = [checked_line(row, f"{source}: row {number}") for number, row in rows]
+        yield Block(range(first, first + len(pairs)), [line for line, _ in pairs], [extra for _, extra in pairs])
+        first += len(pairs)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.data.encode import encoded
-from ds2.data.parquet_file import opened_table
+from ds2.data.parquet_file import iter_rows, opened_table, plain_columns
 from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -14,7 +14,7 @@ from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")
-ROWS = 100  # in memory at a time
+ROWS = 100  # that are written at a time
 
 
 def read(source: Path, audio_folder: Path) -> Iterator[Row]:
@@ -60,15 +60,15 @@ def _parquet_values(utterance: Utterance) -> dict[str, Any]:
 
 def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
     with opened_table(path) as table:
-        names = table.schema_arrow.names
+        columns = plain_columns(table)
+        names = list(dict.fromkeys(column.partition(".")[0] for column in columns))
         text = next((name for name in TEXT if name in names), None)
         if text is None or "audio" not in names:
             raise InputError(
                 f"{path}: has the columns {', '.join(names)}; audio and one of {', '.join(TEXT)} are needed"
             )
         speaker = next((name for name in SPEAKER if name in names), "")
-        rows = (values for batch in table.iter_batches(ROWS) for values in batch.to_pylist())
-        for number, values in enumerate(rows):
+        for number, values in enumerate(iter_rows(path, table, columns)):
             place = f"{path}: row {number}"
             audio = _extracted(values["audio"], audio_folder / f"{path.stem}-{number:06}", place)
             kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
