@@ -41,7 +41,8 @@ def test_every_key_is_in_the_reference_with_type_default_and_meaning(reference: 
             assert f"| `{field.name}` | " in text or f"[{field.name}]" in text or f"[model.{field.name}" in text
     assert "| `hop` | `float` | `0.01` | seconds |" in text
     # a comment on the line before the key, not after it
-    assert "| `mean` |" in text and "what is subtracted from each bin" in text
+    assert "| `mean` |" in text
+    assert "what is subtracted from each bin" in text
 
 
 def test_functions_are_in_the_reference_with_signature_and_arguments(reference: Path) -> None:
