@@ -162,12 +162,14 @@ def tune_command(study: Positional[Path], output: Output) -> int:
     """
     from ds2.train.search_results import write_search_results
     from ds2.train.study import read_study
-    from ds2.train.tune import Tuner
+    from ds2.train.tune import Tuner, readable_study
 
     need("matplotlib")
     tuner = Tuner(read_study(study), output)
     tuner.run()
-    print(write_search_results(tuner.study, tuner.plan.config, output))
+    with readable_study(output):
+        results = write_search_results(tuner.study, tuner.plan.config, output)
+    print(results)
     return 0
 
 

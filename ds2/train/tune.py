@@ -44,7 +44,8 @@ class Tuner:
             study.storage or f"sqlite:///{folder / 'study.db'}",
             optuna.pruners.MedianPruner(STARTUP, study.epochs_before_pruning),
         )
-        self.study.sampler = self._sampler(study.seed + len(self.study.trials))
+        with readable_study(folder):
+            self.study.sampler = self._sampler(study.seed + len(self.study.trials))
         self.lock = threading.Lock()
         self.processes: set[subprocess.Popen[bytes]] = set()
         self.stopping = False
@@ -71,11 +72,12 @@ class Tuner:
         Raises:
             InputError: the database or the folder of a trial cannot be written; the other trials are interrupted.
         """
-        self._plan_trials()
         waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
-        for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
-            waiting.put(optuna.Trial(self.study, trial._trial_id))
-        done = sum(trial.state.is_finished() for trial in self.study.trials)
+        with readable_study(self.folder):
+            self._plan_trials()
+            for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+                waiting.put(optuna.Trial(self.study, trial._trial_id))
+            done = sum(trial.state.is_finished() for trial in self.study.trials)
         threads = [threading.Thread(target=self._work, args=(device, waiting)) for device in self.plan.devices]
         with Progress("trials", self.plan.total, "trials", done) as self.progress, self._ending_trials():
             for thread in threads:
@@ -83,10 +85,9 @@ class Tuner:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(POLL)
-        for failure in self.failures:
-            if isinstance(failure, SQLAlchemyError | OptunaError):
-                raise InputError(f"{self.folder}: the study's database broke ({_line(failure)})") from failure
-            raise failure
+        with readable_study(self.folder):
+            for failure in self.failures:
+                raise failure
 
     @contextlib.contextmanager
     def _ending_trials(self) -> Iterator[None]:
@@ -173,6 +174,20 @@ class Tuner:
                 self.study.tell(trial, state=states.FAIL)
 
 
+@contextlib.contextmanager
+def readable_study(folder: Path) -> Iterator[None]:
+    """Turns what optuna raises for a database with impossible rows, in many types, into one line."""
+    try:
+        yield
+    except (InputError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder}: the study's database broke ({type(error).__name__}: {_line(error):.200}); "
+            "use another folder, or a copy of the database"
+        ) from error
+
+
 def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
     """Opens the study in a database, or creates it.
 
@@ -181,7 +196,7 @@ def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
     """
     try:
         return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
-    except (SQLAlchemyError, ImportError) as error:
+    except (SQLAlchemyError, OptunaError, ImportError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"storage = {storage!r}: the database cannot be opened ({_line(error)})") from error
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import optuna
 import pytest
 from helpers.studies import SPACE, write_study
 
+from ds2.cli import main
 from ds2.train.config import TrainConfig
 from ds2.train.study import read_study
 from ds2.train.tune import Tuner
@@ -74,3 +76,52 @@ def test_a_storage_that_cannot_be_opened_is_refused_in_one_line(
     with pytest.raises(InputError, match=f"storage = '{storage}'") as refusal:
         Tuner(plan, tmp_path / "found")
     assert "\n" not in str(refusal.value)
+
+
+def finished_study(path: Path) -> None:
+    """A study's database in which both trials have ended."""
+    study = optuna.create_study(study_name="ds2", storage=f"sqlite:///{path}")
+    kind = {"optimizer.learning_rate": optuna.distributions.CategoricalDistribution([1e-5, 1e-3])}
+    for parameters, wer in (({}, 0.5), ({"optimizer.learning_rate": 1e-3}, 0.4)):
+        distributions = kind if parameters else {}
+        values = {"intermediate_values": {1: wer}, "value": wer}
+        study.add_trial(optuna.create_trial(params=parameters, distributions=distributions, **values))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE trials SET state = 'x'",
+        "UPDATE trials SET number = 'x'",
+        "UPDATE trials SET number = NULL",
+        "UPDATE trials SET datetime_start = 'x'",
+        "UPDATE trial_params SET distribution_json = '5'",
+        "UPDATE trial_params SET distribution_json = '{}'",
+        "UPDATE trial_params SET distribution_json = x'ff'",
+        "UPDATE trial_params SET param_value = 77",
+        "UPDATE trial_params SET param_name = 'nowhere.key'",
+        "UPDATE trial_values SET value = 'x'",
+        "UPDATE trial_values SET value_type = 'x'",
+        "UPDATE trial_intermediate_values SET intermediate_value = 'x'",
+        "UPDATE trial_intermediate_values SET intermediate_value_type = 'x'",
+        "UPDATE study_directions SET direction = 'x'",
+        "DELETE FROM study_directions",
+        "DROP TABLE trial_values; CREATE VIEW trial_values AS SELECT 1",
+        "DROP TABLE trials; CREATE TABLE trials (trial_id INTEGER)",
+    ],
+)
+def test_a_crafted_database_ends_in_one_line(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    """Nothing is trained: both trials have ended, if the database says so."""
+    text = f"trials = 2\n{SPACE}"
+    study, output = write_study(tmp_path, spoken_digits(2), text), tmp_path / "found"
+    output.mkdir()
+    finished_study(output / "study.db")
+    with sqlite3.connect(output / "study.db") as database:
+        database.executescript(damage)
+    database.close()
+    assert main(["tune", str(study), "--output", str(output)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ds2: ")
+    assert error.count("\n") == 1
