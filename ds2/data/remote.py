@@ -6,21 +6,29 @@ A folder of this machine mirrors the storage, so that a path is a path everywher
 
 A file is fetched whole when it is first read; those that were used longest ago make room for it. CACHE is `DS2_CACHE`,
 by default ~/.cache/ds2/remote, and holds up to `DS2_CACHE_GB`, by default 100.
+
+An https URL leads to public addresses alone, by its name and by every redirection: a manifest of a stranger must not
+ask the machines of this network. `DS2_PRIVATE_NETWORKS`, such as "10.1.0.0/16,fd00::/8", names others that it may.
 """
 
 import contextlib
 import fcntl
 import hashlib
+import ipaddress
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ds2.utils.errors import InputError
 from ds2.utils.extras import install_line
 from ds2.utils.files import atomic_write, make_folder
+
+if TYPE_CHECKING:
+    import aiohttp
 
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
 PROTOCOLS = ("s3", "gs", "https")  # fsspec has others, which unpack archives, run programs or read this machine
@@ -117,15 +125,18 @@ def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
     """What `work` does with the storage and the file's key in it; a try that fails is repeated."""
     import fsspec
 
+    options = {"get_client": _public_client} if url.startswith("http") else {}
     for wait in (*WAITS, None):
         try:
-            return work(*fsspec.url_to_fs(url))
+            return work(*fsspec.url_to_fs(url, **options))
         except ImportError as error:
             raise StorageError(f"{url}: {_error_line(error)}; {install_line('remote')}") from error
         except (PermissionError, ValueError) as error:
             raise StorageError(f"{url}: cannot be read ({_error_line(error)})") from error
         except Exception as error:  # every storage has errors of its own
             cause = error.__cause__ or error
+            if isinstance(cause, InputError):
+                raise StorageError(f"{url}: {cause}") from error
             if isinstance(error, FileNotFoundError) and not type(cause).__module__.startswith("aiohttp"):
                 raise InputError(f"{url}: the storage has no such file") from error
             if wait is None:  # fsspec calls a server that does not answer a missing file, too
@@ -135,6 +146,36 @@ def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
                 ) from error
         time.sleep(wait)
     raise AssertionError("the last try returns or raises")
+
+
+async def _public_client(**options: Any) -> "aiohttp.ClientSession":
+    import aiohttp
+
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=_public_socket), **options)
+
+
+def _public_socket(address: tuple[Any, ...]) -> socket.socket:
+    """The socket for a connection to an address, behind the resolution of names and redirections.
+
+    Raises:
+        InputError: the address is not public, and not of a network that is allowed.
+    """
+    family, kind, protocol, _, (host, *_) = address
+    here = ipaddress.ip_address(host)
+    here = getattr(here, "ipv4_mapped", None) or here
+    if not here.is_global and not any(here in network for network in _private_networks()):
+        raise InputError(
+            f"{here} is an address of a private network; DS2_PRIVATE_NETWORKS names those that are allowed"
+        )
+    return socket.socket(family, kind, protocol)
+
+
+def _private_networks() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    names = os.environ.get("DS2_PRIVATE_NETWORKS", "")
+    try:
+        return [ipaddress.ip_network(name.strip()) for name in names.split(",") if name.strip()]
+    except ValueError as error:
+        raise InputError(f"DS2_PRIVATE_NETWORKS: {error}; name networks such as 10.1.0.0/16") from error
 
 
 def _error_line(error: BaseException) -> str:

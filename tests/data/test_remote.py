@@ -294,6 +294,7 @@ def test_wrong_credentials_end_in_one_line(
 
 def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "PROTOCOLS", ("http",))
+    monkeypatch.setenv("DS2_PRIVATE_NETWORKS", "127.0.0.1/32")
     data = bytes(range(256)) * 4000
     broken = iter([True, True])
 
@@ -322,3 +323,44 @@ def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path, monkeyp
             server.shutdown()
     with pytest.raises(StorageError, match="cannot be read in 4 tries"):
         fetched(f"{url}/b.tar")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[0:0:0:0:0:ffff:127.0.0.1]"])
+def test_a_url_does_not_lead_into_a_private_network(host: str, cache: Path) -> None:
+    """Neither by an address nor by a name: nobody connects."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://{host}:{listener.getsockname()[1]}/a.wav"
+        with pytest.raises(StorageError, match=r"a\.wav: .* is an address of a private network; DS2_PRIVATE_NETWORKS"):
+            fetched(url)
+        listener.settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_redirection_does_not_lead_into_a_private_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """127.0.0.1 is allowed here, and stands for a public host; 127.0.0.2 is behind it."""
+    monkeypatch.setattr(remote, "PROTOCOLS", ("http",))
+    monkeypatch.setenv("DS2_PRIVATE_NETWORKS", "10.0.0.0/8, 127.0.0.1/32")
+    asked: list[str] = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.connection.getsockname()[0])
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.2:{server.server_port}/secret")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("0.0.0.0", 0), Server) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with pytest.raises(StorageError, match=r"a\.wav: 127\.0\.0\.2 is an address of a private network"):
+                fetched(f"http://127.0.0.1:{server.server_port}/a.wav")
+        finally:
+            server.shutdown()
+    assert set(asked) == {"127.0.0.1"}
