@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -53,9 +54,11 @@ class Written(Protocol):
 
 def to_txt(transcript: Written, name: str) -> str:
     """The text as people read it, a line for each segment, "1: ..." where channels are separate; empty where nothing
-    was said. Where there are alternatives, a line for each: its score, a tab, its text."""
+    was said. Where there are alternatives, a line for each: its probability among them, a tab, its text."""
     if transcript.alternatives:
-        return "".join(f"{score:.2f}\t{each.display}\n" for each, score in transcript.alternatives)
+        probabilities = among_alternatives(transcript.alternatives)
+        pairs = zip(transcript.alternatives, probabilities, strict=True)
+        return "".join(f"{probability:.2f}\t{each.display}\n" for (each, _), probability in pairs)
     return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.channel_segments) + "\n"
 
 
@@ -65,8 +68,9 @@ def to_json(transcript: Written, name: str) -> str:
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
     seconds. Where the bundle has punctuation, text, segments and words have a display form beside them; that of an
     alignment is as the user wrote it. Where channels are separate, segments and words have their channel. An alignment
-    also has characters, with the words' keys. Where alternatives were asked for, they are those of the whole (score,
-    text), and segment_alternatives those of the segments that were searched one by one (start, end, alternatives).
+    also has characters, with the words' keys. Where alternatives were asked for, they are those of the whole
+    (score, probability, text), and segment_alternatives those of the segments that were searched one by one (start,
+    end, alternatives).
     A recording that does not sound like the model's language has a warning.
     """
     keys = ("start", "end", "text", "display")
@@ -101,12 +105,18 @@ def to_json(transcript: Written, name: str) -> str:
 
 
 def _scored(alternatives: "Sequence[tuple[Written, float]]") -> list[dict[str, Any]]:
-    """Score and text of each, and its display form where its words have one."""
+    """Score, probability and text of each, and its display form where its words have one."""
     return [
-        {"score": round(score, 4), "text": each.text}
+        {"score": round(score, 4), "probability": round(probability, 4), "text": each.text}
         | ({"display": each.display} if any(word.display is not None for word in each.words) else {})
-        for each, score in alternatives
+        for (each, score), probability in zip(alternatives, among_alternatives(alternatives), strict=True)
     ]
+
+
+def among_alternatives(alternatives: "Sequence[tuple[Written, float]]") -> list[float]:
+    """The probability of each if one of them is right: the softmax of their scores in nats, best first."""
+    weights = [math.exp(score - alternatives[0][1]) for _, score in alternatives]
+    return [weight / sum(weights) for weight in weights]
 
 
 def to_srt(transcript: Written, name: str) -> str:

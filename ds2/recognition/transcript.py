@@ -95,7 +95,7 @@ class Transcript:
         return foreign_warning(self.words, self.model) if self.calibrated else ""
 
     def to_txt(self) -> str:
-        """The text as people read it, a line for each segment; or the alternatives, a line with the score for each."""
+        """The text as people read it, a line for each segment; or one for each alternative, after its probability."""
         return self._formatted("txt")
 
     def to_json(self, file: str = "") -> str:

@@ -179,7 +179,7 @@ def test_alternatives_in_json_and_refused_where_they_would_be_lost(
     path = write_noise(tmp_path / "a.wav")
     arguments = ("transcribe", path, "--model", tiny_bundle, "--beam", "20", "--alternatives", "2")
     found = json.loads(run(*arguments, "--format", "json")[1])
-    assert [sorted(each) for each in found["alternatives"]] == [["score", "text"]] * 2
+    assert [sorted(each) for each in found["alternatives"]] == [["probability", "score", "text"]] * 2
     [segment] = found["segment_alternatives"]
     assert segment == {"start": 0.0, "end": found["duration"], "alternatives": found["alternatives"]}
     assert_refused(run(*arguments, "--format", "srt"), "alternatives: the format srt holds one text")

@@ -1,6 +1,7 @@
 """The best texts of a recording, from those of its segments."""
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,13 @@ def test_alternatives_are_distinct_ranked_and_leave_the_transcript_as_it_is(
     assert scores[0] == pytest.approx(sum(each.alternatives[0].score for each in segments))
     losses = [best.score - second.score for best, second, *_ in (each.alternatives for each in segments)]
     assert scores[0] - scores[1] == pytest.approx(min(losses))
-    assert found.to_txt().splitlines() == [f"{score:.2f}\t{text}" for text, score in zip(texts, scores, strict=True)]
+    # People read probabilities: the softmax of the scores.
+    weights = np.exp(np.array(scores) - scores[0])
+    probabilities = weights / weights.sum()
+    lines = [f"{probability:.2f}\t{text}" for text, probability in zip(texts, probabilities, strict=True)]
+    assert found.to_txt().splitlines() == lines
+    written = [each["probability"] for each in json.loads(found.to_json())["alternatives"]]
+    assert written == pytest.approx(probabilities, abs=1e-4)
 
 
 def test_a_greedy_search_and_a_number_out_of_range_are_refused(tiny_bundle: Path) -> None:
