@@ -51,11 +51,15 @@ def transcribe_command(
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
 
+    On standard output the text of one recording stands alone; of several, each line begins with the recording's name
+    and a tab. With --output, files are named after their recordings; with one recording it may also name the file.
+
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
-        output: Folder for NAME.FORMAT, or for one recording a file such as talk.srt; by default standard output.
+        output: Folder for NAME.FORMAT, NAME.wav giving NAME.txt, or for one recording a file such as talk.srt; by
+            default standard output.
         transcripts: What is transcribed and written.
         compute: Device and engine.
         decoder: Options of the search.
