@@ -11,10 +11,12 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
+from ds2.recognition.options import MOST_WORDS
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.gate import Refused
 from ds2.serve.messages import MOST_HOT, Final, check_hot
+from ds2.text import normalize
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -57,8 +59,7 @@ def parse_form(form: FormData) -> Asked:
 
 
 def _hot(form: FormData) -> tuple[str, ...]:
-    """The words of the fields `hot`, and those that stand alone between the commas of OpenAI's `prompt`; the words of a
-    sentence are too frequent to be preferred.
+    """The words and phrases of the fields `hot`, and those between the commas of OpenAI's `prompt`.
 
     Raises:
         Refused: the fields `hot` do not hold words, or too many.
@@ -66,12 +67,19 @@ def _hot(form: FormData) -> tuple[str, ...]:
     fields = [*form.getlist("hot[]"), *form.getlist("hot")]
     listed = [word.strip() for value in fields for word in str(value).split(",") if word.strip()]
     prompt = [piece.strip(" .") for piece in str(form.get("prompt", "")).replace("\n", ",").split(",")]
-    prompted = [piece for piece in prompt if piece.isalpha()]
+    prompted = list(filter(_is_phrase, prompt))
     try:
         check_hot(listed)
     except ParameterError as error:
         raise Refused(400, "request", str(error), field="hot") from error
     return (*listed, *prompted)[:MOST_HOT]
+
+
+def _is_phrase(text: str) -> bool:
+    """Whether this is a word or a phrase, not a sentence that is longer than one, nor an end and a beginning of two."""
+    words = normalize(text).split()
+    spelt = all(word.replace("'", "").isalpha() for word in words)
+    return 0 < len(words) <= MOST_WORDS and spelt and "=" not in text and ". " not in text
 
 
 def respond(asked: Asked, finals: list[Final], duration: float) -> Response:

@@ -101,10 +101,11 @@ def test_hot_words_are_those_of_one_request(client: openai.OpenAI, said: tuple[s
         words(extra_body={"hot": "nine=loud"})
 
 
-def test_a_prompt_lists_words_between_commas() -> None:
-    prompt = "Zürich, New York, spectrogram.\nLoud voices"
+def test_a_prompt_lists_words_and_phrases_between_commas() -> None:
+    """Of sentences nothing is preferred: their words are too frequent."""
+    prompt = "Zürich, New York, spectrogram.\nO'Neill, -, a=9, room 12, He came. She went, and we all were so very glad"
     fields = [("file", UploadFile(io.BytesIO())), ("prompt", prompt), ("hot", "a=2, b")]
-    assert parse_form(FormData(fields)).hot == ("a=2", "b", "Zürich", "spectrogram")
+    assert parse_form(FormData(fields)).hot == ("a=2", "b", "Zürich", "New York", "spectrogram", "O'Neill")
 
 
 def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:
