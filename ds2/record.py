@@ -172,7 +172,7 @@ def _vocabulary(value: Any, what: str) -> list[str] | None:
 
 
 def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+    return isinstance(values, list) and set(map(type, values)) <= {str}
 
 
 def _is_number(value: Any) -> bool:

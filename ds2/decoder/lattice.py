@@ -24,7 +24,7 @@ import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.prefixes import NONE, Beam, runs_before
-from ds2.utils.jit import compiled, inlined
+from ds2.utils.jit import inlined, without_references
 
 MOST_ARCS = 8  # of one entry
 
@@ -225,23 +225,45 @@ def _joined(columns: list[list[Any]], best: Waiting, other: Hypothesis, place: i
     return Hypothesis(tuple(labels), tuple(starts), tuple(ends), confidences, -best.cost, best.gains)
 
 
-@compiled
-def _path(beam, place, number):  # type: ignore[no-untyped-def]
-    """The columns of the path of the entry at `place`, or of what an arc leads to."""
+class Path(NamedTuple):
+    """The columns of a path with L labels, and of the W arcs that lead away from it."""
+
+    symbols: np.ndarray  # (L,)
+    starts: np.ndarray  # (L,) frames
+    ends: np.ndarray  # (L,)
+    peaks: np.ndarray  # (L,) log-probabilities
+    places: np.ndarray  # (W,) of the label that follows each arc
+    arcs: np.ndarray  # (W,)
+    costs: np.ndarray  # (W,) nats
+
+
+def _path(beam: Beam, place: int, number: int) -> Path:
+    """The path of the entry at `place`, or of what an arc leads to."""
+    labels, ways = _sizes(beam, place, number)
+    frames = np.empty((3, labels), np.int64)
+    path = Path(*frames, np.empty(labels), *np.empty((2, ways), np.int64), np.empty(ways))
+    _fill(beam, place, number, path)
+    return path
+
+
+@inlined
+def _begin(beam, place, number):  # type: ignore[no-untyped-def]
+    """Where a path begins: node, run, arcs, their fade, and whether the last label's run is not closed yet."""
     entry = beam.entries[place]
-    node, run, arcs, fade, open_ = entry.node, NONE, entry.arcs, entry.fade, False
     if number != NONE:
         arc = beam.arcs[number]
-        node, run, arcs, fade = arc.node, arc.run, arc.arcs, arc.fade
-    else:
-        open_ = entry.best_blank < entry.best_label  # the last label's run is not closed yet
-        run = entry.runs_label if open_ else entry.runs_blank
-    labels, ways = _sizes(beam, node, run, arcs, open_, entry.arcs_before)
-    symbols, starts, ends = np.empty(labels, np.int64), np.empty(labels, np.int64), np.empty(labels, np.int64)
-    peaks, places = np.empty(labels), np.empty(ways, np.int64)
-    found, costs = np.empty(ways, np.int64), np.empty(ways)
+        return arc.node, arc.run, arc.arcs, arc.fade, False
+    open_ = entry.best_blank < entry.best_label
+    return entry.node, entry.runs_label if open_ else entry.runs_blank, entry.arcs, entry.fade, open_
+
+
+@without_references
+def _fill(beam, place, number, path):  # type: ignore[no-untyped-def]
+    symbols, starts, ends, peaks, places, found, costs = path
+    entry = beam.entries[place]
+    node, run, arcs, fade, open_ = _begin(beam, place, number)
     ways = 0
-    for label in range(labels - 1, -1, -1):
+    for label in range(len(symbols) - 1, -1, -1):
         while arcs != NONE:
             places[ways], found[ways], costs[ways] = label, arcs, -(beam.arcs[arcs].score + fade)
             arcs = beam.arcs[arcs].next
@@ -255,13 +277,13 @@ def _path(beam, place, number):  # type: ignore[no-untyped-def]
             one = beam.runs[run]
             starts[label], ends[label], peaks[label] = one.start, one.end, one.peak
             run, arcs, fade = one.before, one.arcs, one.fade
-    return symbols, starts, ends, peaks, places, found, costs
 
 
-@inlined
-def _sizes(beam, node, run, arcs, open_, arcs_before):  # type: ignore[no-untyped-def]
+@without_references
+def _sizes(beam, place, number):  # type: ignore[no-untyped-def]
     """The number of labels of a path, and of the arcs that lead away from it."""
-    labels, ways = 0, 0
+    node, run, arcs, _, open_ = _begin(beam, place, number)
+    arcs_before, labels, ways = beam.entries[place].arcs_before, 0, 0
     while node != 0:
         while arcs != NONE:
             arcs = beam.arcs[arcs].next

@@ -53,10 +53,11 @@ class PronouncingDecoder:
             boosts: nats for hot words, and for each word of hot phrases.
         """
         phones = 1 + int(pronunciations.phones.max(initial=1))
-        numbers = np.array([lm.index.get(word, 0) for word in pronunciations.words], np.int32)
+        listed = pronunciations.words
+        numbers = np.fromiter(map(lm.index.get, listed, itertools.repeat(0)), np.int32, len(listed))
         frequency = lm.single_log_probs[numbers]
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
-        self.words = [pronunciations.words[place] for place in places.tolist()]
+        self.words = list(map(listed.__getitem__, places.tolist()))
         self.spelt: dict[Phones, str] = {}  # the words that were found, by their phones
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
@@ -185,8 +186,8 @@ def homophones_apart(
     order = np.argsort(-frequency[pronunciations.pronounced], kind="stable")
     order = order[lengths[order] > 0]
     table, lengths, words = table[order], lengths[order], pronunciations.pronounced[order]
-    copies, table = _earlier_equals(table), table.astype(np.int32)
-    table[np.arange(len(table)), lengths - 1] += copies * (phones - FIRST)
+    copies, table = _earlier_equals(table), table.astype(np.uint16)  # all copies of 255 phones fit
+    table[np.arange(len(table)), lengths - 1] += (copies * (phones - FIRST)).astype(np.uint16)
     # More homophones than there are copies cannot be told apart: the rarest are left out.
     found = copies < COPIES
     table, lengths, words = table[found], lengths[found], words[found]

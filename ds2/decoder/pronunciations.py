@@ -72,7 +72,7 @@ class Pronunciations:
 
     def known(self) -> set[str]:
         """The words that are pronounced."""
-        return {self.words[number] for number in np.unique(self.pronounced).tolist()}
+        return set(map(self.words.__getitem__, self.pronounced.tolist()))
 
     def table(self) -> np.ndarray:
         """(N, longest) uint8 phones, 0 beyond each pronunciation."""

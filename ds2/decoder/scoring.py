@@ -11,10 +11,10 @@ import numpy as np
 
 from ds2.decoder.lexicon import Trie
 from ds2.decoder.phrases import PhraseTables
-from ds2.decoder.prefixes import NONE
+from ds2.decoder.prefixes import NONE, Beam
 from ds2.lm.automaton import Automaton, advance, find_arc
 from ds2.lm.packed import Packed
-from ds2.utils.jit import compiled, inlined
+from ds2.utils.jit import inlined, without_references
 
 UNKNOWN = 0  # number of <unk> in every language model
 OUTSIDE = -1  # node of a word that is not in the lexicon
@@ -140,11 +140,16 @@ def _step(lexicon, node, token):  # type: ignore[no-untyped-def]
     return lexicon.children[arc] if arc >= 0 else OUTSIDE
 
 
-@compiled
-def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
+def final_gains(beam: Beam, tables: SearchTables, sentence_end: int) -> np.ndarray:
     """(N,) gain of each entry if the utterance ends here: its last word, and </s>; -inf where no word may end."""
+    gains = np.zeros(int(beam.counters["entries"][0]))
+    _end_all(gains, beam, tables, sentence_end)
+    return gains
+
+
+@without_references
+def _end_all(gains, beam, tables, sentence_end):  # type: ignore[no-untyped-def]
     counters, settings = beam.counters[0], tables.settings[0]
-    gains = np.zeros(counters.entries)
     for i in range(counters.entries):
         entry = beam.entries[i]
         # The last word ends as it would before a space, then the sentence does.
@@ -159,4 +164,3 @@ def final_gains(beam, tables, sentence_end):  # type: ignore[no-untyped-def]
         # A phrase that is not complete gives back what it has gained.
         if settings.phrases:
             gains[i] -= tables.phrases.held[after >> LM_BITS]
-    return gains

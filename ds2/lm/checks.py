@@ -18,6 +18,12 @@ KINDS = {  # types that each array of an Automaton may have
 PACKED_KINDS = dict(
     zip(packed.ARRAYS, (np.int16, np.uint32, np.uint8, *[np.uint32] * 3, np.uint8, np.float32, np.float32), strict=True)
 )
+FAULTS = {  # of a packed automaton
+    packed.FIRST: "first must ascend from 0 to the number of n-grams",
+    packed.WORDS: "the words of each state must ascend",
+    packed.SHORTER: "shorter must lead to an earlier state",
+    packed.ORDER: "its contexts are longer than its order",
+}
 MOST_ORDER = 64  # the longest order of n-grams
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability that ARPA files give to impossible words
 ABOVE_ZERO = 0.01  # nats by which rounding may lift a log-probability above 0
@@ -28,7 +34,7 @@ def check_words(words: Sequence[str], order: int) -> None:
     """Raises ValueError unless these can be the words and the order of a model."""
     if type(order) is not int or not 1 <= order <= MOST_ORDER:
         raise ValueError(f"its order must be from 1 to {MOST_ORDER}")
-    if not isinstance(words, list | tuple) or not all(type(word) is str for word in words):
+    if not isinstance(words, list | tuple) or not set(map(type, words)) <= {str}:
         raise ValueError("its words must be a list of texts")
     if not words or words[0] != UNKNOWN or len(set(words)) != len(words):
         raise ValueError(f"its words must differ and begin with {UNKNOWN}")
@@ -71,15 +77,11 @@ def check_packed(lm: packed.Packed, words: int, order: int) -> None:
             raise ValueError(f"{name} must be one row of {kind.__name__}, as long as the others need")
     if not states:
         raise ValueError("it has no state")
-    first = packed.read_all(lm.first, lm.place_bits, states + 1)
-    if first[0] != 0 or first[1] != words or first[-1] != words + others or (first[1:] < first[:-1]).any():
-        raise ValueError("first must ascend from 0 to the number of n-grams")
     counts, bits = lm.marks[::2].astype(np.int64), np.bitwise_count(lm.marks[1::2]).astype(np.int64)
     if (counts != np.cumsum(bits) - bits).any() or bits.sum() != states - 1:
         raise ValueError("marks must lead to each state once")
-    if not packed.words_ascend(lm):
-        raise ValueError("the words of each state must ascend")
-    _check_shorter(packed.read_all(lm.shorter, lm.state_bits, states), order)
+    if fault := packed.fault(lm, np.zeros(states, np.uint8), order):
+        raise ValueError(FAULTS[fault])
     if packed.STEP * lm.singles.max() > ABOVE_ZERO:
         raise ValueError("singles must be at most 0")
     if not np.isfinite(lm.levels).all():

@@ -35,7 +35,7 @@ class NGram:
 
     def __init__(self, words: Sequence[str], automaton: Automaton | Packed, order: int):
         self.words = tuple(words)
-        self.index = {word: number for number, word in enumerate(self.words)}
+        self.index = dict(zip(self.words, itertools.count()))
         self.automaton = automaton
         self.order = order
 

@@ -26,6 +26,7 @@ LEAST = -(2**15) * STEP  # nats: the lowest log-probability, as far as 16 bits r
 LEVELS = 256  # log-probabilities, and back-off weights, that one byte can name
 ARRAYS = ("singles", "words", "log_probs", "marks", "first", "shorter", "backoffs", "levels", "backoff_levels")
 BLOCK = 32  # arcs
+FIRST, WORDS, SHORTER, ORDER = 1, 2, 3, 4  # faults
 
 
 class Packed(NamedTuple):
@@ -158,19 +159,34 @@ def read_all(packed, bits, count):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def words_ascend(lm):  # type: ignore[no-untyped-def]
-    """Whether the words of each state but the root ascend and are words of the model."""
-    singles, words = len(lm.singles), np.int64(len(lm.singles))
-    begin = read_number(lm.first, lm.place_bits, 1) - singles
+def fault(lm, lengths, order):  # type: ignore[no-untyped-def]
+    """What is wrong with the arcs and the shorter contexts of the states, FIRST for example; 0: nothing.
+
+    Fills (S,) uint8 `lengths`, zeros before, with the steps from each state to the root.
+    """
+    singles, ngrams = np.int64(len(lm.singles)), np.int64(len(lm.singles) + len(lm.log_probs))
+    begin = read_number(lm.first, lm.place_bits, 1)
+    if read_number(lm.first, lm.place_bits, 0) != 0 or begin != singles:
+        return FIRST
+    if read_number(lm.shorter, lm.state_bits, 0) != ROOT:
+        return SHORTER
     for state in range(1, len(lm.backoffs)):
-        end, before = read_number(lm.first, lm.place_bits, state + 1) - singles, np.int64(-1)
-        for arc in range(begin, end):
+        end, before = read_number(lm.first, lm.place_bits, state + 1), np.int64(-1)
+        if not begin <= end <= ngrams:
+            return FIRST
+        for arc in range(begin - singles, end - singles):
             word = read_number(lm.words, lm.word_bits, arc)
-            if not before < word < words:
-                return False
+            if not before < word < singles:
+                return WORDS
             before = word
         begin = end
-    return True
+        shorter = read_number(lm.shorter, lm.state_bits, state)
+        if shorter >= state:
+            return SHORTER
+        lengths[state] = lengths[shorter] + 1
+        if lengths[state] >= order:
+            return ORDER
+    return 0 if begin == ngrams else FIRST
 
 
 @inlined

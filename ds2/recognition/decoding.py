@@ -241,9 +241,9 @@ def bundled_pronunciations(bundle: Record) -> Pronunciations | None:
         found = Pronunciations(part.words, *(np.asarray(part.arrays[name]) for name in NAMES))
     except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
         raise damaged from error
-    phones, letters = set(np.unique(found.phones).tolist()) - {0}, {" "}.union(*found.known())
-    spelt = letters <= set(bundle.tokens)
-    if not (spelt and found.lengths.all() and all(FIRST <= phone < bundle.phones for phone in phones)):
+    spelt = set("".join(found.known())) | {" "} <= set(bundle.tokens)
+    pronounced = (found.phones == 0) | ((found.phones >= FIRST) & (found.phones < bundle.phones))
+    if not (spelt and found.lengths.all() and pronounced.all()):
         raise damaged
     return found if len(found.pronounced) else None
 

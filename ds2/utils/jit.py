@@ -14,7 +14,8 @@ from typing import Any
 
 import numba
 from numba.core import event
-from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.runtime import rtsys
 
 logger = logging.getLogger(__name__)
 
@@ -59,15 +60,30 @@ class NoCache(Exception):
     """numba finds no folder in which it can keep machine code."""
 
 
+class _KernelCache(FunctionCache):
+    """numba's cache, but machine code comes from it without what only a compilation needs: numba's tables of types and
+    functions take 0.1 s to fill, and the compiler fills them itself."""
+
+    counts_references = True
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self.counts_references:
+            rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
+
+
 def _with_cache(function: Any, options: dict[str, Any]) -> Any:
+    dispatcher = numba.njit(**options)(function)
+    # The extensions of other packages, which it looks for at each start, count only when something is compiled.
+    dispatcher._compilation_chain_init_hook = int
     try:
-        dispatcher = numba.njit(cache=True, **options)(function)
+        cache = dispatcher._cache = _KernelCache(function)
     except RuntimeError as error:
         if "no locator available" in str(error):
             raise NoCache from error
         raise
+    cache.counts_references = options.get("_nrt", True)
     sources = _hash_of_kernels(Path(function.__code__.co_filename).parent)
-    cache = dispatcher._cache
     cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}.{sources}", sources)
     return dispatcher
 
