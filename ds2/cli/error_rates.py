@@ -2,29 +2,38 @@
 
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ds2.cli.exits import SOME_FAILED
+from ds2.metrics import word_errors
 from ds2.utils.errors import printable
 
 if TYPE_CHECKING:
+    from ds2.cli.options import EvaluationOptions
     from ds2.recognition.evaluate import Evaluation
 
 
-def report_evaluation(result: "Evaluation", by: str | None, listing: Path | None, calibration: Path | None) -> int:
-    """Prints an evaluation, writes what was asked for, and returns the exit code."""
+def report_evaluation(
+    result: "Evaluation", model: str, others: dict[str, list[str]], outputs: "EvaluationOptions"
+) -> int:
+    """Prints an evaluation, writes what was asked for, and returns the exit code; `others` hold other transcripts."""
     from ds2.utils.files import write_text
 
     _print_evaluation(result)
-    if by is not None:
-        _print_groups(by, result)
-    if listing is not None:
-        write_text(listing, result.listing)
-    if calibration is not None:
+    if outputs.by is not None:
+        _print_groups(outputs.by, result)
+    if others:
+        _print_comparisons(result, others)
+    if outputs.listing is not None:
+        write_text(outputs.listing, result.listing)
+    if outputs.page is not None:
+        from ds2.recognition.error_page import write_error_page
+
+        write_error_page(outputs.page, model, result, others)
+    if outputs.calibration is not None:
         from ds2.recognition.plots import draw_reliability
 
-        draw_reliability(result.confidences, result.right, calibration)
+        draw_reliability(result.confidences, result.right, outputs.calibration)
     for line in result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
@@ -54,3 +63,20 @@ def _print_groups(by: str, result: "Evaluation") -> None:
             end="",
         )
         print(f"{group.errors.reference_length} words in {group.utterances} utterances")
+
+
+def _print_comparisons(result: "Evaluation", others: dict[str, list[str]]) -> None:
+    from ds2.recognition.comparison import better_of, compare
+
+    rows = {f"against {printable(name)}": texts for name, texts in others.items()}
+    if len(others) > 1:
+        rows[f"against the best of {len(others)} for each utterance"] = better_of(result.references, [*others.values()])
+    for title, texts in rows.items():
+        counts = list(map(word_errors, result.references, texts))
+        found = compare(result.utterances, result.word_errors, counts)
+        low, high = found.interval
+        print(f"{title}: WER {found.others.rate:.2%} ({found.others.errors} errors); difference ", end="")
+        print(f"{found.difference:+.2%} (95% interval {low:+.2%} to {high:+.2%}), ", end="")
+        print(f"fewer errors in {found.fewer} utterances, more in {found.more}; ", end="")
+        print(f"permutation test by utterances: p = {found.p_utterances:.3g}", end="")
+        print("" if found.p_speakers is None else f", by {found.speakers} speakers: p = {found.p_speakers:.3g}")

@@ -127,6 +127,28 @@ class TranscriptOptions:
 
 
 @dataclass(frozen=True)
+class EvaluationOptions:
+    """What is compared, and written beside the error rates.
+
+    Attributes:
+        by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group.
+        against: Compare with other transcripts of the same audio: a manifest, lines of ds2 transcribe (.txt), a JSON
+            object of names and texts, or another model; repeatable: then also with the best of them.
+        listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
+        page: HTML file that shows and plays the worst utterances.
+        calibration: PNG file for a reliability diagram: the share of right words at each confidence.
+    """
+
+    by: str | None = None
+    against: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="OTHER", help_behavior_hint="")
+    ] = ()
+    listing: Path | None = None
+    page: Path | None = None
+    calibration: Path | None = None
+
+
+@dataclass(frozen=True)
 class LengthOptions:
     """The lengths of the utterances that long recordings are cut into.
 
@@ -175,9 +197,10 @@ class CountingOptions:
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
 DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS, DEFAULT_COMPUTE = CountingOptions(), TranscriptOptions(), ComputeOptions()
-DEFAULT_SEARCH, DEFAULT_TEXT = SearchOptions(), TextOptions()
+DEFAULT_SEARCH, DEFAULT_TEXT, DEFAULT_EVALUATION = SearchOptions(), TextOptions(), EvaluationOptions()
 Compute = Annotated[ComputeOptions, tyro.conf.arg(name="")]
 Transcripts = Annotated[TranscriptOptions, tyro.conf.arg(name="")]
+Evaluations = Annotated[EvaluationOptions, tyro.conf.arg(name="")]
 Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
 Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]

@@ -14,11 +14,13 @@ from ds2.cli.error_rates import report_evaluation
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_COMPUTE,
+    DEFAULT_EVALUATION,
     DEFAULT_MESSAGES,
     DEFAULT_SEARCH,
     DEFAULT_TEXT,
     DEFAULT_TRANSCRIPTS,
     Compute,
+    Evaluations,
     Files,
     Messages,
     Model,
@@ -195,9 +197,7 @@ def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bo
 def evaluate_command(
     manifest: Positional[Path],
     model: Model = DEFAULT_MODEL,
-    listing: Path | None = None,
-    by: str | None = None,
-    calibration: Path | None = None,
+    outputs: Evaluations = DEFAULT_EVALUATION,
     normalize: Literal["en", "zh", "other"] | None = None,
     compute: Compute = DEFAULT_COMPUTE,
     decoder: Search = DEFAULT_SEARCH,
@@ -208,9 +208,7 @@ def evaluate_command(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
-        by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group.
-        calibration: PNG file for a reliability diagram: the share of right words at each confidence.
+        outputs: What is compared and written.
         normalize: Normalise the references first: lower case, no punctuation, numbers as words of this language.
         compute: Device and engine.
         decoder: Options of the search.
@@ -218,24 +216,27 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.error_groups import check_field
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
+    from ds2.recognition.other_texts import open_other, texts_of
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
-    check_writable(listing, calibration)
-    if calibration is not None:
+    check_writable(outputs.listing, outputs.page, outputs.calibration)
+    if outputs.calibration is not None:
         need("matplotlib")
     utterances: Sequence[Utterance] = read_manifest(manifest)
-    if by is not None:
-        check_field(by, utterances)
+    if outputs.by is not None:
+        check_field(outputs.by, utterances)
     if normalize is not None:
         utterances = normalized(utterances, normalize)
+    others = {name: open_other(name, utterances, normalize, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    return report_evaluation(result, by, listing, calibration)
+    texts = {name: texts_of(other, result.utterances) for name, other in others.items()}
+    return report_evaluation(result, recognizer.name, texts, outputs)
 
 
 def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:

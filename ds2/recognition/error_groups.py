@@ -50,11 +50,15 @@ def errors_by(field: str, utterances: Sequence[Utterance], errors: Sequence[Erro
     return sorted(found, key=lambda group: (-group.errors.rate, group.name))
 
 
-def interval(errors: Sequence[ErrorCounts], seed: int = 1) -> tuple[float, float]:
-    """95 % confidence interval of the joint error rate, by a bootstrap over utterances (Bisani and Ney 2004)."""
+def interval(errors: Sequence[ErrorCounts]) -> tuple[float, float]:
+    """95 % confidence interval of the joint error rate."""
     wrong = np.array([counts.errors for counts in errors])
-    length = np.array([counts.reference_length for counts in errors])
-    count, random = len(errors), np.random.default_rng(seed)
+    return bootstrap(wrong, np.array([counts.reference_length for counts in errors]))
+
+
+def bootstrap(wrong: np.ndarray, length: np.ndarray, seed: int = 1) -> tuple[float, float]:
+    """95 % interval of sum(wrong) / sum(length), both (B,), by drawing utterances anew (Bisani and Ney 2004)."""
+    count, random = len(wrong), np.random.default_rng(seed)
     rates = np.empty(DRAWS)
     for draw in range(DRAWS):
         drawn = random.integers(count, size=count)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
@@ -19,19 +20,37 @@ class Evaluation:
     """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
 
     utterances: list[Utterance]  # those that could be read
-    word_errors: list[ErrorCounts]  # of each of them
-    characters: ErrorCounts
-    listing: str  # the wrong utterances, reference and hypothesis aligned
+    hypotheses: list[str]  # of each of them
     confidences: list[float]  # of all words that were recognised
     right: list[bool]  # whether each of them is right
     audio_seconds: float
     compute_seconds: float
     skipped: list[str]
 
+    @cached_property
+    def references(self) -> list[str]:
+        return [utterance.text for utterance in self.utterances]
+
+    @cached_property
+    def word_errors(self) -> list[ErrorCounts]:
+        """Errors in words of each utterance."""
+        return list(map(word_errors, self.references, self.hypotheses))
+
     @property
     def words(self) -> ErrorCounts:
         """Errors in words, in all."""
         return sum(self.word_errors, ErrorCounts())
+
+    @property
+    def characters(self) -> ErrorCounts:
+        """Errors in characters, in all."""
+        return sum(map(character_errors, self.references, self.hypotheses), ErrorCounts())
+
+    @property
+    def listing(self) -> str:
+        """The wrong utterances, reference and hypothesis aligned; see `ds2.metrics.error_listing`."""
+        names = [f"{utterance.place} {utterance.audio_path.name}" for utterance in self.utterances]
+        return error_listing(self.references, self.hypotheses, names)
 
     @property
     def real_time_factor(self) -> float:
@@ -70,7 +89,7 @@ def evaluate(
     Raises:
         InputError: none of them can be read.
     """
-    read, hypotheses, names, skipped = [], [], [], []
+    read, hypotheses, skipped = [], [], []
     confidences: list[float] = []
     right: list[bool] = []
     audio_seconds, began = 0.0, time.monotonic()
@@ -82,18 +101,14 @@ def evaluate(
             continue
         read.append(utterance)
         hypotheses.append(result.text)
-        names.append(f"{utterance.place} {utterance.audio_path.name}")
         confidences += [word.confidence for word in result.words]
         right += right_words(utterance.text, result)
         audio_seconds += result.duration
     if not read:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
-    references = [utterance.text for utterance in read]
     return Evaluation(
         utterances=read,
-        word_errors=list(map(word_errors, references, hypotheses)),
-        characters=sum(map(character_errors, references, hypotheses), ErrorCounts()),
-        listing=error_listing(references, hypotheses, names),
+        hypotheses=hypotheses,
         confidences=confidences,
         right=right,
         audio_seconds=audio_seconds,

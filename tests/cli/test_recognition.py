@@ -62,3 +62,19 @@ def test_eval_by_a_field(run: Callable[..., Outcome], spoken_digits: Callable[[i
     found = re.findall(r"^duration below 2 s: WER .*% \(95% interval .*%\), 4 words in 4 utterances$", output, re.M)
     assert len(found) == 1
     assert_refused(run("eval", spoken_digits(1), "--model", "digits", "--by", "accent"), "--by: no utterance")
+
+
+def test_eval_against_others(run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """A person who is right, and another model; the page is written."""
+    manifest = spoken_digits(4)
+    options = ("--model", "digits", "--page", tmp_path / "worst.html")
+    code, output, _ = run("eval", manifest, *options, "--against", manifest, "--against", "digits-streaming")
+    assert code == 0
+    assert f"against {manifest}: WER 0.00% (0 errors); difference " in output
+    assert "against digits-streaming: WER " in output
+    assert "against the best of 2 for each utterance: WER 0.00%" in output
+    assert "permutation test by utterances: p = " in output
+    assert "WER" in (tmp_path / "worst.html").read_text()
+    (tmp_path / "theirs.txt").write_text("0.wav\tzero\n")
+    refused = run("eval", manifest, "--model", "digits", "--against", tmp_path / "theirs.txt")
+    assert_refused(refused, "theirs.txt", "no transcript of", "3 of 4")

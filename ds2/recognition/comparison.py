@@ -1,0 +1,80 @@
+"""Compares the transcripts of the same utterances: two models, or a model and people."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ds2.data.utterance import Utterance
+from ds2.metrics import ErrorCounts, word_errors
+from ds2.recognition.error_groups import bootstrap
+
+DRAWS = 10_000  # of the permutation test
+Counts = Sequence[ErrorCounts]  # one for each utterance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A model's transcripts beside others of the same utterances; differences are the model's minus theirs."""
+
+    others: ErrorCounts
+    difference: float  # of the word error rates
+    interval: tuple[float, float]  # its 95 % confidence interval
+    fewer: int  # utterances with fewer errors than the others have
+    more: int
+    p_utterances: float  # of a permutation test by utterances
+    p_speakers: float | None  # by speakers; None where fewer than two are named
+    speakers: int
+
+
+def compare(utterances: Sequence[Utterance], own: Counts, others: Counts) -> Comparison:
+    """Compares word errors, utterance by utterance.
+
+    The utterances of one speaker are not independent: the test by speakers is the safer one, where there are many.
+    """
+    difference = np.array([ours.errors - theirs.errors for ours, theirs in zip(own, others, strict=True)])
+    length = np.array([counts.reference_length for counts in own])
+    speakers = {utterance.speaker for utterance in utterances}
+    named = len(speakers) > 1 and None not in speakers
+    return Comparison(
+        others=sum(others, ErrorCounts()),
+        difference=difference.sum() / max(1, length.sum()),
+        interval=bootstrap(difference, length),
+        fewer=int((difference < 0).sum()),
+        more=int((difference > 0).sum()),
+        p_utterances=permutation_test(difference),
+        p_speakers=permutation_test(_by_speaker(utterances, difference)) if named else None,
+        speakers=len(speakers) if named else 0,
+    )
+
+
+def permutation_test(differences: np.ndarray, seed: int = 1) -> float:
+    """The probability of a sum so far from 0 if both were equally good: a matched-pairs test, two-sided.
+
+    Differences (N,) of errors, each of an independent unit, change their signs at random (Fisher 1935): all 2^N
+    ways, or as many as DRAWS of them, and then p = (1 + as far ones) / (1 + DRAWS) (Phipson and Smyth 2010).
+    """
+    changing, random = differences[differences != 0], np.random.default_rng(seed)
+    found = abs(changing.sum())
+    if 2 ** len(changing) <= DRAWS:
+        sums = [np.dot(signs, changing) for signs in itertools.product((-1, 1), repeat=len(changing))]
+        return float(np.mean(np.abs(sums) >= found))
+    drawn = (random.choice((-1, 1), size=len(changing)) for _ in range(DRAWS))
+    return float(1 + sum(abs(np.dot(signs, changing)) >= found for signs in drawn)) / (1 + DRAWS)
+
+
+def better_of(references: Sequence[str], texts: Sequence[Sequence[str]]) -> list[str]:
+    """Of several people's texts of each utterance the one with the fewest word errors, the first of equal ones.
+
+    So Deep Speech 2 measures people: two transcribe each recording, and the better transcript counts (its section 6).
+    """
+    each = zip(references, zip(*texts, strict=True), strict=True)
+    return [min(given, key=lambda text: word_errors(reference, text).errors) for reference, given in each]
+
+
+def _by_speaker(utterances: Sequence[Utterance], differences: np.ndarray) -> np.ndarray:
+    totals: dict[str | None, int] = {}
+    for utterance, difference in zip(utterances, differences.tolist(), strict=True):
+        totals[utterance.speaker] = totals.get(utterance.speaker, 0) + difference
+    return np.array(list(totals.values()))

@@ -1,0 +1,96 @@
+"""Transcripts by others, people or programs, of the utterances of a manifest: by another model, or from a file.
+
+    theirs.jsonl, .arrow   a manifest: the same audio, their text
+    theirs.txt, .tsv       lines NAME<TAB>TEXT, as `ds2 transcribe` prints them; lines of one name go together
+    theirs.json            {"NAME": "TEXT", ...}
+
+NAME is the file, and :START-END behind it where utterances are spans of one. The folder may be another one: of the path
+only as much is compared as tells the utterances apart.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from ds2.data.compiled import SUFFIX
+from ds2.data.manifest import read_manifest
+from ds2.data.utterance import RecordingSpan, Utterance
+from ds2.recognition.evaluate import evaluate
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import normalize
+from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines, read_text
+
+MANIFESTS = (".jsonl", SUFFIX)
+LISTINGS = (".txt", ".tsv")
+TEXTS = (*MANIFESTS, *LISTINGS, ".json")  # suffixes of files of texts; anything else is a model
+Other = Recognizer | Mapping[RecordingSpan, str]
+
+
+def open_other(name: str, utterances: Sequence[Utterance], language: str | None, device: str) -> Other:
+    """Loads a model, or reads the texts of a file; normalised for `language`, if one is given, as `normalized` does.
+
+    Raises:
+        InputError: see `read_other_texts` and `Recognizer.load`.
+    """
+    if Path(name).suffix not in TEXTS:
+        return Recognizer.load(name, device)
+    texts = read_other_texts(Path(name), utterances)
+    return texts if language is None else {span: normalize(text, language) for span, text in texts.items()}
+
+
+def texts_of(other: Other, utterances: Sequence[Utterance]) -> list[str]:
+    """Its text of each utterance.
+
+    Raises:
+        InputError: the model cannot read one of them.
+    """
+    if isinstance(other, Mapping):
+        return [other[utterance.span] for utterance in utterances]
+    result = evaluate(other, utterances)
+    if result.skipped:
+        raise InputError(result.skipped[0])
+    return result.hypotheses
+
+
+def read_other_texts(path: Path, utterances: Sequence[Utterance]) -> dict[RecordingSpan, str]:
+    """The text of each utterance; an empty one is a text, too.
+
+    Raises:
+        InputError: the file is something else, or lacks an utterance.
+    """
+    names = [PurePath(str(utterance.span)).parts for utterance in utterances]
+    depth = next(depth for depth in itertools.count(1) if len({name[-depth:] for name in names}) == len(names))
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for name, text in _named_texts(path):
+        texts.setdefault(PurePath(name).parts[-depth:], []).append(text)
+    missing = [utterance for utterance, name in zip(utterances, names, strict=True) if name[-depth:] not in texts]
+    if missing:
+        lacking = f"{len(missing)} of {len(names)} utterances lack one"
+        raise InputError(f"{path}: no transcript of {missing[0].span}; {lacking}")
+    joined = (" ".join(texts[name[-depth:]]) for name in names)
+    return {utterance.span: text for utterance, text in zip(utterances, joined, strict=True)}
+
+
+def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
+    if path.suffix in MANIFESTS:
+        yield from ((str(utterance.span), utterance.text) for utterance in read_manifest(path))
+    elif path.suffix in LISTINGS:
+        for number, line in numbered_lines(path):
+            name, tab, text = line.partition("\t")
+            if not tab:
+                raise InputError(f"{path}:{number}: no tab between the name of the recording and its text")
+            yield name, text.strip()
+    else:
+        yield from _json_texts(path)
+
+
+def _json_texts(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        texts = json.loads(read_text(path))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise InputError(f'{path}: not a JSON object of names and texts, such as {{"a.wav": "two five"}}')
+    yield from texts.items()
