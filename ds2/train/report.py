@@ -101,6 +101,8 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
         f"{config['hours']:.2f} h": f"of audio, {config['utterances']} utterances",
         f"{seconds / 60:.1f} min": "of training",
     }
+    if megabytes := history[-1].get("megabytes_per_minibatch"):
+        facts[f"{megabytes:.2f} MB"] = "sent per minibatch, by all ranks"
     for value, label in facts.items():
         yield f'<div class="tile"><b>{_text(value)}</b><span>{_text(label)}</span></div>'
 

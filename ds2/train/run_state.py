@@ -19,6 +19,7 @@ class RunState:
     loss_sum: float = 0.0  # nats, over the utterances of this epoch
     utterances: int = 0  # done in this epoch
     seconds: float = 0.0  # spent in this epoch
+    sent: int = 0  # bytes handed over to other ranks in this epoch
     skipped: list[str] = field(default_factory=list)  # a line for each utterance skipped in this epoch
     history: list[Epoch] = field(default_factory=list)
     best: tuple[float, float] = (math.inf, math.inf)  # `metrics.score` of the best model
@@ -30,16 +31,17 @@ class RunState:
             self,
             loss_sum=sum(part.loss_sum for part in parts),
             utterances=sum(part.utterances for part in parts),
+            sent=sum(part.sent for part in parts),
             skipped=[line for part in parts for line in part.skipped],
         )
 
     def forget(self) -> None:
         """Clears the sums of this epoch: after a resumption the first rank has those of all."""
-        self.loss_sum, self.utterances, self.skipped = 0.0, 0, []
+        self.loss_sum, self.utterances, self.sent, self.skipped = 0.0, 0, 0, []
 
     def next_epoch(self) -> "RunState":
         return dataclasses.replace(
-            self, epoch=self.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, skipped=[]
+            self, epoch=self.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, sent=0, skipped=[]
         )
 
     def record(self, validation: dict[str, float], rate: float) -> Epoch:
@@ -52,6 +54,7 @@ class RunState:
             "learning_rate": rate,
             "seconds": round(self.seconds, 2),
             "utterances_per_second": round(self.utterances / max(self.seconds, 1e-9), 1),
+            "megabytes_per_minibatch": round(self.sent / 1e6 / max(1, self.batch), 3),
             "skipped": len(self.skipped),
         }
 

@@ -101,6 +101,7 @@ class Trainer:
         if resuming:
             self._resume()
         self.saved_at = time.monotonic()
+        self.traffic = self.ranks.traffic.total()  # bytes that are counted in the state, or were sent before
         self.signals = Signals()
 
     @property
@@ -251,6 +252,9 @@ class Trainer:
 
     def _joint_state(self) -> RunState:
         """The state with the sums of all ranks."""
+        traffic = self.ranks.traffic.total()
+        self.state.sent += traffic - self.traffic
+        self.traffic = traffic
         return self.state.joined(self.ranks.gather(self.state))
 
     def _checkpoint_due(self) -> bool:

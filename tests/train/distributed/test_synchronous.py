@@ -38,7 +38,15 @@ def test_two_processes_end_in_the_weights_of_one(spoken_digits, launch, tmp_path
         assert one["skipped"] == two["skipped"] == 1
         assert one["wer"] == two["wer"]
         assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
+        assert one["megabytes_per_minibatch"] == 0
+        assert two["megabytes_per_minibatch"] > 2 * gradient_megabytes(expected)
     assert "gone.wav" in (tmp_path / "two" / "skipped.txt").read_text()
+
+
+def gradient_megabytes(weights: dict[str, torch.Tensor]) -> float:
+    """What a rank sends of its gradients, in float32; the rest is of batch normalisation."""
+    trained = [tensor for name, tensor in weights.items() if "frontend" not in name and "running" not in name]
+    return sum(4 * tensor.numel() for tensor in trained) / 1e6
 
 
 def test_kill_9_of_a_rank_and_a_restart_end_in_the_same_weights(spoken_digits, launch, tmp_path: Path) -> None:
