@@ -1,5 +1,5 @@
-"""Writes the pages of the reference from the program itself: commands from their parsers, configuration keys from their
-dataclasses, the Python API from docstrings.
+"""Writes the pages of the reference from the program itself: commands from their parsers, exit codes and the server's
+metrics from their modules, configuration keys from their dataclasses, the Python API from docstrings.
 """
 
 import argparse
@@ -18,10 +18,13 @@ from types import ModuleType
 from typing import Any
 
 import tyro.extras
+from prometheus_client.metrics import MetricWrapperBase
 
 import ds2
+from ds2.cli import exits
 from ds2.cli.commands import GROUPS, SECTIONS
 from ds2.serve.config import ServeConfig
+from ds2.serve.prometheus import Metrics
 from ds2.train.config import TrainConfig
 
 PRIVATE = ("ds2.cli", "ds2.__main__")  # the command line has a page of its own
@@ -29,9 +32,10 @@ SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes):$", re.MULTILINE
 
 
 def write_reference(folder: Path) -> None:
-    """Writes commands.md, configuration.md and one page for each package into the folder."""
+    """Writes commands.md, configuration.md, server_metrics.md and one page for each package into the folder."""
     folder.mkdir(exist_ok=True)
     (folder / "commands.md").write_text("\n".join(commands_page()))
+    (folder / "server_metrics.md").write_text("\n".join(metrics_page()))
     (folder / "configuration.md").write_text("\n".join(configuration_page()))
     for package in packages():
         (folder / f"{package}.md").write_text("\n".join(package_page(package)))
@@ -51,6 +55,14 @@ def commands_page() -> Iterator[str]:
                 yield f"{GROUPS[name][0]}\n"
                 for inner, inner_command in command.items():
                     yield from command_lines(f"{name} {inner}", inner_command)
+    yield from exit_code_lines()
+
+
+def exit_code_lines() -> Iterator[str]:
+    yield "## Exit codes\n\n| code | constant | |\n|---|---|---|\n| 0 | | everything was done |"
+    for name, code, meaning in re.findall(r"^(\w+) = (\d+)  # (.+)$", inspect.getsource(exits), re.MULTILINE):
+        yield f"| {code} | `{name}` | {cell(meaning)} |"
+    yield ""
 
 
 def command_lines(name: str, command: Callable[..., int]) -> Iterator[str]:
@@ -82,6 +94,21 @@ def argument_name(argument: argparse.Action) -> str:
 def example_as_code(text: str) -> str:
     """A paragraph "Example: ds2 ..." becomes a block."""
     return re.sub(r"^Example: (.*)$", r"```shell\n\1\n```", text, flags=re.MULTILINE)
+
+
+# ---- metrics of the server
+
+
+def metrics_page() -> Iterator[str]:
+    yield "# Metrics of the server\n\n`ds2 serve` answers `GET /metrics` in the text format of Prometheus:\n"
+    yield "| metric | kind | labels | |\n|---|---|---|---|"
+    server = Metrics()
+    for collector in [each for each in vars(server).values() if isinstance(each, MetricWrapperBase)]:
+        [metric] = collector.describe()
+        name = metric.name + ("_total" if metric.type == "counter" else "")
+        labels = ", ".join(f"`{label}`" for label in collector._labelnames)
+        yield f"| `{name}` | {metric.type} | {labels} | {cell(metric.documentation)} |"
+    yield "\nA histogram has the series `_bucket`, `_sum` and `_count`.\n"
 
 
 # ---- configuration

@@ -1,16 +1,20 @@
 """The reference of the site has every command, option, configuration key and package."""
 
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from ds2.cli import exits
 from ds2.cli.commands import all_commands
 from ds2.model.config import ConvolutionConfig, FrontendConfig
+from ds2.serve.prometheus import Metrics
 from ds2.train.config import OptimizerConfig, TrainConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "reference"]  # written by people
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +56,24 @@ def test_functions_are_in_the_reference_with_signature_and_arguments(reference: 
     index = (DOCS / "index.md").read_text()
     for page in reference.glob("*.md"):
         assert f"reference/{page.stem}\n" in index, page.stem
+
+
+def test_exit_codes_are_in_the_reference(reference: Path) -> None:
+    table = (reference / "commands.md").read_text().partition("## Exit codes")[2]
+    codes = {name: value for name, value in vars(exits).items() if name.isupper()}
+    assert codes["BAD_INPUT"] == 2
+    for name, code in codes.items():
+        assert f"| {code} | `{name}` | " in table
+
+
+def test_every_series_of_the_server_is_in_the_reference(reference: Path) -> None:
+    """As the server writes them, a histogram's by its own name."""
+    found = set(re.findall(r"^\| `(ds2_\w+)` \|", (reference / "server_metrics.md").read_text(), re.MULTILINE))
+    written = re.findall(r"^# TYPE (ds2_\w+) ", Metrics().text().decode(), re.MULTILINE)
+    assert found == {name for name in written if not name.endswith("_created")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_found_from_the_index(page: Path) -> None:
+    entries = re.findall(r"^[\w/.]+$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    assert page.relative_to(DOCS).with_suffix("").as_posix() in [*entries, "index"]

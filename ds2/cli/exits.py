@@ -2,4 +2,4 @@
 
 SOME_FAILED = 1  # done, except for some files
 BAD_INPUT = 2  # nothing was done
-INTERRUPTED = 130  # as shells count it
+INTERRUPTED = 130  # by Ctrl-C, as shells count it
