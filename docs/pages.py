@@ -101,13 +101,13 @@ def example_as_code(text: str) -> str:
 
 def metrics_page() -> Iterator[str]:
     yield "# Metrics of the server\n\n`ds2 serve` answers `GET /metrics` in the text format of Prometheus:\n"
-    yield "| metric | kind | labels | |\n|---|---|---|---|"
+    yield "| metric | kind | |\n|---|---|---|"
     server = Metrics()
     for collector in [each for each in vars(server).values() if isinstance(each, MetricWrapperBase)]:
         [metric] = collector.describe()
         name = metric.name + ("_total" if metric.type == "counter" else "")
-        labels = ", ".join(f"`{label}`" for label in collector._labelnames)
-        yield f"| `{name}` | {metric.type} | {labels} | {cell(metric.documentation)} |"
+        labels = "".join(f", by `{label}`" for label in collector._labelnames)
+        yield f"| `{name}` | {metric.type} | {cell(metric.documentation)}{labels} |"
     yield "\nA histogram has the series `_bucket`, `_sum` and `_count`.\n"
 
 
