@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from serve.test_page import BROWSER, browse, written
+from serve.test_page import BROWSER, browse, choose, written
 
 from ds2.data.audio_files import read_audio_array
 from ds2.export.options import Weights
@@ -79,9 +79,7 @@ async def shown_for_file(url: str, recording: Path, profile: Path) -> dict[str, 
     """What the page shows: `final`, the text; seconds of computing for each of sound: `factor`, and of it `search`."""
     async with browse(url, recording, profile) as tab:
         await tab.until("document.getElementById('state').textContent === 'ready'")
-        root = (await tab.ask("DOM.getDocument"))["root"]["nodeId"]
-        node = (await tab.ask("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
-        await tab.ask("DOM.setFileInputFiles", nodeId=node, files=[str(recording)])
+        await choose(tab, recording)
         await tab.until("document.getElementById('state').textContent === 'done'")
         assert tab.complaints == []
         names = ("final", "factor", "search")

@@ -10,6 +10,7 @@ from conftest import TINY
 from helpers.training import Manifests, augmented_config, plain_config
 
 from ds2.bundle import Bundle
+from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.train.config import DataConfig, StartConfig
 from ds2.train.trainer import Trainer
@@ -129,6 +130,14 @@ def test_another_sample_rate_keeps_the_weights_of_the_low_bins(spoken_digits: Ma
     assert torch.equal(back.model.state_dict()[name], cut)
 
 
+def assert_equal_outputs(one: AcousticModel, other: AcousticModel) -> None:
+    """Of two utterances of different lengths."""
+    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
+    with torch.no_grad():
+        expected, found = (model.eval()(samples, lengths)[0] for model in (one, other))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
 def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_path: Path) -> None:
     """The same log-probabilities with three times the units, which then learn."""
     manifest = spoken_digits(8)
@@ -137,10 +146,7 @@ def test_a_wider_model_starts_as_the_narrower_one(spoken_digits: Manifests, tmp_
     start = narrow.run()
     wide = dataclasses.replace(model, hidden=3 * TINY.hidden)
     trainer = Trainer(plain_config(manifest, model=wide, start_from=start, epochs=1), tmp_path / "wide")
-    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
-    with torch.no_grad():
-        expected, found = (each.model.eval()(samples, lengths)[0] for each in (narrow, trainer))
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert_equal_outputs(narrow.model, trainer.model)
     before = trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1].clone()
     trainer.run()
     assert (trainer.model.recurrent[0].forwards.recurrent_weight[TINY.hidden - 1] != before).all()
@@ -157,10 +163,7 @@ def test_wider_time_delay_layers_start_as_the_narrower_ones(spoken_digits: Manif
     narrow = Trainer(plain_config(manifest, model=model(16, 4), epochs=1), tmp_path / "narrow")
     start = narrow.run()
     trainer = Trainer(plain_config(manifest, model=model(24, 7), start_from=start, epochs=1), tmp_path / "wide")
-    samples, lengths = torch.randn(2, 8000, generator=torch.Generator().manual_seed(1)), torch.tensor([8000, 5000])
-    with torch.no_grad():
-        expected, found = (each.model.eval()(samples, lengths)[0] for each in (narrow, trainer))
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert_equal_outputs(narrow.model, trainer.model)
     before = trainer.model.convolutions[3].wide[:16, 4:7].clone()
     trainer.run()
     assert (trainer.model.convolutions[3].wide[:16, 4:7] != before).all()
