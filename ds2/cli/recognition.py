@@ -53,15 +53,13 @@ def transcribe_command(
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
 
-    On standard output the text of one recording stands alone; of several, each line begins with the recording's name
-    and a tab. With --output, files are named after their recordings; with one recording it may also name the file.
+    On standard output the text of one recording stands alone; the texts of several have their name and a tab before.
 
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
     Args:
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests; - reads standard input.
-        output: Folder for NAME.FORMAT, NAME.wav giving NAME.txt, or for one recording a file such as talk.srt; by
-            default standard output.
+        output: Folder for NAME.FORMAT, or for one recording a file such as talk.srt; by default standard output.
         transcripts: What is transcribed and written.
         compute: Device and engine.
         decoder: Options of the search.
@@ -93,7 +91,12 @@ def transcribe_command(
         done, failed = _show(results, formats if folder is None else (), len(recordings) > 1, messages.verbose)
     if not messages.quiet and (line := unread(files)):
         print(f"ds2: {line}", file=sys.stderr)
-    if failed and len(recordings) > 1:
+    return _exit_code(done, failed, len(recordings))
+
+
+def _exit_code(done: int, failed: int, recordings: int) -> int:
+    """Of so many recordings; says how many failed, if there were several."""
+    if failed and recordings > 1:
         print(f"ds2: {done} transcribed, {failed} failed", file=sys.stderr)
     return 0 if not failed else SOME_FAILED if done else BAD_INPUT
 

@@ -240,8 +240,9 @@ class Path(NamedTuple):
 def _path(beam: Beam, place: int, number: int) -> Path:
     """The path of the entry at `place`, or of what an arc leads to."""
     labels, ways = _sizes(beam, place, number)
-    frames = np.empty((3, labels), np.int64)
-    path = Path(*frames, np.empty(labels), *np.empty((2, ways), np.int64), np.empty(ways))
+    symbols, starts, ends = np.empty((3, labels), np.int64)
+    places, arcs = np.empty((2, ways), np.int64)
+    path = Path(symbols, starts, ends, np.empty(labels), places, arcs, np.empty(ways))
     _fill(beam, place, number, path)
     return path
 
