@@ -15,7 +15,7 @@ import numpy as np
 from ds2.lm.checks import MOST_ORDER
 from ds2.lm.orders import END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import LARGE_TEXT, MOST_RATIO, atomic_write
 
 LN_10 = math.log(10.0)
 GZIP = b"\x1f\x8b"
@@ -116,9 +116,13 @@ class _ArpaLines:
         self._ahead = next(self._rest, None)
 
     def _not_blank(self, file: "IO[str]") -> Iterator[tuple[int, str]]:
+        done, most = 0, max(LARGE_TEXT, MOST_RATIO * self.path.stat().st_size)
         for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
             if len(line) > LONGEST_LINE:
                 raise InputError(f"{self.path}, line {number}: longer than {LONGEST_LINE:,} characters")
+            done += len(line)
+            if done > most:
+                raise InputError(f"{self.path}: packed over {MOST_RATIO} to 1, which no model is; unpack it")
             if line.strip():
                 yield number, line.rstrip("\r\n")
 
@@ -175,15 +179,18 @@ def _sizes(count: int) -> Iterator[int]:
 
 
 def _single_words(lines: _ArpaLines, count: int) -> tuple[list[str], NGramOrder]:
-    rows = [_parsed_line(lines, lines.take(), 1) for _ in range(count)]
+    rows, known = [], set[str]()
+    for _ in range(count):
+        rows.append(row := _parsed_line(lines, lines.take(), 1))
+        known.add(row[1][0])
+        if len(known) < len(rows):  # at once: a packed file can repeat a line without end
+            raise InputError(f"{lines.place}: a 1-gram stands twice: {row[1][0]:.60}")
     if all(row[1] != [UNKNOWN] for row in rows):
         rows.append((IMPOSSIBLE, [UNKNOWN], 0.0))
     if all(row[1] != [END] for row in rows):
         raise InputError(f"{lines.path}: {END} is not among the 1-grams; sentences need an end")
     rows.sort(key=lambda row: (row[1] != [UNKNOWN], row[1]))
     words = [row[1][0] for row in rows]
-    if len(set(words)) < len(words):
-        raise InputError(f"{lines.path}: a 1-gram stands twice")
     log_probs, backoffs = (np.array([row[column] for row in rows]) * LN_10 for column in (0, 2))
     return words, NGramOrder(np.zeros(len(rows), np.int64), np.arange(len(rows)), log_probs, backoffs)
 

@@ -5,6 +5,7 @@ import json
 import struct
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig
+from ds2.lm import arpa
 from ds2.lm.automaton import Automaton
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
@@ -283,3 +285,20 @@ def test_damaged_gzip_is_refused(tmp_path: Path, place: int) -> None:
 def write(path: Path, data: bytearray) -> Path:
     path.write_bytes(data)
     return path
+
+
+@pytest.mark.parametrize("line", ["0\ta", "0\ta a", ""], ids=["a word", "a bigram", "nothing"])
+def test_a_packed_model_does_not_fill_the_memory(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that a file of a few kilobytes repeats: what the model would hold before it is refused is bounded."""
+    monkeypatch.setattr(arpa, "LARGE_TEXT", 100_000)
+    order = 2 if " " in line else 1
+    counts = "".join(f"ngram {k}={3 if k < order else 1_000_000}\n" for k in range(1, order + 1))
+    head = f"\\data\\\n{counts}\n\\1-grams:\n0\t</s>\n0\t<s>\n"
+    text = head + ("0\ta\n\\2-grams:\n" if order == 2 else "") + f"{line}\n" * 1_000_000
+    path = write(tmp_path / "lm.arpa.gz", gzip.compress(text.encode()))
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"a 1-gram stands twice|packed over 200 to 1"):
+        NGram.load(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30_000_000
