@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
+import time
 from typing import Any
 
 import h11
@@ -39,6 +41,30 @@ class Settings(uvicorn.Config):
         self.request_timeout = request_timeout
         self.reserve = SPARE_DESCRIPTORS + backlog
         self.logged_at = float("-inf")
+        self.handshakes: dict[socket.socket, None] = {}  # connections in the handshake of TLS, the oldest first
+        self.connections: set[Any] = set()  # of uvicorn, when the server has started
+
+    def is_full(self, descriptor: int) -> bool:
+        """Whether so high a descriptor says that they run out."""
+        return descriptor >= self.descriptors - self.reserve
+
+    def make_room(self) -> None:
+        """Closes the older half of the connections in a handshake, and of those that wait for a request."""
+        now = time.monotonic()
+        if now - self.logged_at > LOG_SECONDS:
+            self.logged_at = now
+            counts = {"connections": len(self.connections), "handshakes": len(self.handshakes)}
+            facts = {"limit": self.descriptors, **counts}
+            log.error("file descriptors run out: old connections without a request are closed", extra={"facts": facts})
+        for client in list(self.handshakes)[: len(self.handshakes) // 2]:
+            del self.handshakes[client]
+            with contextlib.suppress(OSError):  # the client has left
+                client.shutdown(socket.SHUT_RDWR)
+        others = [other for other in self.connections if isinstance(other, HttpConnection)]
+        waiting = [(other.deadline.when(), other.transport) for other in others if other.deadline is not None]
+        waiting.sort(key=lambda connection: connection[0])
+        for _, transport in waiting[: len(waiting) // 2]:
+            transport.abort()
 
 
 class HttpConnection(H11Protocol):
@@ -50,8 +76,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._update_deadline()
-        if transport.get_extra_info("socket").fileno() >= self.config.descriptors - self.config.reserve:
-            self._make_room()
+        if self.config.is_full(transport.get_extra_info("socket").fileno()):
+            self.config.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -92,19 +118,6 @@ class HttpConnection(H11Protocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
-
-    def _make_room(self) -> None:
-        """Closes the older half of the connections that wait for a request."""
-        now = self.loop.time()
-        if now - self.config.logged_at > LOG_SECONDS:
-            self.config.logged_at = now
-            facts = {"limit": self.config.descriptors, "connections": len(self.connections)}
-            log.error("file descriptors run out: old connections without a request are closed", extra={"facts": facts})
-        others = [other for other in self.connections if isinstance(other, HttpConnection)]
-        waiting = [(other.deadline.when(), other.transport) for other in others if other.deadline is not None]
-        waiting.sort(key=lambda connection: connection[0])
-        for _, transport in waiting[: len(waiting) // 2]:
-            transport.abort()
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):

@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -20,6 +21,7 @@ from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.connections import HttpConnection, Settings
+from ds2.serve.handshakes import TlsListener
 from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
 from ds2.utils.errors import InputError, ParameterError
 
@@ -33,20 +35,21 @@ class Server(uvicorn.Server):
     config: Settings
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn, which would give the handshake of TLS a minute."""
+        """As uvicorn, whose handshakes of TLS would have a minute, and nothing would count them."""
+        self.servers = []
         await self.lifespan.startup()
         loop, config = asyncio.get_running_loop(), self.config
-        timeout = None if config.ssl is None else config.request_timeout
+        config.connections = self.server_state.connections
 
         def connection() -> HttpConnection:
             return HttpConnection(config=config, server_state=self.server_state, app_state=self.lifespan.state)
 
-        self.servers = [
-            await loop.create_server(
-                connection, sock=sock, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=timeout
-            )
-            for sock in sockets or ()
-        ]
+        for sock in sockets or ():
+            if config.ssl is None:
+                server: Any = await loop.create_server(connection, sock=sock, backlog=config.backlog)
+            else:
+                server = TlsListener(sock, config, connection)
+            self.servers.append(server)
         self.started = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -1,10 +1,12 @@
 """Connections whose clients misuse TLS, before a request can be read from them."""
 
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from serve.conftest import RunningServer, tls_settings
 
@@ -32,3 +34,19 @@ def test_a_header_has_a_deadline_behind_the_handshake(impatient: RunningServer, 
     ):
         encrypted.sendall(b"GET /healthz HTTP/1.1\r\n")
         assert encrypted.recv(1) == b""
+
+
+def test_silent_connections_do_not_take_all_descriptors(start: Start, certificate: Path) -> None:
+    """Their handshakes have ten minutes here, and the server may open 64 descriptors."""
+    settings = (*tls_settings(certificate), "--set", "limits.request_timeout_seconds=600")
+    server = start(*settings, open_files=64)
+    context = ssl.create_default_context(cafile=certificate)
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 100))
+        for _ in range(10):
+            assert httpx.get(f"{server.url}/healthz", timeout=60, verify=context).text == "ok\n"
+    log = server.stop()
+    facts = [line for line in log if line["event"].startswith("file descriptors run out")]
+    assert max(line["handshakes"] for line in facts) > 10
+    assert {line["level"] for line in log if line not in facts} <= {"info"}
