@@ -4,9 +4,9 @@
 #     recipes/english/run.sh texts cmudict.dict english.safetensors --librispeech librispeech_mini.tar \
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
 # TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. Trains by train.toml, then by
-# longer.toml from there. UNLABELLED=folder adds recordings without a text: the model so far transcribes them, then it
-# trains on by unlabelled.toml. LEGS=longer START=bundle.safetensors trains on from a bundle, RANKS=2 trains with two
-# processes.
+# longer.toml from there. UNLABELLED=folder adds recordings without a text: the model so far transcribes them and trains on
+# by unlabelled.toml, then a wider one does the same by wider.toml. LEGS=longer START=bundle.safetensors trains on from a
+# bundle, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}
@@ -43,10 +43,10 @@ assemble() { # WEIGHTS BUNDLE: adds the language model, pronunciations and tuned
         --lexicon "$runs/lm_lexicon.txt" --output "$2" --picture "$recipe/decoder.png"
     "$recipe/complete.sh" "$texts" "$data" "$2"
 }
-label() { # BUNDLE: adds what it hears in the recordings without a text, and sounds without speech
-    ds2 transcribe "$UNLABELLED" --model "$1" --format json --no-punctuate --skip-existing --output "$data/transcripts" ||
+label() { # BUNDLE LEG: writes what it hears in the recordings without a text, and sounds without speech, for that leg
+    ds2 transcribe "$UNLABELLED" --model "$1" --format json --no-punctuate --skip-existing --output "$data/$2/transcripts" ||
         [ $? = 1 ] # some recordings cannot be read: the others are enough
-    python "$recipe/self_label.py" "$data/transcripts" --output "$data" --leave-out "$data"/dev-*.jsonl
+    python "$recipe/self_label.py" "$data/$2/transcripts" --output "$data/$2" --leave-out "$data"/dev-*.jsonl
 }
 
 start=${START:-}
@@ -56,15 +56,14 @@ for leg in ${LEGS:-train longer}; do
 done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
-if [ -n "${UNLABELLED:-}" ]; then
-    if [ ! -e "$data/self.jsonl" ]; then
-        assemble "$start" "$runs/teacher.safetensors"
-        label "$runs/teacher.safetensors"
-    fi
-    lexicon "$data/self_lexicon.txt" "$data/train.jsonl" "$data/dev.jsonl" "$data/self.jsonl"
-    train unlabelled "$start"
-    start=$runs/unlabelled/best.safetensors
-fi
+for leg in ${UNLABELLED:+unlabelled wider}; do
+    teacher=$runs/teacher-$leg.safetensors
+    [ -e "$teacher" ] || assemble "$start" "$teacher"
+    [ -e "$data/$leg/self.jsonl" ] || label "$teacher" "$leg"
+    lexicon "$data/$leg/lexicon.txt" "$data/train.jsonl" "$data/dev.jsonl" "$data/$leg/self.jsonl"
+    train "$leg" "$start"
+    start=$runs/$leg/best.safetensors
+done
 assemble "$start" "$bundle"
 for report in "$data"/report-*.jsonl; do
     echo "$report:"

@@ -1,7 +1,7 @@
 """Recognised texts of recordings without a text as training data, and sounds without speech that have no words.
 
     ds2 transcribe CLIPS --format json --no-punctuate --output transcripts
-    python recipes/english/self_label.py transcripts --output FOLDER [--confidence 0.65] [--leave-out dev.jsonl]
+    python recipes/english/self_label.py transcripts --output FOLDER [--confidence 0.6] [--leave-out dev.jsonl]
 
 A recording is taken if that share of its words is probably right. Writes FOLDER/self.jsonl and FOLDER/no_speech.jsonl
 with their audio, 16-bit WAV at 16 kHz.
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transcripts", type=Path)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--confidence", type=float, default=0.65)
+    parser.add_argument("--confidence", type=float, default=0.6)
     parser.add_argument("--leave-out", type=Path, nargs="*", default=[], help="manifests whose texts are left out")
     parser.add_argument("--seeds", type=int, default=60, help="how many sounds of each kind there are without speech")
     arguments = parser.parse_args()

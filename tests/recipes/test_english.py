@@ -149,7 +149,7 @@ def test_own_transcripts_become_training_data_where_they_are_probably_right(tmp_
     soundfile.write(tmp_path / "clip.flac", np.zeros(8000), 8000)
     texts = {
         "right": ("two words", 0.8),
-        "doubtful": ("two words", 0.6),
+        "doubtful": ("two words", 0.55),
         "dev": ("said in dev", 0.9),
         "one": ("word", 0.9),
     }
