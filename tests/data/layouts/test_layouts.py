@@ -221,7 +221,7 @@ def test_a_row_without_audio_is_named(tmp_path: Path, digits: list[Utterance]) -
 def test_audio_of_other_types_is_named(tmp_path: Path, audio: object) -> None:
     table = pyarrow.Table.from_pylist([{"audio": audio, "text": "zero"}])
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r"t\.parquet: row 0: audio must hold bytes and a path"):
+    with pytest.raises(InputError, match=r"t\.parquet:.* audio must hold bytes and a path"):
         convert(tmp_path / "t.parquet", tmp_path / "m.jsonl", "", "nemo", None)
 
 
