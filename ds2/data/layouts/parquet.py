@@ -61,15 +61,15 @@ def _parquet_values(utterance: Utterance) -> dict[str, Any]:
 def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
     with opened_table(path) as table:
         columns = plain_columns(table)
-        names = table.schema_arrow.names
-        text = next((name for name in TEXT if name in names), None)
+        names, plain = table.schema_arrow.names, {column.partition(".")[0] for column in columns}
+        text = next((name for name in TEXT if name in plain), None)
         if text is None or "audio" not in names:
             raise InputError(
                 f"{path}: has the columns {', '.join(names)}; audio and one of {', '.join(TEXT)} are needed"
             )
-        if not any(column.partition(".")[0] == "audio" for column in columns):
+        if "audio" not in plain:
             raise InputError(f"{path}: audio must hold bytes and a path, not a list")
-        speaker = next((name for name in SPEAKER if name in names), "")
+        speaker = next((name for name in SPEAKER if name in plain), "")
         for number, values in enumerate(iter_rows(path, table, columns)):
             place = f"{path}: row {number}"
             audio = _extracted(values["audio"], audio_folder / f"{path.stem}-{number:06}", place)
