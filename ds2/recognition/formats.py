@@ -116,7 +116,8 @@ def _scored(alternatives: "Sequence[tuple[Written, float]]") -> list[dict[str, A
 def among_alternatives(alternatives: "Sequence[tuple[Written, float]]") -> list[float]:
     """The probability of each if one of them is right: the softmax of their scores in nats, best first."""
     weights = [math.exp(score - alternatives[0][1]) for _, score in alternatives]
-    return [weight / sum(weights) for weight in weights]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def to_srt(transcript: Written, name: str) -> str:
