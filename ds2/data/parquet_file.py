@@ -109,8 +109,4 @@ def _bytes_in(column: "pyarrow.Array") -> int:
     if pyarrow.types.is_dictionary(column.type):
         lengths = pyarrow.compute.binary_length(column.dictionary).cast("int64")
         return int(pyarrow.compute.sum(lengths.take(column.indices)).as_py() or 0)
-    if pyarrow.types.is_struct(column.type):
-        return sum(map(_bytes_in, column.flatten()))
-    if pyarrow.types.is_map(column.type):
-        return _bytes_in(column.keys) + _bytes_in(column.items)
-    return _bytes_in(column.flatten()) if pyarrow.types.is_nested(column.type) else 0
+    return sum(map(_bytes_in, column.flatten())) if pyarrow.types.is_struct(column.type) else 0
