@@ -34,7 +34,7 @@ from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ds2.data.known_file import sha256_of
+from ds2.data.known_file import digest_of
 from ds2.data.model_index import write_index
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def release(output: Path) -> None:
     write_index(output)
     (output / "sbom.json").write_text(bill_of_materials(wheel, int(seconds)))
     files = sorted(output.iterdir())
-    (output / "SHA256SUMS").write_text("".join(f"{sha256_of(file)}  {file.name}\n" for file in files))
+    (output / "SHA256SUMS").write_text("".join(f"{digest_of(file)}  {file.name}\n" for file in files))
 
 
 def git(*arguments: str) -> bytes:
@@ -102,7 +102,7 @@ def bill_of_materials(wheel: Path, seconds: int) -> str:
     bom = Bom(components=components.values())
     bom.metadata.component = component(metadata, None)
     bom.metadata.timestamp = datetime.fromtimestamp(seconds, UTC)
-    bom.serial_number = uuid5(NAMESPACE_URL, f"{wheel.name} {sha256_of(wheel)}")
+    bom.serial_number = uuid5(NAMESPACE_URL, f"{wheel.name} {digest_of(wheel)}")
     bom.register_dependency(bom.metadata.component, [components[name] for name in direct(metadata, extras)])
     for name, found in all_needed.items():
         bom.register_dependency(

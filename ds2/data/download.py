@@ -1,6 +1,5 @@
 """Archives of a corpus: downloads that resume, are checked, and unpacked once."""
 
-import hashlib
 import http.client
 import lzma
 import os
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds2.data.known_file import digest_of
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, read_text, to_disk, write_text
 from ds2.utils.progress import Progress
@@ -151,5 +151,4 @@ def _compare(path: Path, checksum: str, advice: str) -> None:
 
 
 def _checksum(path: Path, kind: str) -> str:
-    with path.open("rb") as file:
-        return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"
+    return f"{kind}:{digest_of(path, kind)}"

@@ -48,12 +48,13 @@ class KnownFile:
 
     def is_at(self, path: Path) -> bool:
         """Whether `path` holds this very file."""
-        return path.is_file() and path.stat().st_size == self.size and sha256_of(path) == self.sha256
+        return path.is_file() and path.stat().st_size == self.size and digest_of(path) == self.sha256
 
 
-def sha256_of(path: Path) -> str:
+def digest_of(path: Path, kind: str = "sha256") -> str:
+    """The sum of a file, md5 or sha256, in hexadecimal digits."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def fetch_known(file: KnownFile, path: Path) -> bool:
@@ -73,7 +74,7 @@ def fetch_known(file: KnownFile, path: Path) -> bool:
                 partial.unlink()
                 return False
             _fill(file, sink, path.name)
-            if sha256_of(partial) != file.sha256:
+            if digest_of(partial) != file.sha256:
                 partial.unlink()
                 raise InputError(f"{file.source}: not the file that the index names (SHA-256); removed, fetch it again")
             to_disk(partial)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from ds2.bundle import MODELS, pulled_folder, read_record
-from ds2.data.known_file import KnownFile, check_url, fetch_known, is_url, open_url, sha256_of
+from ds2.data.known_file import KnownFile, check_url, digest_of, fetch_known, is_url, open_url
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import make_folder, write_text
 
@@ -142,4 +142,4 @@ def write_index(folder: Path) -> ModelIndex:
 
 
 def _entry(path: Path) -> IndexFile:
-    return IndexFile(path.stat().st_size, sha256_of(path))
+    return IndexFile(path.stat().st_size, digest_of(path))
