@@ -87,7 +87,7 @@ def normalise(sdist: Path, seconds: int) -> None:
 
 
 def bill_of_materials(wheel: Path, seconds: int) -> str:
-    """The packages that a wheel needs, and those of its extras (scope optional), in the versions installed here.
+    """The packages that a wheel needs and those of its users' extras (scope optional), in the versions installed here.
 
     Raises:
         ValueError: what was written is not valid by CycloneDX's schema.
@@ -95,7 +95,7 @@ def bill_of_materials(wheel: Path, seconds: int) -> str:
     with ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = message_from_bytes(archive.read(name))
-    extras = set(metadata.get_all("Provides-Extra") or []) - {"dev"}
+    extras = set(metadata.get_all("Provides-Extra") or []) - {"dev", "docs"}
     core, all_needed = closure(metadata, set()), closure(metadata, extras)
     components = {name: component(found, ComponentScope.REQUIRED if name in core else ComponentScope.OPTIONAL)
                   for name, found in all_needed.items()}  # fmt: skip
