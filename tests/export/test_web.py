@@ -15,7 +15,8 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from serve.test_page import BROWSER, browse, choose, written
+from helpers.browser import needs_browser, recorded
+from serve.test_page import page as browse
 
 from ds2.data.audio_files import read_audio_array
 from ds2.export.options import Weights
@@ -27,7 +28,6 @@ from ds2.utils.errors import InputError
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 RECORDINGS = [AUDIO / "so762_000260033.opus", AUDIO / "so762_000530030.opus"]
-with_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
 with_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on this machine")
 
 
@@ -63,7 +63,7 @@ def sound(tmp_path: Path, rate: int = 8000) -> Path:
     """Two recordings with a pause between them."""
     parts = [read_audio_array(recording, rate)[0] for recording in RECORDINGS]
     samples = np.concatenate([parts[0], np.zeros(rate, np.float32), parts[1]])
-    return written(tmp_path / "said.wav", (samples * 32767).astype(np.int16), rate)
+    return recorded(tmp_path / "said.wav", (samples * 32767).astype(np.int16), rate)
 
 
 def expected(recognizer: Recognizer, samples: np.ndarray) -> str:
@@ -75,43 +75,43 @@ def expected(recognizer: Recognizer, samples: np.ndarray) -> str:
     return " ".join(transcript.text for transcript in stream.finish())
 
 
-async def shown_for_file(url: str, recording: Path, profile: Path) -> dict[str, str]:
+async def shown_for_file(url: str, recording: Path) -> dict[str, str]:
     """What the page shows: `final`, the text; seconds of computing for each of sound: `factor`, and of it `search`."""
-    async with browse(url, recording, profile) as tab:
+    async with browse(url, recording) as tab:
         await tab.until("document.getElementById('state').textContent === 'ready'")
-        await choose(tab, recording)
+        await tab.choose(recording)
         await tab.until("document.getElementById('state').textContent === 'done'")
         assert tab.complaints == []
         names = ("final", "factor", "search")
         return {name: str(await tab.run(f"document.getElementById('{name}').textContent")) for name in names}
 
 
-@with_browser
+@needs_browser
 @with_npm
 def test_a_file_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> None:
     (recognizer, url), recording = page, sound(tmp_path)
-    shown = asyncio.run(shown_for_file(url, recording, tmp_path / "profile"))
+    shown = asyncio.run(shown_for_file(url, recording))
     assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
 
 
-@with_browser
+@needs_browser
 @with_npm
 def test_english_is_searched_by_phones(tmp_path: Path) -> None:
     """With the bundle's language model of 7.9 million n-grams."""
     recognizer, recording = Recognizer.load("english", "cpu"), sound(tmp_path, 16000)
     with served(recognizer, tmp_path / "page", "float32") as url:
-        shown = asyncio.run(shown_for_file(url, recording, tmp_path / "profile"))
+        shown = asyncio.run(shown_for_file(url, recording))
     assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
 
 
-@with_browser
+@needs_browser
 @with_npm
 def test_the_microphone_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> None:
     """The text of the samples that came: a busy browser's microphone drops some. Live, words show before the end."""
     (recognizer, url), recording = page, sound(tmp_path)
 
     async def visit() -> None:
-        async with browse(url, recording, tmp_path / "profile", once=False) as tab:
+        async with browse(url, recording, once=False) as tab:
             await tab.until("document.getElementById('state').textContent === 'ready'")
             await tab.run("document.getElementById('microphone').click()")
             await tab.until("heard.length > 7 * 8000")

@@ -3,13 +3,12 @@
 import base64
 import io
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from helpers.browser import look, needs_browser
 
 from ds2.data.utterance import Utterance
 from ds2.recognition.error_page import write_error_page
@@ -49,12 +48,8 @@ def test_the_worst_come_first_with_their_sound(page: Path) -> None:
     assert "<b>a.wav" not in text
 
 
+@needs_browser
 def test_a_browser_shows_it_and_runs_nothing(page: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
-    shown = subprocess.run([browser, *options, page.as_uri()], capture_output=True, text=True, timeout=120)
-    assert shown.returncode == 0
-    assert "CONSOLE" not in shown.stderr
-    assert shown.stdout.count("<audio controls") == 2
+    shown, complaints = look(page)
+    assert complaints == []
+    assert shown.count("<audio controls") == 2

@@ -3,13 +3,12 @@
 import base64
 import dataclasses
 import hashlib
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import TINY
+from helpers.browser import look, needs_browser
 
 from ds2.data.augment import AugmentConfig
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
@@ -27,22 +26,16 @@ def run(spoken_digits: Callable[[int], Path], tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@needs_browser
 def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
     """All sections are there, and the slider shows the last epoch."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
     write_run_report(run, run / "report.html")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
-    page = subprocess.run(
-        [browser, *options, (run / "report.html").as_uri()], capture_output=True, text=True, timeout=120
-    )
-    assert page.returncode == 0
-    assert "CONSOLE" not in page.stderr
+    shown, complaints = look(run / "report.html")
+    assert complaints == []
     for section in ("curves", "alignments", "errors", "layers", "data", "config", "environment"):
-        assert f'<section id="{section}">' in page.stdout
-    assert page.stdout.count('class="stage shown"') == 1
-    assert "<output>epoch 2</output>" in page.stdout
+        assert f'<section id="{section}">' in shown
+    assert shown.count('class="stage shown"') == 1
+    assert "<output>epoch 2</output>" in shown
 
 
 def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> None:
