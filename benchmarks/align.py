@@ -78,7 +78,7 @@ def segmentation(log_probs: Tensor, labels: Tensor) -> np.ndarray:
 
 
 def torchaudios(log_probs: Tensor, labels: Tensor) -> np.ndarray:
-    from ds2.data.torchaudio_loader import functional
+    from ds2.audio.torchaudio_loader import functional
 
     path, _ = functional().forced_align(log_probs[None], labels[None].int(), blank=0)
     return np.flatnonzero((path[0] != 0) & (path[0] != path[0].roll(1)))

@@ -26,7 +26,7 @@ import numpy as np
 import soundfile
 
 import ds2
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
 

@@ -14,7 +14,7 @@ import numpy as np
 import soundfile
 from export.test_web import served, shown_for_file
 
-from ds2.data.audio_files import read_audio_array
+from ds2.audio.files import read_audio_array
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.audio.files import read_audio_array
 from ds2.bundle import locate
-from ds2.data.audio_files import read_audio_array
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors

@@ -23,7 +23,7 @@ import textgrid
 import webvtt
 from praatio import textgrid as praat
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 
 RATE = 16000  # Hz
 

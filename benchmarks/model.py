@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ds2.data.torchaudio_loader import functional
+from ds2.audio.torchaudio_loader import functional
 from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import Cell
 from ds2.model.config import ModelConfig

@@ -2,7 +2,7 @@
 
     python benchmarks/no_speech.py [RECORDING-OR-FOLDER...] [--models digits,digits-streaming] [--seed 100]
 
-Synthesised silence, noise, tones and music (`ds2/data/no_speech.py`; another seed than `ds2 calibrate` fits), then the
+Synthesised silence, noise, tones and music (`ds2/audio/no_speech.py`; another seed than `ds2 calibrate` fits), then the
 recordings; a model that can stream is measured live as well, by its final results.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from ds2.audio.no_speech import sounds
+from ds2.audio.tensors import read_audio
 from ds2.bundle import MODELS
-from ds2.data.audio import read_audio
-from ds2.data.no_speech import sounds
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.recordings import find_audio
 

@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.audio.tensors import read_audio
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, word_counts
 from ds2.curation.make import CurationConfig, make_corpus
-from ds2.data.audio import read_audio
 from ds2.data.utterance import Utterance
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"

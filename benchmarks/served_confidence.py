@@ -25,7 +25,7 @@ import soundfile
 import websockets
 from digits import manifest
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.recognition.calibration import area_under_roc, calibration_error

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from helpers.spark_cluster import Cluster
 
-from ds2.data.audio_files import SUFFIXES, probe
+from ds2.audio.files import SUFFIXES, probe
 from ds2.utils.files import atomic_write, make_folder
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ds2.data.augment import AugmentConfig
+from ds2.audio.augment import AugmentConfig
 from ds2.data.dataset import Batch, collate
 from ds2.model.config import ModelConfig
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig

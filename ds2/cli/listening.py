@@ -15,7 +15,7 @@ from ds2.utils.extras import need
 if TYPE_CHECKING:
     import numpy as np
 
-    from ds2.data.audio_files import InMemory
+    from ds2.audio.files import InMemory
     from ds2.recognition.transcript import Transcript
 
     Chunks = Iterator[tuple["np.ndarray", int]]
@@ -41,7 +41,7 @@ def listen_command(
         device: Number or part of the name of the microphone; by default the system's.
         decoder: Options of the search.
     """
-    from ds2.data.audio_files import InMemory, probe
+    from ds2.audio.files import InMemory, probe
     from ds2.recognition.recognizer import Recognizer
 
     if file is None:
@@ -111,7 +111,7 @@ def _microphone(device: str | None) -> "Chunks":
 
 def _played(recording: "InMemory | Path") -> "Chunks":
     """Chunks of a file, each at the time when its last sample would have been spoken."""
-    from ds2.data.audio import read_audio
+    from ds2.audio.tensors import read_audio
 
     samples, rate = read_audio(recording)
     began, size = time.monotonic(), round(CHUNK_SECONDS * rate)

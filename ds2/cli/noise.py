@@ -61,9 +61,9 @@ def mix_noise_command(
         seed: Another seed makes another copy; the number of jobs does not.
         jobs: Processes.
     """
-    from ds2.data.augment import AugmentConfig
+    from ds2.audio.augment import AugmentConfig
     from ds2.data.manifest import read_manifest
-    from ds2.data.mix import MIX, write_noisy_copy
+    from ds2.data.noise import MIX, write_noisy_copy
     from ds2.utils.config import from_dict, override, to_dict
     from ds2.utils.progress import Progress
 
@@ -113,8 +113,8 @@ def noise_command(
         sample_rate: Sample rate in Hz.
         seed: Another seed makes other noise.
     """
-    from ds2.data.audio import read_audio
-    from ds2.data.mix import write_noise
+    from ds2.audio.tensors import read_audio
+    from ds2.data.noise import write_noise
 
     if not 0 < hours < math.inf:
         raise ParameterError("hours", f"must be above 0, got {hours}")

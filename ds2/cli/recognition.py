@@ -163,7 +163,7 @@ def _progress(
 
 def _standard_input(recognizer: "Recognizer", recording: "RecordingSpan", folder: "OutputFolder | None") -> "Results":
     """The one recording that comes on standard input."""
-    from ds2.data.audio_files import read_audio_bytes_array
+    from ds2.audio.files import read_audio_bytes_array
 
     samples, rate = read_audio_bytes_array(standard_input(), recognizer.sample_rate, "stdin")
     transcript = recognizer.transcribe(samples, rate)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ds2.audio.tensors import read_audio
 from ds2.curation.score import FEATURES
-from ds2.data.audio import read_audio
 from ds2.data.utterance import Utterance
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.plots import subplots

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import soundfile
 
+from ds2.audio.files import SUFFIXES, probe
+from ds2.audio.loudness import HOP
+from ds2.audio.tensors import read_audio
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
-from ds2.data.audio import read_audio
-from ds2.data.audio_files import SUFFIXES, probe
-from ds2.data.loudness import HOP
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ds2.data.loudness import energies, levels
+from ds2.audio.loudness import energies, levels
 from ds2.data.utterance import Utterance
 from ds2.decoder.greedy import collapse
 from ds2.recognition.align import align, on_sound

@@ -1,1 +1,1 @@
-"""Turns files into batches of tensors: audio, manifests, the order of training, augmentation."""
+"""Turns corpora into batches of tensors: manifests, layouts, the order of training."""

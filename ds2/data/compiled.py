@@ -29,10 +29,10 @@ from ds2.data.json_lines import (
     relative_audio,
 )
 from ds2.data.parquet_file import iter_blocks
-from ds2.data.remote import fetched
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import atomic_write
+from ds2.utils.object_storage import fetched
 
 if TYPE_CHECKING:
     import pyarrow

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ds2.data.audio import read_audio
-from ds2.data.augment import Augmenter
-from ds2.data.remote import StorageError
+from ds2.audio.augment import Augmenter
+from ds2.audio.tensors import read_audio
 from ds2.data.sampler import Key
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import StorageError
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from typing import Literal
 
 import soundfile
 
-from ds2.data.audio import read_audio, resample
-from ds2.data.remote import fetched
-from ds2.data.tar import archive_of, read_member
+from ds2.audio.tensors import read_audio, resample
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import fetched
+from ds2.utils.tar import archive_of, read_member
 
 Coding = Literal["keep", "flac", "opus"]
 FORMATS = {"flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS")}

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from ds2.data.remote import mirror_folder, mirrored, url_of
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import mirror_folder, mirrored, url_of
 
 NUMBER, TEXT, OPTIONAL = (float, int), (str,), (type(None),)
 KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may be null may also be absent

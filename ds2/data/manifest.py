@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ds2.data.audio_files import SUFFIXES
+from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import durations, values
 from ds2.data.compiled import SUFFIX as COMPILED
 from ds2.data.compiled import CompiledManifest, write_compiled
 from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
-from ds2.data.remote import fetched
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
+from ds2.utils.object_storage import fetched
 
 ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -42,8 +42,8 @@ class ManifestSummary:
 def read_manifest(path: str | Path) -> Sequence[Utterance]:
     """Reads and checks a manifest; relative audio paths are relative to it. The audio itself is not touched.
 
-    The path may be a URL, see `ds2.data.remote`. A compiled manifest (.arrow) was checked when it was compiled: it is
-    mapped into memory, whatever its size.
+    The path may be a URL, see `ds2.utils.object_storage`. A compiled manifest (.arrow) was checked when compiled:
+    it is mapped into memory, whatever its size.
 
     Raises:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset,

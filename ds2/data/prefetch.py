@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ds2.data.remote import fetched
 from ds2.data.sampler import Key, SortaGradSampler
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import fetched
 
 AHEAD = 4  # shards, or those of the next window where it has more
 THREADS = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ds2.data.audio_files import SUFFIXES, probe
+from ds2.audio.files import SUFFIXES, probe
 from ds2.data.download import unpack_once
 from ds2.data.json_lines import MOST_SECONDS
 from ds2.data.manifest import read_manifest

@@ -18,16 +18,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from ds2.data.audio_files import SUFFIXES
+from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import folders
 from ds2.data.encode import Coding, encoded
 from ds2.data.json_lines import KINDS
 from ds2.data.manifest import write_manifest
 from ds2.data.prepare import Row
-from ds2.data.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_text
+from ds2.utils.tar import archive_of, index_path, members, read_member, readable, scan, write_index
 
 THREADS = 2  # encoding releases Python's lock
 MANIFEST = "manifest.jsonl"

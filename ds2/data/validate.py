@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.data.columnar import durations, values
 from ds2.data.near_duplicates import alike_pairs
 from ds2.data.utterance import Utterance

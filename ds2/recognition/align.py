@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ds2.audio.files import InMemory
+from ds2.audio.loudness import energies, levels
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
-from ds2.data.audio_files import InMemory
-from ds2.data.loudness import energies, levels
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries

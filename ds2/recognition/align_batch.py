@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ds2.data.audio_files import SUFFIXES as AUDIO_SUFFIXES
+from ds2.audio.files import SUFFIXES as AUDIO_SUFFIXES
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
 from ds2.recognition.recognizer import Recognizer

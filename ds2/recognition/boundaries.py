@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ds2.data.loudness import HOP
+from ds2.audio.loudness import HOP
 
 Span = tuple[int, int]  # first level and one past the last
 

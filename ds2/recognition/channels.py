@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from ds2.data.audio_files import probe
+from ds2.audio.files import probe
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, merge_channels

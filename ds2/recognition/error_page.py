@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ds2.data.audio_files import read_audio_array
+from ds2.audio.files import read_audio_array
 from ds2.data.utterance import Utterance
 from ds2.metrics import Edit, align_texts, word_errors
 from ds2.recognition.evaluate import Evaluation

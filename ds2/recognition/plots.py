@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.recognition.align import AlignedRecording, is_doubtful
 from ds2.recognition.calibration import BINS, area_under_roc, calibration_error, reliability
 from ds2.recognition.tune_decoder import Tuning

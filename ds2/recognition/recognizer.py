@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from ds2.audio.files import InMemory
 from ds2.bundle import DEFAULT_MODEL, Bundle
-from ds2.data.audio_files import InMemory
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
@@ -186,7 +186,7 @@ class Recognizer:
 
         Args:
             sources: each the path of a file, a RecordingSpan, or a whole file in memory
-                (`ds2.data.audio_files.InMemory`).
+                (`ds2.audio.files.InMemory`).
             on_audio: called with the seconds of audio that each batch adds.
 
         Raises:

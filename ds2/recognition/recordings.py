@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from ds2.data.audio_files import SUFFIXES, probe
+from ds2.audio.files import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan

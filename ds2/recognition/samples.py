@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import soxr
 
-from ds2.data.audio_files import read_audio_bytes_array, resample_array
+from ds2.audio.files import read_audio_bytes_array, resample_array
 from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from ds2.audio.no_speech import sounds
+from ds2.audio.tensors import read_audio
 from ds2.bundle import Bundle
-from ds2.data.audio import read_audio
-from ds2.data.no_speech import sounds
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.recognition.calibration import WEIGHTS, Calibration, area_under_roc, calibration_error, fit, only_speech

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ds2.data.audio_files import InMemory, probe, read_audio_array
+from ds2.audio.files import InMemory, probe, read_audio_array
 from ds2.data.utterance import RecordingSpan
 from ds2.utils.errors import InputError
 from ds2.utils.resources import give_back_memory

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import websockets
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
 from ds2.utils.errors import ParameterError

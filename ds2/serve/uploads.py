@@ -17,7 +17,7 @@ def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) ->
         TooLong: the recording has more than `longest` seconds.
         InputError: empty, not audio, cut off, or with samples or a sample rate that no recording has.
     """
-    from ds2.data.audio_files import iter_audio_bytes  # slow to import, hence at the first upload
+    from ds2.audio.files import iter_audio_bytes  # slow to import, hence at the first upload
 
     name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if file.seek(0, os.SEEK_END) == 0:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
-from ds2.data.audio_files import InMemory
+from ds2.audio.files import InMemory
 from ds2.recognition.align import align
 from ds2.spark.models import HasModel, loaded
 from ds2.spark.recordings import RecordingStage, recording

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ds2.data.audio_files import SUFFIXES
+from ds2.audio.files import SUFFIXES
 from ds2.spark.transcriber import SpeechTranscriber
 from ds2.utils.errors import InputError
 

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import explode_outer
 from pyspark.sql.types import ArrayType, StructType
 
+from ds2.audio.files import InMemory
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
-from ds2.data.audio_files import InMemory
 from ds2.data.encode import encoded
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import PurePath
 
-from ds2.data.audio_files import InMemory
+from ds2.audio.files import InMemory
 from ds2.spark.recordings import RecordingStage, recording
 from ds2.spark.remote import Row, Settings
 from ds2.spark.stage import Setting, number, text, whole

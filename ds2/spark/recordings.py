@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit, struct, when
 from pyspark.sql.types import DataType
 
-from ds2.data.audio_files import InMemory
+from ds2.audio.files import InMemory
 from ds2.data.utterance import RecordingSpan
 from ds2.spark.remote import Row, Work, computed
 from ds2.spark.stage import Setting, Stage, require_kind, text

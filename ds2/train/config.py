@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ds2.data.augment import AugmentConfig
+from ds2.audio.augment import AugmentConfig
 from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.epoch_plan import SamplingConfig
 from ds2.model.config import ModelConfig

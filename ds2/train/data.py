@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from ds2.audio.augment import Augmenter
 from ds2.bundle import Bundle
-from ds2.data.augment import Augmenter
 from ds2.data.columnar import Joined, durations, values
 from ds2.data.compiled import SUFFIX, compile_manifest
 from ds2.data.dataset import Batch, SpeechDataset, collate
 from ds2.data.manifest import check_characters, read_manifest
 from ds2.data.prefetch import PrefetchingSampler
-from ds2.data.remote import fetched, url_of
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
 from ds2.data.shards import shards_of
 from ds2.data.utterance import Utterance
@@ -28,6 +27,7 @@ from ds2.text import Tokenizer
 from ds2.train.config import TrainConfig
 from ds2.train.distributed.ranks import Ranks
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import fetched, url_of
 
 LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
 SAMPLED_TEXTS = 50_000

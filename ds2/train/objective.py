@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from ds2.audio.augment import augment_features, seeded_generator
 from ds2.ctc import ctc_loss
 from ds2.ctc.alignment import frame_labels
-from ds2.data.augment import augment_features, seeded_generator
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel, Output
 from ds2.model.frontend import valid_mask

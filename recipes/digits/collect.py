@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 import torch
 
-from ds2.data.audio import resample
+from ds2.audio.tensors import resample
 
 RATE = 8000  # Hz, FSDD's own
 GAP = np.zeros(RATE // 20, np.float32)  # keeps neighbours out of each other's codec frames

@@ -10,8 +10,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from ds2.audio.tensors import read_audio
 from ds2.bundle import Bundle
-from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import TrainConfig

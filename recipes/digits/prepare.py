@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ds2.audio.tensors import read_audio
 from ds2.cli.prepare import run_script
 from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
-from ds2.data.audio import read_audio
 
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone

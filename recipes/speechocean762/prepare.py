@@ -19,8 +19,8 @@ from pathlib import Path
 
 import soundfile
 
+from ds2.audio.tensors import read_audio
 from ds2.cli.prepare import run_script, write_splits
-from ds2.data.audio import read_audio
 from ds2.data.prepare import Row, csv_rows, manifest_rows, measured, read_table
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError

@@ -10,7 +10,7 @@ import soundfile
 from helpers.commands import Outcome, assert_refused
 
 import ds2
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ import pytest
 import soundfile
 import torch
 
-from ds2.data.audio import read_audio
-from ds2.data.audio_files import probe
+from ds2.audio.files import probe
+from ds2.audio.tensors import read_audio
 from ds2.data.convert import convert
 from ds2.data.encode import encoded
 from ds2.data.manifest import read_manifest
 from ds2.data.shards import ShardConfig, shards_of, stream, write_shards
-from ds2.data.tar import index_path, read_member, scan
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
+from ds2.utils.tar import index_path, read_member, scan
 
 SMALL = ShardConfig(hours=1 / 3600)  # a second
 

@@ -13,8 +13,8 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 import onnx
 from helpers.runtimes import log_probs
 
+from ds2.audio.tensors import read_audio
 from ds2.bundle import MODELS, Bundle
-from ds2.data.audio import read_audio
 from ds2.decoder import greedy
 from ds2.export.options import Weights
 from ds2.export.package import export, token_table

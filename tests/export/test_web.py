@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from helpers.browser import needs_browser, recorded
 from serve.test_page import page as browse
 
-from ds2.data.audio_files import read_audio_array
+from ds2.audio.files import read_audio_array
 from ds2.export.options import Weights
 from ds2.export.package import export
 from ds2.export.web import runtime_files

@@ -12,8 +12,8 @@ import soundfile
 from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json
 
+from ds2.audio.tensors import read_audio
 from ds2.data import shards
-from ds2.data.audio import read_audio
 from ds2.utils.errors import InputError
 
 SHARD, INDEX = "shard.tar", "shard.tar.index"

@@ -13,8 +13,8 @@ import soundfile
 from fuzz.kind import Files, Kind
 from fuzz.mutations import NUMBERS, mutated
 
-from ds2.data.audio import read_audio
-from ds2.data.audio_files import iter_audio_bytes, probe
+from ds2.audio.files import iter_audio_bytes, probe
+from ds2.audio.tensors import read_audio
 from ds2.recognition.recognizer import Recognizer
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from conftest import TINY
 
+from ds2.audio.augment import AugmentConfig
 from ds2.bundle import Bundle
-from ds2.data.augment import AugmentConfig
 from ds2.data.dataset import Batch
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.data.loudness import HOP, energies, levels
+from ds2.audio.loudness import HOP, energies, levels
 from ds2.recognition.boundaries import LATE, LEAST_PAUSE, word_boundaries
 
 RATE = 8000  # Hz

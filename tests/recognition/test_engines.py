@@ -119,7 +119,7 @@ def test_torch_is_not_needed(engine: EngineName) -> None:
         f"{WITHOUT_TORCH}\nfrom ds2.cli import main; "
         f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', {engine!r}]); "
         f"from ds2.recognition.recognizer import Recognizer; stream = {live}; "
-        "from ds2.data.audio_files import read_audio_array; "
+        "from ds2.audio.files import read_audio_array; "
         f"stream.accept(read_audio_array({str(RECORDINGS[1])!r})[0], 16000); "
         "print(stream.finish()[0].text); import ds2.serve.worker"
     )

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ds2
-from ds2.data.audio import read_audio, resample
-from ds2.data.audio_files import read_audio_array
+from ds2.audio.files import read_audio_array
+from ds2.audio.tensors import read_audio, resample
 from ds2.recognition.live import LiveStream
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.audio import read_audio
+from ds2.audio.tensors import read_audio
 from ds2.recognition.offline_segments import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, cut_at_pauses
 from ds2.recognition.recognizer import Recognizer
 

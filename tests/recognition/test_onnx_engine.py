@@ -13,8 +13,8 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 import onnx
 
+from ds2.audio.files import read_audio_array
 from ds2.bundle import Bundle
-from ds2.data.audio_files import read_audio_array
 from ds2.export.package import export
 from ds2.recognition.onnx_engine import make_session
 from ds2.recognition.recognizer import Recognizer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.live import live_log_probs
 
-from ds2.data.audio_files import read_audio_array
+from ds2.audio.files import read_audio_array
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import ParameterError
 

@@ -10,9 +10,9 @@ import soundfile
 import torch
 from torch import Tensor
 
+from ds2.audio.files import InMemory
+from ds2.audio.tensors import read_audio
 from ds2.bundle import Bundle
-from ds2.data.audio import read_audio
-from ds2.data.audio_files import InMemory
 from ds2.data.utterance import RecordingSpan
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows

@@ -13,8 +13,8 @@ from serve.conftest import RunningServer
 from serve.test_vosk import lock_step, text_of
 
 import ds2
+from ds2.audio.tensors import read_audio
 from ds2.bundle import DEFAULT_MODEL
-from ds2.data.audio import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 

@@ -17,7 +17,7 @@ import torch
 from serve.conftest import RunningServer
 from starlette.datastructures import FormData, UploadFile
 
-from ds2.data.audio import resample
+from ds2.audio.tensors import resample
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.messages import Final

@@ -248,7 +248,7 @@ def test_partial_results_grow_are_rare_and_tell_what_is_certain(setup: Setup) ->
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000])
 def test_any_sample_rate(setup: Setup, rate: int) -> None:
     text, samples = next(recordings(1))
-    from ds2.data.audio import resample
+    from ds2.audio.tensors import resample
 
     sound = resample(torch.from_numpy(samples.astype(np.float32) / 32768), 8000, rate)
     clients = Clients(setup)

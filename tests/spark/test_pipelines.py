@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from helpers.train_toml import small_toml
 
-from ds2.data.audio_files import read_audio_bytes_array
+from ds2.audio.files import read_audio_bytes_array
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.layer_outputs import LayerOutputs
 from ds2.recognition.recognizer import Recognizer

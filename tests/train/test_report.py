@@ -10,7 +10,7 @@ import pytest
 from conftest import TINY
 from helpers.browser import look, needs_browser
 
-from ds2.data.augment import AugmentConfig
+from ds2.audio.augment import AugmentConfig
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.report import write_run_report

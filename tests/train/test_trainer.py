@@ -22,8 +22,8 @@ from helpers.training import (
     wait_for,
 )
 
+from ds2.audio.augment import AugmentConfig
 from ds2.bundle import Bundle
-from ds2.data.augment import AugmentConfig
 from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest
 from ds2.data.shards import ShardConfig, write_shards

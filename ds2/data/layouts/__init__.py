@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds2.audio.files import SUFFIXES
 from ds2.data import shards
-from ds2.data.audio_files import SUFFIXES
 from ds2.data.layouts import (
     common_voice,
     kaldi,

@@ -15,10 +15,10 @@ import pyarrow.parquet
 import pytest
 import soundfile
 
+from ds2.audio.torchaudio_loader import functional
 from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout, lhotse
 from ds2.data.manifest import read_manifest, write_manifest
-from ds2.data.torchaudio_loader import functional
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ds2.data.audio import read_audio
-from ds2.data.channel import CHANNELS, transmit
+from ds2.audio.channel import CHANNELS, transmit
+from ds2.audio.tensors import read_audio
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import soundfile
 import torch
 from torch import Tensor
 
-from ds2.data.audio import resample
+from ds2.audio.tensors import resample
 
 ChannelName = Literal["narrow", "telephone", "mu-law", "a-law", "gsm", "adpcm", "mp3", "vorbis", "opus"]
 

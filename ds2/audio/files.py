@@ -1,4 +1,4 @@
-"""Audio files -> samples as arrays, without torch (audio.py gives tensors). Every error names the file.
+"""Audio files -> samples as arrays, without torch (tensors.py gives tensors). Every error names the file.
 
     file -> libsndfile or FFmpeg -> buffers of samples, channels averaged -> soxr -> buffers at the wanted rate
 
@@ -19,13 +19,13 @@ import numpy as np
 import soundfile
 import soxr
 
-from ds2.data.cut_off import REMEDY, refuse_cut_off
-from ds2.data.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
-from ds2.data.ffmpeg import FFmpegReader
-from ds2.data.libsndfile import BUFFER, DecodingError, GuessedLength, LibsndfileReader
-from ds2.data.remote import fetched, mirrored
-from ds2.data.tar import archive_of, read_member
+from ds2.audio.cut_off import REMEDY, refuse_cut_off
+from ds2.audio.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
+from ds2.audio.ffmpeg import FFmpegReader
+from ds2.audio.libsndfile import BUFFER, DecodingError, GuessedLength, LibsndfileReader
 from ds2.utils.errors import InputError, TooLong
+from ds2.utils.object_storage import fetched, mirrored
+from ds2.utils.tar import archive_of, read_member
 
 LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000  # Hz; headers with other rates are damaged
 MOST_SAMPLES = 1 << 27  # read at once, half a gigabyte: 2.3 hours at 16 kHz

@@ -8,7 +8,7 @@ import soundfile
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ds2.data.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
+from ds2.audio.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.data.torchaudio_loader import _stand_in, functional
+from ds2.audio.torchaudio_loader import _stand_in, functional
 
 
 def test_resamples_in_a_fresh_process() -> None:
     code = (
-        "import torch; from ds2.data.torchaudio_loader import functional; "
+        "import torch; from ds2.audio.torchaudio_loader import functional; "
         "print(functional().resample(torch.ones(160), 16000, 8000).shape)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -22,7 +22,7 @@ def test_resamples_in_a_fresh_process() -> None:
 
 def test_only_changed_speed_imports_torchaudio() -> None:
     code = (
-        "import sys, torch; from ds2.data.audio import resample; from ds2.data.speed import change_speed; "
+        "import sys, torch; from ds2.audio.tensors import resample; from ds2.audio.speed import change_speed; "
         "resample(torch.ones(160), 16000, 8000); change_speed(torch.ones(160), 16000, 1.0); "
         "print('torchaudio' in sys.modules)"
     )
@@ -47,7 +47,7 @@ def test_the_stand_in_comes_only_when_the_library_cannot_load(tmp_path: Path, ex
     (package / "functional.py").write_text(
         "import sys\nmark = getattr(sys.modules['torchaudio._extension'], 'mark', 'stand-in')\n"
     )
-    code = "from ds2.data.torchaudio_loader import functional; print(functional().mark)"
+    code = "from ds2.audio.torchaudio_loader import functional; print(functional().mark)"
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}

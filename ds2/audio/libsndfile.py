@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 import soundfile
 
-from ds2.data.cut_off import REMEDY
+from ds2.audio.cut_off import REMEDY
 from ds2.utils.errors import InputError
 
 FRAME_COUNTS = (b"Xing", b"Info", b"VBRI")  # what stands before the number of frames of an MP3

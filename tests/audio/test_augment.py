@@ -8,7 +8,7 @@ import soundfile
 import torch
 from torch import Tensor
 
-from ds2.data.augment import (
+from ds2.audio.augment import (
     AugmentConfig,
     Augmenter,
     add_noise,
@@ -20,7 +20,7 @@ from ds2.data.augment import (
     reverberate,
     warp_frequency,
 )
-from ds2.data.speed import change_speed
+from ds2.audio.speed import change_speed
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 

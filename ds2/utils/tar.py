@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.remote import fetched, url_of
 from ds2.utils.errors import InputError
 from ds2.utils.files import write_text
+from ds2.utils.object_storage import fetched, url_of
 
 OPEN = 64  # archives at a time, in each process
 DAMAGED = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error, lzma.LZMAError)  # of tarfile

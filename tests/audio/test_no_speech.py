@@ -2,7 +2,7 @@
 
 import torch
 
-from ds2.data.no_speech import SOUNDS, sounds
+from ds2.audio.no_speech import SOUNDS, sounds
 
 
 def test_every_kind_is_finite_within_full_scale_and_the_same_for_a_seed() -> None:

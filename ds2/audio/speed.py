@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from ds2.data.torchaudio_loader import transforms
+from ds2.audio.torchaudio_loader import transforms
 
 RATE_STEP = 25  # Hz to which sample rates are rounded: odd ratios would make the filter bank huge
 WINDOWS_AT_ONCE = 1 << 12

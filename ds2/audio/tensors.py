@@ -1,11 +1,11 @@
-"""Audio files -> samples as tensors; audio_files.py, which this stands on, gives them as arrays."""
+"""Audio files -> samples as tensors; files.py, which this stands on, gives them as arrays."""
 
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ds2.data.audio_files import InMemory, read_audio_array, resample_array
+from ds2.audio.files import InMemory, read_audio_array, resample_array
 
 
 def read_audio(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ds2.data.loudness import energies, levels
+from ds2.audio.loudness import energies, levels
 
 RATE = 8000
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ds2.data.tempo import change_tempo
+from ds2.audio.tempo import change_tempo
 
 
 def tone(seconds: float = 2.0, rate: int = 16000) -> torch.Tensor:

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from ds2.data.audio import resample
-from ds2.data.speed import change_speed
+from ds2.audio.speed import change_speed
+from ds2.audio.tensors import resample
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])

@@ -19,23 +19,23 @@ import pytest
 import torch
 from helpers.training import assert_same_weights, wait_for
 
+from ds2.audio.tensors import read_audio
 from ds2.cli import main
-from ds2.data import remote
-from ds2.data.audio import read_audio
 from ds2.data.columnar import durations
 from ds2.data.dataset import SpeechDataset
 from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.prefetch import AHEAD, PrefetchingSampler
-from ds2.data.remote import StorageError, fetched, mirrored, url_of
 from ds2.data.sampler import Share, SortaGradSampler, Sources
 from ds2.data.shards import ShardConfig, shards_of, write_shards
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.trainer import Trainer
+from ds2.utils import object_storage
 from ds2.utils.config import load_config
 from ds2.utils.errors import InputError
+from ds2.utils.object_storage import StorageError, fetched, mirrored, url_of
 
 pytest.importorskip("s3fs", reason="needs the extra remote")
 pytest.importorskip("moto", reason="needs moto, of the extra dev")
@@ -77,7 +77,7 @@ def answers(port: int) -> bool:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DS2_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(remote, "WAITS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(object_storage, "WAITS", (0.01, 0.01, 0.01))
     return tmp_path / "cache"
 
 
@@ -169,7 +169,7 @@ def test_a_file_that_changed_in_the_bucket_is_fetched_again(
     for text in ("one", "two", "two"):
         (folder / "a.txt").write_text(text)
         url = bucket(folder)
-        monkeypatch.setattr(remote, "_current", set())  # as in another process
+        monkeypatch.setattr(object_storage, "_current", set())  # as in another process
         assert fetched(f"{url}/a.txt").read_text() == text
 
 
@@ -293,7 +293,7 @@ def test_wrong_credentials_end_in_one_line(
 
 
 def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PROTOCOLS", ("http",))
+    monkeypatch.setattr(object_storage, "PROTOCOLS", ("http",))
     monkeypatch.setenv("DS2_PRIVATE_NETWORKS", "127.0.0.1/32")
     data = bytes(range(256)) * 4000
     broken = iter([True, True])
@@ -339,7 +339,7 @@ def test_a_url_does_not_lead_into_a_private_network(host: str, cache: Path) -> N
 
 def test_a_redirection_does_not_lead_into_a_private_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """127.0.0.1 is allowed here, and stands for a public host; 127.0.0.2 is behind it."""
-    monkeypatch.setattr(remote, "PROTOCOLS", ("http",))
+    monkeypatch.setattr(object_storage, "PROTOCOLS", ("http",))
     monkeypatch.setenv("DS2_PRIVATE_NETWORKS", "10.0.0.0/8, 127.0.0.1/32")
     asked: list[str] = []
 

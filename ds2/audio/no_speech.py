@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ds2.data.augment import coloured_noise, seeded_generator
+from ds2.audio.augment import coloured_noise, seeded_generator
 
 Sound = Callable[[int, int, torch.Generator], Tensor]  # samples, sample rate (Hz), generator -> (N,)
 LOUDEST, SOFTEST = -6.0, -45.0  # dB of the peak below full scale

@@ -15,10 +15,10 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from ds2.data.audio import read_audio
-from ds2.data.channel import ChannelName, transmit
-from ds2.data.speed import change_speed
-from ds2.data.tempo import change_tempo
+from ds2.audio.channel import ChannelName, transmit
+from ds2.audio.speed import change_speed
+from ds2.audio.tempo import change_tempo
+from ds2.audio.tensors import read_audio
 from ds2.utils.config import require
 from ds2.utils.errors import InputError
 

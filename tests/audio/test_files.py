@@ -15,8 +15,7 @@ import torch
 from fuzz.containers import webm
 from torch import Tensor
 
-from ds2.data.audio import read_audio, resample
-from ds2.data.audio_files import (
+from ds2.audio.files import (
     MOST_SAMPLES,
     InMemory,
     iter_audio_bytes,
@@ -24,6 +23,7 @@ from ds2.data.audio_files import (
     read_audio_bytes_array,
     resample_array,
 )
+from ds2.audio.tensors import read_audio, resample
 from ds2.utils.errors import InputError, TooLong
 
 
@@ -442,7 +442,7 @@ def silent_flac(seconds: int) -> bytes:
 def test_more_samples_than_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a gigabyte at a time; here with a smaller bound, so that the test is quick."""
     assert MOST_SAMPLES * 4 <= 2**29
-    monkeypatch.setattr("ds2.data.audio_files.MOST_SAMPLES", 16000)
+    monkeypatch.setattr("ds2.audio.files.MOST_SAMPLES", 16000)
     with pytest.raises(TooLong, match="more than 16000 samples"):
         read_audio_bytes_array(silent_flac(2), 16000)
     assert len(read_audio_bytes_array(silent_flac(1), 16000)[0]) == 16000

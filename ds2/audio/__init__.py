@@ -1,0 +1,1 @@
+"""Files and samples of audio: reading, resampling, augmentation, sounds without speech."""
