@@ -36,6 +36,7 @@ class ErrorCounts:
 
     @property
     def errors(self) -> int:
+        """Substitutions, deletions and insertions."""
         return self.substitutions + self.deletions + self.insertions
 
     @property

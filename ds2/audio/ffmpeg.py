@@ -69,6 +69,7 @@ class FFmpegReader:
         self.slack = self.sample_rate // 4
 
     def close(self) -> None:
+        """Closes the file."""
         self.file.close()
 
     def buffers(self, start: int, size: int) -> Iterator[np.ndarray]:

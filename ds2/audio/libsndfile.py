@@ -56,6 +56,7 @@ class LibsndfileReader:
             raise GuessedLength
 
     def close(self) -> None:
+        """Closes the file."""
         self.file.close()
 
     def buffers(self, start: int, size: int) -> Iterator[np.ndarray]:

@@ -103,6 +103,7 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 
 def describe_bundle(path: Path) -> str:
+    """Returns the text of `ds2 info` on a bundle: size, layers, tokens, language model, training."""
     bundle = Bundle.load(path)
     parameters: dict[str, int] = {}
     for name, tensor in bundle.weights.items():
@@ -160,6 +161,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
 
 
 def describe_manifest(path: Path) -> str:
+    """Returns the text of `ds2 info` on a manifest: utterances, hours, speakers, durations, words, characters."""
     figures = summary(read_manifest(path))
     characters = " ".join(f"{character!r}:{count}" for character, count in figures.characters.items())
     shown = characters if len(figures.characters) <= CHARACTERS_SHOWN else characters[: 10 * CHARACTERS_SHOWN] + " ..."

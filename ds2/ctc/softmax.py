@@ -55,6 +55,7 @@ def _subtract_largest(row, into):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def exponentials(values):  # type: ignore[no-untyped-def]
+    """Replaces each of the (V,) values by its exponential, in place."""
     for v in range(len(values)):
         values[v] = exponential(values[v])
 

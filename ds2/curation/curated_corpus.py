@@ -25,6 +25,7 @@ class CuratedCorpus:
 
     @property
     def kept(self) -> list[Utterance]:
+        """The utterances that are in kept.jsonl."""
         return [utterance for utterance in self.segments if utterance.extra["kept"]]
 
     @property
@@ -39,4 +40,5 @@ class CuratedCorpus:
 
     @property
     def failed(self) -> list[str]:
+        """A line for each recording that could not be used."""
         return [record.error for record in self.records if record.error]

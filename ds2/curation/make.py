@@ -133,6 +133,7 @@ class RecordMaker:
         self.recognizer = Recognizer.load(config.model, config.device)
 
     def __call__(self, task: Task) -> tuple[int, RecordingResult]:
+        """Makes the record of one recording, and returns it with the number of its task."""
         index, pair, output, key = task
         return index, make_record(self.recognizer, pair, output, key, self.config.segment, self.config.skip)
 

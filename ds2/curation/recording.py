@@ -82,10 +82,12 @@ def find_pairs(folder: Path, output: Path | None = None) -> list[Pair]:
 
 
 def segments_folder(output: Path) -> Path:
+    """The folder of the utterances' sound, in that of the corpus."""
     return output / "audio"
 
 
 def record_path(output: Path, name: str) -> Path:
+    """The file that holds the record of a recording, in the folder of the corpus."""
     return output / "recordings" / f"{name}.json"
 
 

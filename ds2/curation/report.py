@@ -56,6 +56,7 @@ def name_of(utterance: Utterance) -> str:
 
 
 def rejected_seconds(utterances: Iterable[Utterance]) -> float:
+    """Seconds of sound in the utterances that are not kept."""
     return sum(utterance.duration for utterance in utterances if not utterance.extra["kept"])
 
 
@@ -74,6 +75,7 @@ class Pages:
             write_text(folder / name, loader.get_source(self.environment, name)[0])
 
     def index(self, corpus: CuratedCorpus, by_name: dict[str, list[Utterance]], numbers: dict[str, int]) -> None:
+        """Writes index.html: what was kept, the filter, all recordings, the best and the worst utterances."""
         ranked = sorted(corpus.segments, key=lambda utterance: utterance.extra["odds"])
         threshold = corpus.report.threshold if corpus.report is not None else 0.0
         near = sorted(ranked, key=lambda utterance: abs(utterance.extra["odds"] - threshold))[:EXAMPLES]
@@ -90,6 +92,7 @@ class Pages:
         )
 
     def recording(self, record: RecordingResult, segments: list[Utterance], number: int) -> None:
+        """Writes recording-NUMBER.html: the whole recording, and some of its utterances."""
         ranked = sorted(segments, key=lambda utterance: utterance.extra["odds"])
         step = max(1.0, len(ranked) / CARDS)
         chosen = {id(ranked[int(index * step)]) for index in range(min(CARDS, len(ranked)))}
@@ -104,6 +107,7 @@ class Pages:
         )
 
     def check(self, to_check: Sequence[Utterance]) -> None:
+        """Writes check.html, on which a person listens to utterances and corrects their texts."""
         self._render("check.html", "check.html", cards=[self._card(each) for each in to_check])
 
     def draw(self) -> None:

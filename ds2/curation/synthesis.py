@@ -62,6 +62,7 @@ def speak(text: str, voice: Voice) -> Spoken:
 
 
 def installed(engine: str) -> bool:
+    """Whether the program or the library of the engine is on this machine."""
     return bool(ctypes.util.find_library("espeak-ng") if engine == "espeak-ng" else shutil.which(engine))
 
 

@@ -51,13 +51,16 @@ class Selection(Columnar):
         return len(self.indices)
 
     def utterance(self, number: int) -> Utterance:
+        """The utterance at a place of the selection."""
         return self.source[int(self.indices[number])]
 
     @property
     def durations(self) -> np.ndarray:
+        """(n,) seconds."""
         return durations(self.source)[self.indices]
 
     def folders(self) -> tuple[np.ndarray, list[Path]]:
+        """(n,) numbers of folders, and the folders that they number."""
         numbers, names = folders(self.source)
         return numbers[self.indices], names
 
@@ -76,17 +79,21 @@ class Joined(Columnar):
         return (utterance for part in self.parts for utterance in part)
 
     def utterance(self, number: int) -> Utterance:
+        """The utterance at a place of all parts together."""
         part = int(np.searchsorted(self.ends, number, side="right"))
         return self.parts[part][number - (int(self.ends[part - 1]) if part else 0)]
 
     @property
     def durations(self) -> np.ndarray:
+        """(n,) seconds."""
         return np.concatenate([durations(part) for part in self.parts])
 
     def values(self, name: str) -> Iterator[Any]:
+        """The values of one key, of all utterances in order."""
         return (value for part in self.parts for value in values(part, name))
 
     def folders(self) -> tuple[np.ndarray, list[Path]]:
+        """(n,) numbers of folders, and the folders that they number."""
         found = [folders(part) for part in self.parts]
         first = np.cumsum([0, *(len(names) for _, names in found)])
         numbers = [numbers + start for (numbers, _), start in zip(found, first, strict=False)]

@@ -83,6 +83,7 @@ class CompiledManifest(Columnar):
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def utterance(self, number: int) -> Utterance:
+        """The utterance of a line, counted from 0."""
         batch = int(np.searchsorted(self.ends, number, side="right"))
         row = number - (int(self.ends[batch - 1]) if batch else 0)
         return self._utterance([column[row].as_py() for column in self._batch(batch).columns])
@@ -97,6 +98,7 @@ class CompiledManifest(Columnar):
 
     @functools.cached_property
     def durations(self) -> np.ndarray:
+        """(n,) seconds."""
         columns = [self._checked(batch.column("duration"), "duration") for batch in self.batches]
         return np.concatenate([column.to_numpy() for column in columns])
 
@@ -106,6 +108,7 @@ class CompiledManifest(Columnar):
             yield from self._batch(number).column(name).to_pylist()
 
     def folders(self) -> tuple[np.ndarray, list[Path]]:
+        """(n,) numbers of folders, and the folders that they number."""
         import pyarrow.compute
 
         numbers: dict[str, int] = {}
@@ -224,6 +227,7 @@ def write_compiled(target: Path, utterances: Iterable[Utterance]) -> None:
 
 
 def schema() -> "pyarrow.Schema":
+    """The columns of a compiled manifest and their types."""
     import pyarrow
 
     return pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in KINDS.items()], metadata=FORMAT)

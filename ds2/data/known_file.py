@@ -168,6 +168,7 @@ def _opened(source: str, start: int) -> Iterator[tuple[Any, int]]:
 
 
 def is_url(source: str) -> bool:
+    """Whether the source is an address such as https://..., and no path."""
     return "://" in source
 
 

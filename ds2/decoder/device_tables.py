@@ -67,6 +67,7 @@ class LexiconTable(NamedTuple):
 
 
 def ngram_table(model: Automaton | Packed, order: int, device: torch.device) -> NGramTable:
+    """The tables of an n-gram model of an order, on the device."""
     lm = unpacked(model)
     return NGramTable(
         order,
@@ -79,6 +80,7 @@ def ngram_table(model: Automaton | Packed, order: int, device: torch.device) -> 
 
 
 def lexicon_table(tables: SearchTables, device: torch.device) -> LexiconTable:
+    """The tables of the vocabulary's trie with its bonuses, on the device."""
     trie = tables.lexicon
     return LexiconTable(
         _keys(trie.first, trie.tokens).to(device),

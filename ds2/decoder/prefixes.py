@@ -116,6 +116,7 @@ def begin(lm_start: int) -> Beam:
 
 @inlined
 def set_node(node, parent, symbol):  # type: ignore[no-untyped-def]
+    """Makes the node a leaf that follows `parent` by `symbol`."""
     node.parent, node.symbol = parent, symbol
     node.child = node.sibling = node.frame = NONE
 

@@ -67,6 +67,7 @@ class PronouncingDecoder:
 
     @property
     def config(self) -> BeamConfig:
+        """The configuration of the search."""
         return self.beam.config
 
     def with_nbest(self, nbest: int) -> "PronouncingDecoder":
@@ -93,6 +94,7 @@ class PronouncingDecoder:
 
     @property
     def lm(self) -> NGram | None:
+        """The language model of the search."""
         return self.beam.lm
 
     def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
@@ -108,6 +110,7 @@ class PronouncingDecoder:
         return [self.finish(stream) for stream in streams]
 
     def begin(self) -> BeamStream:
+        """Begins the search of a live stream."""
         return self.beam.begin()
 
     def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]") -> None:

@@ -67,6 +67,7 @@ class Graph:
         return name
 
     def finished(self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]) -> onnx.GraphProto:
+        """The graph of all nodes that were added."""
         return helper.make_graph(self.nodes, f"{self.prefix}ds2", inputs, outputs, self.constants)
 
     def model(
@@ -114,4 +115,5 @@ def linear(graph: Graph, x: str, weight: np.ndarray, bias: Value) -> str:
 
 
 def clipped_relu(graph: Graph, x: str, clip: float) -> str:
+    """Adds min(max(x, 0), clip), and returns its name."""
     return graph.op("Clip", x, scalar(0), scalar(clip))

@@ -52,6 +52,7 @@ class Columns:
         self.made: list[Column] = []
 
     def __call__(self, dtype: type) -> Column:
+        """Creates a column of a NumPy dtype."""
         self.made.append(Column(self.folder / str(len(self.made)), dtype))
         return self.made[-1]
 

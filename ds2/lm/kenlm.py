@@ -51,6 +51,7 @@ class KenLMModel:
         return float(self._model.score(" ".join(words), bos=begin, eos=end)) * LN_10
 
     def knows(self, word: str) -> bool:
+        """Whether the word is in the vocabulary."""
         return word in self._model
 
 

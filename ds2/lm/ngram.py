@@ -142,6 +142,7 @@ class NGram:
 
     @property
     def states(self) -> int:
+        """The number of histories that the model distinguishes."""
         return len(self.automaton.backoffs)
 
     @property

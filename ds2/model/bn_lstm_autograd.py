@@ -62,6 +62,7 @@ class BNLSTM(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Keeps what the backward pass needs."""
         ctx.mark_non_differentiable(*output[1:])
         ctx.by_step = inputs[4]
         ctx.save_for_backward(inputs[1], inputs[3], *inputs[5:], *output)
@@ -69,6 +70,7 @@ class BNLSTM(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        """(T + 1, B, H) gradients of the states -> gradients of the inputs that have one."""
         lengths, weight, *others = ctx.saved_tensors
         scales, (h, *moments), saved = others[:5], others[5:9], others[9:]
         frames, batch, hidden = grad.shape[0] - 1, *grad.shape[1:]

@@ -43,10 +43,12 @@ class FrontendConfig:
 
     @property
     def window_samples(self) -> int:
+        """The window in samples."""
         return round(self.window * self.sample_rate)
 
     @property
     def hop_samples(self) -> int:
+        """The hop in samples."""
         return round(self.hop * self.sample_rate)
 
     @property

@@ -44,6 +44,7 @@ def sigmoid(x, one):  # type: ignore[no-untyped-def]
 
 @inlined
 def tanh(x, one):  # type: ignore[no-untyped-def]
+    """The hyperbolic tangent of a scalar; `one` is 1 in the type of x."""
     size = abs(x)
     power = exponential(-(size + size))
     result = (one - power) / (one + power)

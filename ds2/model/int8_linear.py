@@ -51,6 +51,7 @@ class Activations(NamedTuple):
 
     @classmethod
     def empty(cls, rows: int, weight: Int8Weight) -> "Activations":
+        """Activations of so many rows for a weight, to be filled."""
         return cls(np.zeros((rows, weight.levels.shape[1]), np.int16), np.ones(rows, np.float32))
 
 

@@ -132,6 +132,7 @@ class Int8Direction(nn.Module):
         self.cell, self.hidden = direction.cell, direction.recurrent_weight.shape[1]
 
     def start(self, streams: int) -> State:
+        """The state before the first frame of so many streams: (B, H) zeros."""
         zeros = self.bias.new_zeros(streams, self.hidden)
         return (zeros,) * len(CELLS[self.cell].state)
 

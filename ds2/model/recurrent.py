@@ -72,6 +72,7 @@ class Direction(nn.Module):
         initialize(self.input_weight, self.recurrent_weight, self.recurrent_bias, names)
 
     def start(self, streams: int) -> State:
+        """The state before the first frame of so many streams: (B, H) zeros."""
         zeros = self.recurrent_bias.new_zeros(streams, self.recurrent_weight.shape[1])
         return (zeros,) * len(CELLS[self.cell].state)
 
@@ -91,6 +92,7 @@ class Direction(nn.Module):
 
     @property
     def kernels(self) -> CellKernels:
+        """The kernels that train this cell."""
         return KERNELS[self.cell]
 
     def _first(self, state: Sequence[Tensor]) -> Tensor | list[Tensor]:
@@ -133,6 +135,7 @@ class BNLSTMDirection(nn.Module):
         initialize(self.input_weight, self.recurrent_weight, self.bias, names)
 
     def start(self, streams: int) -> State:
+        """The state before the first frame of so many streams: two of (B, H) zeros, and (B,) frames so far."""
         zeros = self.bias.new_zeros(streams, self.recurrent_weight.shape[1])
         return zeros, zeros, torch.zeros(streams, dtype=torch.long, device=zeros.device)  # the last: frames so far
 

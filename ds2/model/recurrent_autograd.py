@@ -34,11 +34,13 @@ class RNN(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Keeps what the backward pass needs."""
         ctx.save_for_backward(inputs[2], output)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """(T + 1, B, H) gradients of the states -> gradients of the inputs, in their order."""
         weight, states = ctx.saved_tensors
         slopes = ((states[1:] > 0) & (states[1:] < CLIP)).to(grad.dtype)
         grad_terms = torch.empty_like(slopes)
@@ -71,12 +73,14 @@ class GRU(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Keeps what the backward pass needs."""
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(inputs[2], *output)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        """(T + 1, B, H) gradients of the states -> gradients of the inputs, in their order."""
         weight, states, gates, products = ctx.saved_tensors
         precision, hidden = gates.dtype, grad.shape[2]
         flowing = torch.zeros_like(grad[0])

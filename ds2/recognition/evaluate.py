@@ -29,6 +29,7 @@ class Evaluation:
 
     @cached_property
     def references(self) -> list[str]:
+        """The texts of the utterances."""
         return [utterance.text for utterance in self.utterances]
 
     @cached_property

@@ -36,14 +36,17 @@ class Number:
 
     @property
     def ordinal(self) -> bool:
+        """Whether it is a place in an order, such as 3rd."""
         return self.text.endswith(("st", "nd", "rd", "th"))
 
     @property
     def value(self) -> float:
+        """The number that is meant."""
         return float(self.text[:-2] if self.ordinal else self.text)
 
     @property
     def figures(self) -> str:
+        """The number in figures, its thousands separated."""
         return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= GROUPED else self.text
 
 

@@ -33,6 +33,7 @@ class OnnxEngine:
 
     @functools.cached_property
     def session(self) -> onnxruntime.InferenceSession:
+        """The session of the offline graph."""
         return self.checked(make_session(self._offline()))
 
     def checked(self, session: onnxruntime.InferenceSession, name: str = "the model") -> onnxruntime.InferenceSession:

@@ -167,6 +167,7 @@ class OutputFile(OutputFolder):
         """Writes no list of failures."""
 
     def paths(self, recording: RecordingSpan) -> dict[str, Path]:
+        """The file by its format, whatever the recording."""
         return {self.formats[0]: self.path}
 
 

@@ -29,6 +29,7 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
+        """The device of the weights."""
         return self.module.output.weight.device
 
     @torch.inference_mode()

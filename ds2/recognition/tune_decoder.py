@@ -159,6 +159,7 @@ class Trials:
         rows: Sequence[Tensor],
         on_point: Callable[[], None],
     ) -> "Trials":
+        """Prepares trials with a bundle's model: `rows` are (T, V) log-probabilities; each trial calls `on_point`."""
         lm = bundled_model(bundle)
         assert lm is not None
         pronunciations = pronunciations_for(lm, bundle, tokenizer)

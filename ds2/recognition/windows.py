@@ -44,6 +44,7 @@ class Job(Generic[Source]):
 
     @property
     def done(self) -> bool:
+        """Whether all windows have their log-probabilities, or the recording failed."""
         return self.error is not None or (self.read and all(rows is not None for rows in self.rows))
 
     @property

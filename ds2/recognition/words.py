@@ -30,6 +30,7 @@ class Word:
 
     @property
     def shown(self) -> str:
+        """The word as people read it."""
         return self.text if self.display is None else self.display
 
 

@@ -75,6 +75,7 @@ class Application:
             await asyncio.sleep(0.02)
 
     def routes(self) -> list[BaseRoute]:
+        """All routes: the live WebSocket, the page, OpenAI's endpoints, health and metrics."""
         return [
             WebSocketRoute("/", self.live),
             *(Route(f"/{name}", self.page) for name in PAGE),
@@ -87,6 +88,7 @@ class Application:
         ]
 
     async def page(self, request: Request) -> Response:
+        """Answers a file of the page."""
         name = PAGE[request.url.path.strip("/")]
         text = (resources.files("ds2.serve") / "page" / name).read_bytes()
         return Response(text, media_type=MEDIA_TYPES[Path(name).suffix])
@@ -102,6 +104,7 @@ class Application:
         return PlainTextResponse("ready\n")
 
     async def measure(self, request: Request) -> Response:
+        """Answers the metrics in the text format of Prometheus."""
         self.gate.check_key(request)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -131,6 +134,7 @@ class Application:
         return answer
 
     async def live(self, websocket: WebSocket) -> None:
+        """Serves a live stream, or refuses it before the handshake."""
         try:
             with self.gate.place(websocket, "live"):
                 await self._session(websocket)

@@ -74,21 +74,25 @@ class HttpConnection(H11Protocol):
     deadline: asyncio.TimerHandle | None = None  # while the connection waits for the header of a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts the deadline; makes room if open files run out."""
         super().connection_made(transport)
         self._update_deadline()
         if self.config.is_full(transport.get_extra_info("socket").fileno()):
             self.config.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the deadline."""
         super().connection_lost(exc)
         if self.deadline is not None:
             self.deadline.cancel()
 
     def data_received(self, data: bytes) -> None:
+        """Passes data on, and starts or ends the deadline."""
         super().data_received(data)
         self._update_deadline()
 
     def on_response_complete(self) -> None:
+        """Closes the connection if a refused upload is not read to its end."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self._close_unread()
@@ -140,11 +144,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     async def send(self, message: Any) -> None:
+        """Sends a message of the application."""
         await super().send(message)
         if self.close_sent:  # also after a refused handshake, which uvicorn logs as an error of ours otherwise
             self.handshake_complete = True
 
     def send_receive_event_to_app(self) -> None:
+        """Passes a message to the application; closes with 1007 if its text is not UTF-8."""
         if self.conn.state is not State.OPEN:  # a close is on its way, and no second one may be sent
             self.frames = []
             return

@@ -31,9 +31,11 @@ class Eager:
     most: int = 64
 
     def size(self, ready: int, oldest: float, now: float) -> int:
+        """How many of the ready chunks run now."""
         return min(ready, self.most)
 
     def wake(self, oldest: float) -> float:
+        """When to look again: at once."""
         return oldest
 
 
@@ -45,6 +47,7 @@ class DispatchConfig:
     queue_chunks: int = 1000  # of one stream that may wait
 
     def make(self) -> Policy:
+        """The policy with these numbers."""
         return Eager(self.batch_streams)
 
 

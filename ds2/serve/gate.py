@@ -43,6 +43,7 @@ class Rate:
         return math.ceil(60 / self.most)
 
     def tokens(self, client: str) -> float:
+        """Events that the client may cause now."""
         tokens, then = self.buckets.get(client, (float(self.most), 0.0))
         return min(self.most, tokens + (time.monotonic() - then) * self.most / 60)
 

@@ -15,9 +15,11 @@ class Process(Protocol):
 
     metrics: Metrics
 
-    def send(self, command: Command) -> None: ...
+    def send(self, command: Command) -> None:
+        """Gives the process a command."""
 
-    def release(self, number: int) -> None: ...
+    def release(self, number: int) -> None:
+        """Ends the stream of this number."""
 
 
 class Handle:
@@ -44,10 +46,12 @@ class Handle:
         return max(0.0, self.fed - self.processed)
 
     def feed(self, data: bytes) -> None:
+        """Sends sound, as bytes of the encoding that the stream was opened with."""
         self.fed += len(data) / self.byte_rate
         self.process.send(Sound(self.number, data))
 
     def end(self, last: bool = True) -> None:
+        """Ends the utterance, and with `last` the stream."""
         self.ending.append(time.monotonic())
         self.process.send(End(self.number, last))
 

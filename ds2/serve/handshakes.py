@@ -28,6 +28,7 @@ class TlsListener:
             task.cancel()
 
     async def wait_closed(self) -> None:
+        """Waits until it no longer accepts connections and all handshakes have ended."""
         await asyncio.gather(self.accepting, *self.handshakes, return_exceptions=True)
 
     async def _accept(self) -> None:

@@ -38,6 +38,7 @@ class Recording:
 
     @property
     def seconds(self) -> float:
+        """Seconds of sound."""
         return len(self.data) / 2 / self.sample_rate
 
 

@@ -19,6 +19,7 @@ class JsonLines(logging.Formatter):
     """One JSON object per line: time, level, event and its facts, which never include the text of a transcript."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Returns the line of a record."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
         line = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
         if record.exc_info:
@@ -30,9 +31,11 @@ class DroppingHandler(QueueHandler):
     """Passes records on unchanged, and drops them while too many wait."""
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Returns the record as it is: it is formatted in this process."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
+        """Puts the record into the queue unless that is full."""
         with contextlib.suppress(queue.Full):
             self.queue.put_nowait(record)
 

@@ -97,12 +97,16 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class Open:
+    """Opens a stream."""
+
     stream: int
     config: StreamConfig
 
 
 @dataclass(frozen=True)
 class Sound:
+    """Sound of a stream, in its encoding."""
+
     stream: int
     data: bytes
 
@@ -147,6 +151,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Report:
+    """What a step gave: results of streams, and the facts of the step for the metrics."""
+
     results: list[Result]
     step: Step | None = None
 

@@ -30,6 +30,7 @@ class Guard:
         self.app, self.check, self.refused = app, check, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it."""
         app = self.app
         if scope["type"] in ("http", "websocket"):
             connection = HTTPConnection(scope)
@@ -49,6 +50,8 @@ class SecurityHeaders:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, with the headers added that the answer lacks."""
+
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = Headers(raw=message["headers"])

@@ -73,21 +73,25 @@ class ModelProcess:
         return 0.0 if self.asked is None else time.monotonic() - self.asked
 
     def open(self, config: StreamConfig) -> Handle:
+        """Opens a stream."""
         handle = Handle(self, next(self.numbers), config)
         self.streams[handle.number] = handle
         self.send(Open(handle.number, config))
         return handle
 
     def send(self, command: Command) -> None:
+        """Gives the process a command; it must answer within the time that the limits allow."""
         self.outbox.put(command)
         if self.asked is None:
             self.asked = time.monotonic()
 
     def release(self, number: int) -> None:
+        """Ends the stream of this number, if it is still open."""
         if self.streams.pop(number, None) is not None:
             self.send(Close(number))
 
     def stop(self) -> None:
+        """Kills the process and waits for its end."""
         self.stopping = True
         self.process.kill()  # it has no state that must be saved
         self.process.join(STOP_SECONDS)

@@ -32,6 +32,7 @@ class Pool:
 
     @property
     def is_ready(self) -> bool:
+        """Whether a process can take a stream."""
         return any(process.is_ready and not self._is_late(process) for process in self.processes)
 
     @property
@@ -41,6 +42,7 @@ class Pool:
 
     @property
     def streams(self) -> int:
+        """The number of open streams."""
         return sum(len(process.streams) for process in self.processes)
 
     def open(self, config: StreamConfig) -> Handle:
@@ -63,5 +65,6 @@ class Pool:
         return process.behind(self.max_queue) > self.max_queue
 
     def stop(self) -> None:
+        """Stops all processes."""
         for process in self.processes:
             process.stop()

@@ -38,6 +38,7 @@ class Metrics:
         self.queue = Gauge("ds2_queue_chunks", "Chunks that wait for all model processes", registry=registry)
 
     def step(self, step: Step) -> None:
+        """Counts a step of the model."""
         self.batch_size.observe(step.size)
         self.step_seconds.observe(step.seconds)
         self.waited.observe(step.waited)

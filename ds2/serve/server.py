@@ -53,6 +53,7 @@ class Server(uvicorn.Server):
         self.started = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins to drain at the first signal, and ends at the second."""
         if self.application.gate.draining:
             super().handle_exit(sig, frame)
             return

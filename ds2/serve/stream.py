@@ -42,6 +42,7 @@ class Setup:
 
     @functools.cached_property
     def steps(self) -> Steps:
+        """The steps of a stream through the model."""
         return self.config.steps(self.model.config)
 
 

@@ -34,6 +34,7 @@ class HasText(RecordingStage):
     skip = Setting("allow speech that is not transcribed before, after and between the lines of the text", flag, False)
 
     def others(self, dataset: DataFrame) -> dict[str, Column]:
+        """The column with the texts."""
         name = self.value("textCol")
         require_kind(dataset, "textCol", name, "string")
         return {"text": col(name)}

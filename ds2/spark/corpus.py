@@ -111,6 +111,7 @@ class CorpusBuilder(HasText, HasModel):
     kind = ArrayType(SEGMENT)
 
     def finished(self, result: Column) -> Column:
+        """A row for each utterance in place of a row with their list."""
         return explode_outer(result)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:

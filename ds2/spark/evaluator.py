@@ -39,6 +39,7 @@ class WerEvaluator(Evaluator, Stage):
     normalize = Setting("normalise both texts first, as in training", flag, True)
 
     def isLargerBetter(self) -> bool:
+        """Whether a larger value is better: it is not."""
         return False
 
     def _evaluate(self, dataset: DataFrame) -> float:

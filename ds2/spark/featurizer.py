@@ -42,10 +42,12 @@ class SpeechFeaturizer(RecordingStage, HasModel):
 
     @property
     def kind(self) -> DataType:  # type: ignore[override]
+        """The type of the output column."""
         vector = ArrayType(FloatType())
         return ArrayType(vector) if self.value("pooling") == "frames" else vector
 
     def finished(self, result: Column) -> Column:
+        """The column as vectors of pyspark.ml, unless it holds frames."""
         if self.value("pooling") == "frames":
             return result
         return when(result.isNotNull(), array_to_vector(result))

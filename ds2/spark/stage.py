@@ -38,6 +38,7 @@ class Setting(Param[Any]):
 
     @property
     def is_file(self) -> bool:
+        """Whether its value is a path, or several, of files that a saved stage must contain."""
         return self.typeConverter in (path, paths)
 
 
@@ -73,6 +74,7 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
         return [Path(each) for each in ([value] if isinstance(value, str) else value or [])]
 
     def file_settings(self) -> list[str]:
+        """The names of the settings that are files."""
         return [param.name for param in self.params if isinstance(param, Setting) and param.is_file]
 
     def shipped_settings(self, spark: SparkSession) -> dict[str, Any]:
@@ -87,10 +89,12 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
         }
 
     def write(self) -> "StageWriter":
+        """The writer of this stage."""
         return StageWriter(self)
 
     @classmethod
     def read(cls) -> "StageReader":
+        """The reader of such a stage."""
         return StageReader(cls)
 
 
@@ -100,6 +104,7 @@ class StageWriter(DefaultParamsWriter):
     instance: Stage
 
     def saveImpl(self, path: str) -> None:
+        """Saves the parameters, and the files beside them."""
         super().saveImpl(path)
         if found := {name: paths for name in self.instance.file_settings() if (paths := self.instance.located(name))}:
             files.save(self.sparkSession, found, f"{path}/files")
@@ -109,6 +114,7 @@ class StageReader(DefaultParamsReader[Stage]):
     """Loads a stage; its files are written into a temporary folder of this process."""
 
     def load(self, path: str) -> Stage:
+        """Loads the parameters, and the files beside them."""
         stage = super().load(path)
         if any(stage.located(name) for name in stage.file_settings()):
             table = self.sparkSession.read.parquet(f"{path}/files").orderBy("setting", "number", "at")

@@ -76,6 +76,7 @@ class TrainingData:
 
     @property
     def hours(self) -> float:
+        """Hours of the training set."""
         return float(np.cumsum(self.sampler.durations)[-1]) / 3600
 
     def batches_of_run(self) -> int:

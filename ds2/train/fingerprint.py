@@ -14,6 +14,7 @@ COUNTS = ("utterances", "hours")  # of the training set, beside the keys of the 
 
 
 def fingerprint(config: TrainConfig, data: TrainingData) -> dict[str, Any]:
+    """What a continued training must have in common with its beginning."""
     return {**fixed_values(config), "utterances": len(data.train), "hours": data.hours}
 
 

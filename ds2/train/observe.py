@@ -47,6 +47,7 @@ class Observation:
     posteriors: list[Tensor] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
+        """Writes epoch_NUMBER.pt into the folder."""
         make_folder(folder)
         save_checkpoint(folder / f"epoch_{self.epoch:04}.pt", dict(vars(self)))
 

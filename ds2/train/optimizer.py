@@ -17,6 +17,7 @@ RMS = 0.2  # of AdamW's updates at a learning rate of 1
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> optim.Optimizer:
+    """The optimiser of a configuration, over all parameters of the model."""
     if config.name == "sgd":
         return optim.SGD(
             model.parameters(), config.learning_rate, config.momentum, nesterov=True, weight_decay=config.weight_decay
@@ -57,13 +58,16 @@ class Muon(optim.Optimizer):
         self._share_groups()
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Updates all parameters from their gradients."""
         for part in self.parts:
             part.step()
 
     def state_dict(self) -> dict[str, Any]:
+        """The state of both parts."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over the state of both parts."""
         for part, saved in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(saved)
         self._share_groups()
@@ -81,6 +85,7 @@ class OrthogonalMomentum(optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Updates all matrices from their gradients."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is None:

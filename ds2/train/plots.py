@@ -256,6 +256,7 @@ def tiles(images: Tensor, columns: int, symmetric: bool) -> str:
 
 @styled
 def histogram(values: Sequence[float], label: str) -> str:
+    """The numbers of utterances by a value, as SVG."""
     figure, chart = subplots(size=(4.2, 1.8))
     chart.hist(values, bins=40, color=BLUE, alpha=0.7)
     chart.set(xlabel=label, ylabel="utterances")
@@ -281,12 +282,14 @@ def grid(count: int, height: float) -> "tuple[Figure, list[Axes]]":
 
 
 def svg(figure: "Figure") -> str:
+    """The figure as SVG for a page."""
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True)
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def png(figure: "Figure") -> str:
+    """The figure as an HTML image."""
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=100)
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}">'

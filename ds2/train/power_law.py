@@ -34,6 +34,7 @@ class PowerLaw:
         return cls(math.exp(constant), -float(slope), residual, tuple(sorted(hours for hours, _ in points)))
 
     def __call__(self, hours: float) -> float:
+        """The error rate to expect of so many hours."""
         return float(self.factor * hours**-self.exponent)
 
     @property

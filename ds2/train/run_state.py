@@ -40,6 +40,7 @@ class RunState:
         self.loss_sum, self.utterances, self.sent, self.skipped = 0.0, 0, 0, []
 
     def next_epoch(self) -> "RunState":
+        """The state at the start of the next epoch."""
         return dataclasses.replace(
             self, epoch=self.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, sent=0, skipped=[]
         )
@@ -60,6 +61,7 @@ class RunState:
 
 
 def random_state() -> dict[str, torch.Tensor]:
+    """The states of torch's generators, on the CPU and on the GPU where it is used."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -67,6 +69,7 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def restore_random_state(state: dict[str, torch.Tensor]) -> None:
+    """Sets torch's generators to states of `random_state`."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])

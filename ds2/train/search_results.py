@@ -65,6 +65,7 @@ def best_wer(trial: optuna.trial.FrozenTrial) -> float:
 
 
 def verdict(best: optuna.trial.FrozenTrial, default: optuna.trial.FrozenTrial | None) -> str:
+    """A sentence that compares the best trial with the configuration as it is."""
     if default is None or default.value is None or best.value is None:
         return f"Best: trial {best.number}. The configuration as it is was not trained to its end."
     if best.value >= default.value:

@@ -106,10 +106,12 @@ class Trainer:
 
     @property
     def checkpoint(self) -> Path:
+        """The file that a training continues from."""
         return self.folder / "checkpoint.pt"
 
     @property
     def best(self) -> Path:
+        """The bundle of the best epoch."""
         return self.folder / "best.safetensors"
 
     def run(self) -> Path:

@@ -205,5 +205,6 @@ def _line(error: Exception) -> str:
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the folder's metrics.jsonl; none if there is no such file."""
     path = folder / "metrics.jsonl"
     return read_metrics(path) if path.exists() else []

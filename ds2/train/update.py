@@ -97,6 +97,7 @@ class Updater:
             )
 
     def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold: optimiser, loss scale, average, counters."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
@@ -107,6 +108,7 @@ class Updater:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Takes over the state of a checkpoint."""
         self.optimizer.load_state_dict(saved["optimizer"])
         self.scaler.load_state_dict(saved["scaler"])
         if self.average is not None:

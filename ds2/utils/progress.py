@@ -33,6 +33,7 @@ class Progress:
             self.bar.start()
 
     def step(self, count: float = 1, note: str = "") -> None:
+        """Counts so many items as done, and shows the note."""
         self.done += count
         if self.bar is None:
             self._log(note)
@@ -56,6 +57,7 @@ class Progress:
         logger.info(", ".join([*facts, *([note] if note else [])]))
 
     def finish(self) -> None:
+        """Removes the bar."""
         if self.bar is not None:
             self.bar.stop()
 

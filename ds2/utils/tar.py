@@ -55,6 +55,7 @@ def read_member(path: Path, archive: Path) -> bytes:
 
 
 def index_path(archive: Path) -> Path:
+    """The file beside an archive that holds where its members lie."""
     return archive.with_name(f"{archive.name}.index")
 
 

@@ -58,6 +58,7 @@ class Convolution:
         self.weight = np.ascontiguousarray(kernel.transpose(0, 3, 2, 1).reshape(config.channels, -1))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, F C) frames with their context -> (B, T', F' C')."""
         batch, frames, edge = len(x), x.shape[1], self.config.kernel[0] // 2
         padded = np.zeros((batch, frames, self.bins + 2 * edge, self.inputs), np.float32)
         padded[:, :, edge : edge + self.bins] = x.reshape(batch, frames, self.bins, self.inputs)
@@ -99,6 +100,7 @@ class TimeDelay:
         self.bypass = np.float32(config.bypass if inputs == config.channels else 0)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
         narrow = linear(places(x, self.first), self.narrow)
         wide = clipped_relu(linear(places(narrow, self.second), self.wide, self.bias))
         if self.bypass:

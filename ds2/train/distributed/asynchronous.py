@@ -76,6 +76,7 @@ class Asynchronous(Synchronous):
         return Agreement(max(1, total), here, here and self.stop)
 
     def update(self, epoch: int) -> bool:
+        """Sends the gradient to the servers and takes over their weights; returns whether the gradient was finite."""
         self.clock += 1
         good = self._exchange(TICK if self.empty else UPDATE, epoch)
         self.model.zero_grad(set_to_none=True)
@@ -94,17 +95,20 @@ class Asynchronous(Synchronous):
         self.everyone.barrier()
 
     def replicas(self) -> list[dict[str, Any]]:
+        """The state of the only replica, joined from the parts of all servers."""
         self.settle()
         states = self.everyone.gather(self.updater.optimizer.state_dict() if self.server is not None else None)
         return [{**replica(self.updater), "optimizer": joined_state([state for state in states if state is not None])}]
 
     def load_replicas(self, saved: list[dict[str, Any]]) -> None:
+        """Takes over a saved state, each server its part."""
         if self.server is not None:
             load_replica(self.updater, saved, 0)
             self.server.forget_others()
         self.settle()
 
     def finish(self) -> None:
+        """Ends the servers."""
         if self.ranks.first:
             for server, message in enumerate(self._messages(END, 0)):
                 if server in self._remote:

@@ -38,6 +38,7 @@ class FinishedRun:
 
     @property
     def name(self) -> str:
+        """The name in tables and pictures: the strategy and its processes."""
         return f"{self.strategy} {self.ranks}" if self.ranks > 1 else "one process"
 
     @property

@@ -21,6 +21,7 @@ class LocalSGD(Synchronous):
         self.average_every = config.average_every
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
+        """The group's utterances in this minibatch, and whether all save or stop."""
         counts = self.everyone.gather((utterances, save, stop))
         total = sum(count for count, _, _ in counts)
         own = sum(count for count, _, _ in counts[self.ranks.start : self.ranks.start + self.ranks.size])
@@ -28,6 +29,7 @@ class LocalSGD(Synchronous):
         return Agreement(own, counts[0][1], any(stop for _, _, stop in counts))
 
     def update(self, epoch: int) -> bool:
+        """Updates the weights of the group; every `average_every` updates averages those of all groups."""
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
             with record_function("ds2: communication"):
@@ -35,13 +37,16 @@ class LocalSGD(Synchronous):
         return good
 
     def settle(self) -> None:
+        """Averages the weights of all groups."""
         self.everyone.average(self.updater.model)
         if self.updater.average is not None:
             self.everyone.average(self.updater.average)
 
     def replicas(self) -> list[dict[str, Any]]:
+        """The state of each group."""
         return self.everyone.gather(replica(self.updater))[:: self.ranks.size]
 
     def load_replicas(self, saved: list[dict[str, Any]]) -> None:
+        """Takes over the saved state of this group."""
         groups = self.everyone.size // self.ranks.size
         load_replica(self.updater, saved, self.everyone.number // self.ranks.size, groups)

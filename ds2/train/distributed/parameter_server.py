@@ -32,6 +32,7 @@ def concatenated(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def buffers(model: torch.nn.Module) -> list[Tensor]:
+    """The statistics of batch normalisation."""
     return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
 
 

@@ -63,6 +63,7 @@ class Ranks:
         return items
 
     def barrier(self) -> None:
+        """Waits until all ranks are here."""
         self.total([0.0])
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:

@@ -52,7 +52,8 @@ class Strategy(Protocol):
         """Returns on every rank the state of all replicas: one, unless weights differ between ranks."""
         ...
 
-    def load_replicas(self, saved: list[dict[str, Any]]) -> None: ...
+    def load_replicas(self, saved: list[dict[str, Any]]) -> None:
+        """Takes over the saved state of this rank's replica."""
 
     def finish(self) -> None:
         """Called after the last epoch."""
@@ -60,6 +61,7 @@ class Strategy(Protocol):
 
 
 def replica(updater: Updater) -> dict[str, Any]:
+    """The state of this rank: weights, optimiser and counters."""
     return {"model": updater.model.state_dict(), **updater.state_dict()}
 
 

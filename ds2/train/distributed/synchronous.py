@@ -44,6 +44,7 @@ class Synchronous:
             synchronize_statistics(objective.model, ranks)
 
     def begin_epoch(self) -> None:
+        """Makes DDP anew where other parameters are trained than before."""
         trained = [parameter.requires_grad for parameter in self.alone.parameters()]
         # DDP expects the gradients of the parameters that it was made with.
         if self.ranks.size > 1 and trained != self.trained:
@@ -52,6 +53,7 @@ class Synchronous:
             compress(self.objective, self.compression, self.ranks)
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
+        """The utterances of all ranks in this minibatch, and whether all save or stop."""
         total, saves, stops = self.ranks.total([utterances, save and self.ranks.first, stop])
         return Agreement(total, saves > 0, stops > 0)
 
@@ -66,21 +68,24 @@ class Synchronous:
         return losses.detach(), lengths
 
     def update(self, epoch: int) -> bool:
+        """Updates the weights; returns whether the gradient was finite."""
         good = self.updater.update(epoch)
         self.updater.optimizer.zero_grad(set_to_none=True)
         return good
 
     def settle(self) -> None:
-        pass
+        """Does nothing: all ranks have the same weights."""
 
     def replicas(self) -> list[dict[str, Any]]:
+        """The state of the only replica."""
         return [replica(self.updater)]
 
     def load_replicas(self, saved: list[dict[str, Any]]) -> None:
+        """Takes over the saved state."""
         load_replica(self.updater, saved, 0)
 
     def finish(self) -> None:
-        pass
+        """Does nothing: no rank waits for another."""
 
 
 def synchronize_statistics(model: AcousticModel, ranks: Ranks) -> None:
