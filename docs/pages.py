@@ -124,9 +124,10 @@ def configuration_page() -> Iterator[str]:
 
 def section_lines(name: str, section: type) -> Iterator[str]:
     """A table of the section's own keys, then its sections."""
-    hints, comments, inner = typing.get_type_hints(section), field_comments(section), []
+    hints, inner = typing.get_type_hints(section), []
+    comments = {**attribute_comments(section), **field_comments(section)}
     yield f"### {f'[{name}]' if name else 'Top level'}\n"
-    yield f"{first_paragraph(section)}\n"
+    yield f"{markdown(SECTION.split(inspect.getdoc(section) or '')[0]).strip()}\n"
     yield "| key | type | default | |\n|---|---|---|---|"
     for field in dataclasses.fields(section):
         kind = hints[field.name]
@@ -143,6 +144,12 @@ def section_lines(name: str, section: type) -> Iterator[str]:
     yield ""
     for inner_name, kind in inner:
         yield from section_lines(inner_name, typing.cast(type, kind))
+
+
+def attribute_comments(section: type) -> dict[str, str]:
+    """What the docstring says of each field below "Attributes:"."""
+    listed = (inspect.getdoc(section) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    return {name: " ".join(text.split()) for name, text in re.findall(r"^    (\w+): (.+(?:\n {6}.+)*)", listed, re.M)}
 
 
 def field_comments(section: type) -> dict[str, str]:
@@ -295,10 +302,6 @@ def escaped(line: str) -> str:
 
 def cell(text: str) -> str:
     return escaped(" ".join(text.split())).replace("\\|", "|").replace("|", "\\|")
-
-
-def first_paragraph(member: Any) -> str:
-    return markdown(inspect.getdoc(member) or "").split("\n\n")[0]
 
 
 def type_name(kind: Any) -> str:

@@ -44,6 +44,9 @@ def test_every_key_is_in_the_reference_with_type_default_and_meaning(reference: 
         for field in fields(config):
             assert f"| `{field.name}` | " in text or f"[{field.name}]" in text or f"[model.{field.name}" in text
     assert "| `hop` | `float` | `0.01` | seconds |" in text
+    keys = re.findall(r"^\| `\w+` \|.*$", text, re.MULTILINE)
+    assert len(keys) > 100
+    assert [row for row in keys if row.endswith("|  |")] == []
     # a comment on the line before the key, not after it
     assert "| `mean` |" in text
     assert "what is subtracted from each bin" in text

@@ -36,7 +36,7 @@ class AugmentConfig:
 
     speed: tuple[float, ...] = (0.9, 1.0, 1.1)  # factors, drawn with equal chance: tempo and pitch together
     tempo: tuple[float, ...] = (1.0,)  # factors, drawn with equal chance: faster or slower at the same pitch
-    reverberation_probability: float = 0.0
+    reverberation_probability: float = 0.0  # of the echo of a room
     reverberation_seconds: Range = (0.1, 0.6)  # until the reverberation has fallen by 60 dB
     impulse_responses: tuple[Path, ...] = ()  # recordings; without any they are synthesised
     noise: tuple[Path, ...] = ()  # noise recordings; without any, noise of random colour is synthesised
@@ -47,15 +47,15 @@ class AugmentConfig:
     noise_layer_gain: float = 10.0  # dB: a layer is up to so much softer than the first
     snr: Range = (5.0, 30.0)  # dB
     snr_shape: Literal["uniform", "normal"] = "uniform"  # normal: the range is two deviations to each side
-    equalizer_probability: float = 0.0
+    equalizer_probability: float = 0.0  # of another microphone: random boosts and cuts over frequency
     equalizer_gain: float = 12.0  # dB: largest boost or cut of a band
     channel_probability: float = 0.0  # telephone lines and codecs
     channels: tuple[ChannelName, ...] = ("telephone", "gsm", "mp3", "vorbis")  # drawn with equal chance
     gain: Range = (-10.0, 6.0)  # dB; peaks beyond full scale clip
     frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
-    frequency_masks: int = 2  # SpecAugment
+    frequency_masks: int = 2  # SpecAugment (Park et al. 2019): bands that are hidden
     frequency_mask_size: float = 0.15  # largest share of the bins that one mask hides
-    time_masks: int = 2
+    time_masks: int = 2  # SpecAugment: stretches of frames that are hidden
     time_mask_size: float = 0.05  # largest share of the frames that one mask hides
 
     def __post_init__(self) -> None:

@@ -80,9 +80,9 @@ class ConvolutionConfig:
     (1, 2) / 1280.
     """
 
-    channels: int = 32
+    channels: int = 32  # of its output
     kernel: tuple[int, int] = (41, 11)  # odd, so that "same" padding is symmetric; frequency 0: all bins at once (1-D)
-    stride: tuple[int, int] = (2, 2)
+    stride: tuple[int, int] = (2, 2)  # between two places of the kernel; the product in time gives the output frame
     lookahead: int | None = None  # frames after the present one that the kernel sees; None: as many as before it
     bottleneck: int = 0  # channels between the two factors of a time-delay layer over all bins; 0: not factored
     bypass: float = 0.0  # weight of the input that a time-delay layer adds to its output
@@ -123,20 +123,21 @@ class ModelConfig:
     """The shape of the model, without the number of outputs, which the tokens give."""
 
     frontend: FrontendConfig = field(default_factory=FrontendConfig)
+    # from the features upwards, at least one
     convolutions: tuple[ConvolutionConfig, ...] = (
         ConvolutionConfig(32, (41, 11), (2, 2)),
         ConvolutionConfig(32, (21, 11), (2, 1)),
     )
-    cell: Cell = "gru"
-    recurrent_layers: int = 5
+    cell: Cell = "gru"  # of the recurrent layers: bn-lstm normalises its recurrent term, too
+    recurrent_layers: int = 5  # above the convolutions; 0: none
     hidden: int = 800  # H: units of a recurrent layer
-    bidirectional: bool = True
+    bidirectional: bool = True  # each recurrent layer also reads backwards; its directions are summed
     chunk: int = 0  # output frames after which the backward direction begins anew, for live streams; 0: it never does
     lookahead: int = 0  # tau: output frames that a row convolution above the recurrent layers looks ahead; 0: no layer
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
     random_walk: int = 0  # radius in output frames within which posteriors diffuse; of no use to CTC: recipes/ablations
     phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
-    batch_norm: bool = True
+    batch_norm: bool = True  # normalise the input of each layer over the minibatch
     dropout: float = 0.0  # probability that a recurrent output is dropped in training
 
     def __post_init__(self) -> None:

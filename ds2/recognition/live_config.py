@@ -15,7 +15,7 @@ class LiveConfig:
     partial_interval_seconds: float = 0.1  # the least time between two partial results
     pause_seconds: float = 0.6  # frames without a label for so long end a segment
     long_utterance_seconds: float = 20.0  # after these a shorter pause is enough
-    short_pause_seconds: float = 0.15
+    short_pause_seconds: float = 0.15  # that pause
 
     def steps(self, model: ModelConfig) -> Steps:
         """The steps of a stream through the model."""

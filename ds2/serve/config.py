@@ -60,8 +60,8 @@ class ServeConfig:
     hosts: tuple[str, ...] = ()  # names of this server besides localhost and addresses; "*": any name
     origins: tuple[str, ...] = ()  # of web pages on other hosts that may connect, such as "https://example.org"
     trusted_proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
-    certificate: Path | None = None  # TLS: PEM files
-    certificate_key: Path | None = None
+    certificate: Path | None = None  # TLS: the PEM file of the certificate and its chain
+    certificate_key: Path | None = None  # the PEM file of the key
     decoder: DecoderOptions = DEFAULT_OPTIONS  # language model, weights, beam, hot words
     live: LiveConfig = field(default_factory=LiveConfig)
     dispatch: DispatchConfig = field(default_factory=DispatchConfig)

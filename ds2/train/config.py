@@ -43,7 +43,7 @@ class OptimizerConfig:
     `muon`: Muon for the matrices of hidden layers, AdamW for the rest, on the schedule of `adamw`.
     """
 
-    name: Literal["sgd", "adamw", "muon"] = "sgd"
+    name: Literal["sgd", "adamw", "muon"] = "sgd"  # see above
     learning_rate: float = 3e-4  # the highest learning rate of the schedule
     momentum: float = 0.99  # sgd
     annealing: float = 1.2  # sgd: divisor of the learning rate after each epoch
@@ -73,7 +73,7 @@ class ParallelConfig:
     servers when they are ready. `mixed`: so does each group of `group` ranks, with the gradient of all its ranks.
     """
 
-    strategy: Literal["synchronous", "local-sgd", "asynchronous", "mixed"] = "synchronous"
+    strategy: Literal["synchronous", "local-sgd", "asynchronous", "mixed"] = "synchronous"  # see above
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
     group: int = 1  # local-sgd, mixed: ranks in a group, for instance those of one machine
     average_every: int = 8  # local-sgd: updates between two averages
@@ -135,13 +135,13 @@ class TrainConfig:
     start: StartConfig = field(default_factory=StartConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     start_from: Path | None = None  # bundle that gives weights, tokens and feature statistics to start from
-    epochs: int = 20
+    epochs: int = 20  # passes over the training set, at most
     batch_size: int = 32  # utterances of an update, over all ranks
     accumulate: int = 1  # microbatches that a rank divides its part of a minibatch into: less memory
     sortagrad: bool = True  # first epoch by increasing duration
     curriculum_epochs: int = 0  # from the shortest quarter to all utterances; 0: all from the start
     patience: int = 0  # epochs without a better dev WER after which training ends; 0: it never ends early
-    seed: int = 1
+    seed: int = 1  # of the first weights, the order of utterances and the augmentation: equal seeds, equal weights
     observe: int = 4  # dev utterances that `ds2 report` shows after each epoch; 0: none
     profile: int = 0  # minibatches of the last epoch that are profiled into timeline.rank*.json
     checkpoint_minutes: float = 5.0  # between checkpoints; 0: at the end of epochs alone
