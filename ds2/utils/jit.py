@@ -159,7 +159,7 @@ def _link_installed(folder: Path) -> None:
 
     numba reads no cache that it cannot write. What it compiles itself takes the place of a link.
     """
-    for kept in UTILS.parent.glob("*/__pycache__/*.nb[ic]"):
+    for kept in UTILS.parent.rglob("__pycache__/*.nb[ic]"):
         room = UserProvidedCacheLocator.get_suitable_cache_subpath(str(kept.parents[1] / "kernels.py"))
         (folder / room).mkdir(exist_ok=True)
         with contextlib.suppress(FileExistsError):

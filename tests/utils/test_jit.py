@@ -13,6 +13,8 @@ import ds2
 from ds2.utils.jit import _folders_called
 
 COMPILE = "import numpy; from ds2.ctc.band import required; print(required(numpy.array([1, 1, 2])))"
+NESTED = "from ds2.model.native.few_rows import multiply_few_rows; one = numpy.ones((1, 1), numpy.float32); "
+NESTED += "multiply_few_rows(one, one, one)"
 
 
 @pytest.fixture
@@ -58,16 +60,17 @@ def test_machine_code_is_kept_in_a_private_folder(read_only: Path, tmp_path: Pat
 
 
 def test_machine_code_of_a_read_only_package_is_used(tmp_path: Path) -> None:
-    """Of a package that root compiled, or of an image: nothing is compiled again."""
+    """Of a package that root compiled, or of an image: nothing is compiled again, also in folders within rooms."""
+    code = f"{COMPILE}; {NESTED}"
     package, temporary = tmp_path / "installed" / "ds2", tmp_path / "temporary"
     shutil.copytree(Path(ds2.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "models"))
     temporary.mkdir()
-    compile_there(package.parent, temporary)
+    compile_there(package.parent, temporary, code)
     compiled = kept(package)
-    assert compiled
+    assert {path.parts[-3] for path in compiled} >= {"ctc", "native"}
     for path in [package.parent, *package.parent.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    compile_there(package.parent, temporary)
+    compile_there(package.parent, temporary, code)
     links = [path for path in temporary.rglob("*.nbc") if path.is_symlink()]
     assert {link.resolve() for link in links} == set(compiled)
     assert len(kept(temporary)) == len(links)
