@@ -2,7 +2,8 @@
 
 Trial 0 is the unchanged configuration. Every trial is a separate process, `ds2 train` into trial_NNN, whose dev WER is
 reported after each epoch; the median rule ends a trial that is worse than half of the earlier ones at the same epoch.
-A database holds everything: a study that was killed continues, and so do the trainings that it was running.
+A database holds everything: a study that was killed continues, and so do the trainings that it was running. Where
+several machines share the database, each continues its own.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import functools
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +32,7 @@ from ds2.utils.progress import Progress
 
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
+HOST = "host"  # the attribute of a trial that names the machine on which it was begun
 
 
 class Tuner:
@@ -75,7 +78,7 @@ class Tuner:
         waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
         with readable_study(self.folder):
             self._plan_trials()
-            for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+            for trial in self._interrupted():
                 waiting.put(optuna.Trial(self.study, trial._trial_id))
             done = sum(trial.state.is_finished() for trial in self.study.trials)
         threads = [threading.Thread(target=self._work, args=(device, waiting)) for device in self.plan.devices]
@@ -88,6 +91,11 @@ class Tuner:
         with readable_study(self.folder):
             for failure in self.failures:
                 raise failure
+
+    def _interrupted(self) -> list[optuna.trial.FrozenTrial]:
+        """Trials that still run, by the database. Where machines share it, those of the others do run."""
+        running = self.study.get_trials(states=[optuna.trial.TrialState.RUNNING])
+        return [each for each in running if not self.plan.storage or each.user_attrs.get(HOST) == socket.gethostname()]
 
     @contextlib.contextmanager
     def _ending_trials(self) -> Iterator[None]:
@@ -123,6 +131,7 @@ class Tuner:
 
     def _train(self, trial: optuna.Trial, device: str) -> None:
         """Trains a trial to its end, or until it is pruned; a training that fails is a failed trial."""
+        trial.set_user_attr(HOST, socket.gethostname())
         folder = self.folder / f"trial_{trial.number:03}"
         make_folder(folder)
         command = [sys.executable, "-m", "ds2", "train", str(self.plan.config), "--output", str(folder)]

@@ -56,6 +56,28 @@ def test_a_resumed_search_draws_other_trials(spoken_digits: Callable[[int], Path
     assert len(set(drawn)) == 6
 
 
+def test_a_machine_leaves_alone_what_others_train(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a database that machines share each continues its own trials; without one all are those of a killed search."""
+
+    def killed(tuner: Tuner, trial: optuna.Trial, folder: Path, process: "subprocess.Popen[bytes]") -> bool:
+        process.kill()
+        process.wait()
+        return False
+
+    monkeypatch.setattr(Tuner, "_watch", killed)
+    manifest = spoken_digits(2)
+    for storage, continued in ((f'storage = "sqlite:///{tmp_path}/shared.db"\n', [1]), ("", [0, 1])):
+        plan = read_study(write_study(tmp_path, manifest, storage + SPACE))
+        tuner = Tuner(plan, tmp_path / "found")
+        tuner.stopping = True
+        for host in ("tune-0", "tune-1"):
+            monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+            tuner._train(tuner.study.ask(plan.distributions), "cpu")
+        assert [trial.number for trial in tuner._interrupted()] == continued
+
+
 def open_study(folder: Path) -> optuna.Study:
     return optuna.load_study(study_name="ds2", storage=f"sqlite:///{folder / 'study.db'}")
 
