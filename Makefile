@@ -3,6 +3,7 @@
 # make test          sets up .venv and runs all tests in TESTERS=2 processes: ten minutes on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
+# make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
 # make docs         builds the site into build/site and executes its pages; make docs-serve shows it at http://127.0.0.1:8000
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time
@@ -19,7 +20,7 @@ TESTERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo check test test-spark lint docs docs-serve fuzz release package lock train-digits
+.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
@@ -38,6 +39,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+lint-deploy: $(VENV)/.dev
+	$(BIN)/python -m pytest -rs tests/deploy
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/site
