@@ -25,7 +25,7 @@ from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
 
 log = logging.getLogger("ds2.serve")
-FILES = ("docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "upload.js", "worklet.js")
+FILES = ("cues.js", "docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "upload.js", "worklet.js")
 PAGE = {"": "index.html", "docs": "docs.html", **{name: name for name in FILES}}
 MEDIA_TYPES = {
     ".html": "text/html",

@@ -1,4 +1,6 @@
 // Transcripts as files, from utterances: lists of { word, display, conf, start, end }, seconds.
+import { cues } from "./cues.js";
+
 const text = (words) => words.map(({ word }) => word).join(" ");
 
 // Words as people read them, with capitals and punctuation; a number in figures is one word.
@@ -18,8 +20,8 @@ const clock = (seconds) => new Date(Math.round(1000 * seconds)).toISOString().sl
 
 export const written = {
   txt: (utterances) => utterances.map((words) => read(words) + "\n").join(""),
-  srt: (utterances) => utterances.map((words, number) =>
-    `${number + 1}\n${clock(words[0].start)} --> ${clock(words.at(-1).end)}\n${read(words)}\n\n`).join(""),
+  srt: (utterances) => cues(utterances.flat()).map(({ start, end, text }, number) =>
+    `${number + 1}\n${clock(start)} --> ${clock(end)}\n${text}\n\n`).join(""),
   json: (utterances) => JSON.stringify({
     text: utterances.map(text).join(" "),
     display: utterances.map(read).join(" "),
