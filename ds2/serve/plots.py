@@ -16,6 +16,7 @@ def draw_batches(path: Path, outcomes: Sequence[LoadResult]) -> None:
         shown = {size: share for size, share in outcome.batch_probabilities.items() if size <= 20}
         axes.plot(list(shown), list(shown.values()), "o-", ms=3, label=f"{outcome.streams} streams")
     axes.set(xlabel="streams in a batch", ylabel="probability", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
     save_png(figure, path)
 

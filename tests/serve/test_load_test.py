@@ -33,3 +33,4 @@ def test_the_figure_shows_these_probabilities(tmp_path: Path, monkeypatch: pytes
     draw_batches(tmp_path / "batches.png", [LoadResult(2, batches={1.0: 2.0, 2.0: 1.0, 24.0: 0.0})])
     [line] = shown[0].axes[0].get_lines()
     assert line.get_xydata().tolist() == [[1, 0.5], [2, 0.5]]
+    assert all(tick == int(tick) for tick in shown[0].axes[0].get_xticks())
