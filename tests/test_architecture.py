@@ -35,6 +35,8 @@ SPEAKING = ("cli/", "__main__.py")  # may print, exit and name flags
 FLAG = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*(?![\w-])")
 FILES = sorted(PACKAGE.rglob("*.py"))
 CHECKOUT = Path(__file__).parents[1]
+MIRRORED = {"clipped_relu", "linear", "valid_mask"}  # the same operation in torch, NumPy and ONNX
+INTERFACES = {"main", "read", "write"}  # of the command, and of the corpus layouts
 USERS = ("tests", "recipes", "benchmarks", "examples")  # folders of the checkout whose scripts import ds2
 
 
@@ -199,6 +201,18 @@ def test_a_name_is_imported_from_its_home() -> None:
     scripts = [path for folder in USERS for path in sorted((CHECKOUT / folder).rglob("*.py"))]
     found = {str(path): names for path in [*FILES, *scripts] if (names := borrowed(parsed(path)))}
     assert found == {}
+
+
+def test_a_public_name_has_one_meaning() -> None:
+    """No two classes or public functions at the tops of modules share a name."""
+    homes: dict[str, set[str]] = {}
+    for path in FILES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                homes.setdefault(node.name, set()).add(name(path))
+    public = {name: paths for name, paths in homes.items() if not name.startswith("_")}
+    shared = {name: paths for name, paths in public.items() if len(paths) > 1}
+    assert shared.keys() == MIRRORED | INTERFACES, shared
 
 
 def test_a_borrowed_name_is_found() -> None:

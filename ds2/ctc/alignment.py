@@ -52,10 +52,12 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = BLANK) -> Alignme
     scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu()
     _check_alignable(scores, tokens, blank)
     frames, outputs = scores.shape
+    # Untranscribed speech is one more output, a little less probable than the best one of each frame.
     if (tokens == STAR).any():
         scores = torch.cat([scores, scores.max(dim=1, keepdim=True).values - STAR_COST], dim=1)
         tokens = tokens.masked_fill(tokens == STAR, outputs)
     labels = tokens.numpy().astype(np.uint64)
+    # Too many tokens are reported before the search, which would only find no path.
     needed = required(labels)
     if needed > frames:
         raise InputError(f"{len(labels)} tokens need at least {needed} frames, the recording has {frames}")

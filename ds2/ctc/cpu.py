@@ -36,11 +36,13 @@ def ctc_on_cpu(
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
     losses = np.zeros(batch)
     if batch:
+        # The kernels walk memory by strides: scores with gaps or in another order are copied, their gradient back.
         dense = logits.stride(2) == 1 and torch.empty_like(logits).stride() == logits.stride()
         scores = logits.detach() if dense else logits.detach().contiguous()
         result = gradient if dense else torch.empty_like(scores) if differentiable else gradient
         _use_huge_pages(result)
         lengths, sizes = _integers(input_lengths), _integers(target_lengths)
+        # Each thread gets its part of the memory for alpha, and utterances that are about as much work as any other's.
         threads = torch.get_num_threads()
         room = max(LEAST_ROOM, int(ROOM_SHARE * logits.nbytes / min(threads, batch))) // 8
         ends = sizes.cumsum() if targets.dim() == 1 else sizes + np.arange(batch) * targets.shape[1]

@@ -80,6 +80,7 @@ def _log_partition_on_cpu(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, V), (B,) -> (B,) log weight of all paths, (B, T, V) probabilities of outputs; 0 if not wanted."""
     paths = _Paths(log_probs.exp(), lengths, trigram)
+    # The trigram in the order in which each pass reads it, so that its inner loops run along memory.
     tables = crf_kernels.TrigramTables(
         paths.other.transpose(0, 1).contiguous().numpy(),
         paths.other.permute(1, 2, 0).contiguous().numpy(),
@@ -90,6 +91,7 @@ def _log_partition_on_cpu(
     totals = np.zeros(len(log_probs), np.float32)
     frames, outputs = log_probs.shape[1:]
 
+    # A thread uses one set of arrays for all its utterances, one after the other.
     def work(utterances: np.ndarray) -> None:
         columns = np.empty((frames + 1, 2, outputs, outputs), np.float32)
         scratch = np.empty((4, outputs, outputs), np.float32)

@@ -69,6 +69,7 @@ def run_ctc_kernels(
     logits = logits.detach()
     device, (batch, frames, outputs) = logits.device, logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
+    # The kernels walk memory by strides: scores with gaps or in another order are copied, their gradient back.
     dense = logits.stride(2) == 1 and torch.empty_like(logits).stride() == logits.stride()
     scores = logits if dense else logits.contiguous()
     result = gradient if dense or not differentiable else torch.empty_like(scores)
@@ -79,6 +80,7 @@ def run_ctc_kernels(
         for tensor in (targets, input_lengths, target_lengths)
     )
     weights = weights.to(device, kind).contiguous()
+    # The library takes one structure of addresses and sizes; it allocates its own workspace.
     arguments = CtcArguments(
         scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,

@@ -24,7 +24,7 @@ def workspace_for(frames, most, outputs, logits, room):  # type: ignore[no-untyp
     """
     width, symbols = most + 1 + MARGIN, min(most, outputs) + 1
     column = 2 * width + 1
-    block, kept = divide(frames, column, column + width + symbols, room)
+    block, kept = size_blocks(frames, column, column + width + symbols, room)
     return Workspace(
         States(
             np.zeros((block + 1) * column), np.zeros(4 * width), np.zeros(block * width), np.zeros(width),
@@ -42,7 +42,7 @@ def workspace_for(frames, most, outputs, logits, room):  # type: ignore[no-untyp
 
 
 @njit(nogil=True)
-def divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
+def size_blocks(frames, column, frame, room):  # type: ignore[no-untyped-def]
     """Frames of a block, and how many columns to keep.
 
     The longest blocks for which the cache and the room also hold a column of each block: block * frame + (frames /
@@ -52,6 +52,7 @@ def divide(frames, column, frame, room):  # type: ignore[no-untyped-def]
         column: values of a kept column.
         frame: values for each frame of a block.
     """
+    # block solves the quadratic equation above, but is not longer than the cache or sqrt(frames) asks for.
     spare = room - column
     root = spare * spare - 4.0 * frame * column * frames
     if root >= 0:
@@ -72,6 +73,7 @@ def distance_to_keep(blocks, free):  # type: ignore[no-untyped-def]
     """
     if free == 0:
         return blocks
+    # The fewest passes that reach all blocks.
     times, reach = 1, 1
     while reach < blocks:
         times += 1

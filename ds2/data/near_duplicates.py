@@ -23,6 +23,8 @@ def alike_pairs(
     """
     if len(vectors) < 2:
         return
+    # The cell of each vector as one number, with the vectors sorted by it: a neighbouring cell is a fixed distance
+    # away.
     width = np.sqrt(2 - 2 * correlation) + ROUNDING
     projected = _projected(vectors)
     places = np.concatenate([seconds[:, None] / difference, projected[:, -GRID:] / width], axis=1)
@@ -32,6 +34,7 @@ def alike_pairs(
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     neighbours = product((-1, 0, 1), repeat=cells.shape[1])
+    # Each direction to a neighbour is taken for all vectors at once. Cheap distances leave few pairs for the true one.
     for offset in {int(np.dot(neighbour, steps)) for neighbour in neighbours}:
         if offset < 0:  # a pair is found from one side
             continue

@@ -27,7 +27,7 @@ from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_text
-from ds2.utils.tar import archive_of, index_path, members, read_member, readable, scan, write_index
+from ds2.utils.tar import archive_of, index_path, members, read_member, readable, scan, write_tar_index
 
 THREADS = 2  # encoding releases Python's lock
 MANIFEST = "manifest.jsonl"
@@ -120,7 +120,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     if not shards:
         raise InputError(f"{source}: holds no .tar")
     for shard in shards:
-        yield from _table_rows(shard, write_index(shard))
+        yield from _table_rows(shard, write_tar_index(shard))
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
@@ -191,7 +191,7 @@ def _write_shard(shard: Path, group: Sequence[Utterance], first: int, config: Sh
             values = json.dumps(_utterance_facts(utterance), ensure_ascii=False).encode(errors="backslashreplace")
             _add_member(tar, f"{number:09}.json", values)
     if len(failed) < len(group):
-        write_index(shard)
+        write_tar_index(shard)
     else:
         shard.unlink()
     return failed

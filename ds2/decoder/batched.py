@@ -103,12 +103,14 @@ class BatchedDecoder(BeamDecoder):
         config, blank = self.config, log_probs[..., BLANK, None].double()
         scores, labels = log_probs[..., 1:].topk(min(config.max_symbols, log_probs.shape[2] - 1), dim=2)
         scores, labels = scores.double(), labels + 1
+        # The blank has its place among the labels, by its probability: it counts for those that come after it.
         after_blank = blank >= scores
         reached = scores.exp().cumsum(2) - scores.exp() + torch.where(after_blank, blank.exp(), 0.0)
         tried = torch.arange(scores.shape[2], device=self._device) + after_blank.long() < config.max_symbols
         if config.cumulative_probability < 1:
             tried &= reached < config.cumulative_probability
         if self._space >= 0:
+            # Words would not end without the space: it is tried even where it is improbable.
             space = log_probs[..., self._space, None].double()
             there = (tried & (labels == self._space)).any(2, keepdim=True)
             labels = torch.cat((labels, torch.full_like(there, self._space, dtype=labels.dtype)), 2)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ds2.decoder import lattice, prefixes, scoring
+from ds2.decoder import nbest, prefixes, scoring
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
+from ds2.decoder.lattice import MOST_ARCS
 from ds2.decoder.lexicon import NO_LEXICON, Lexicon, check_word_numbers, look_ahead
 from ds2.decoder.phrases import NO_PHRASES
 from ds2.decoder.prefixes import Beam
@@ -262,7 +263,7 @@ class BeamDecoder:
         # If no word may end here, a broken word is better than nothing.
         if not np.isfinite(scores).any():
             scores, gains = totals, np.zeros(stream.count)
-        return lattice.hypotheses(stream.beam, scores, entries["gains"] + gains)
+        return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains)
 
 
 def _tables(space: SearchSpace) -> SearchTables:
@@ -286,7 +287,7 @@ def _tables(space: SearchSpace) -> SearchTables:
     settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
-    settings["arcs"] = min(config.nbest - 1, lattice.MOST_ARCS) if config.recombine else 0
+    settings["arcs"] = min(config.nbest - 1, MOST_ARCS) if config.recombine else 0
     settings["space"] = -1 if lexicon is None else lexicon.space
     most_at_end = max(0.0, bonus) + max(0.0, boosts.max(initial=0.0)) + max(0.0, phrases.gains.max())
     settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end

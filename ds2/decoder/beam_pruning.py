@@ -12,11 +12,13 @@ from ds2.utils.jit import inlined
 def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
     """The number of labels to try: the fewest that reach the cumulative probability together with the blank, at most
     max_symbols. They are `chosen`, the most probable first, without the space, which is always tried."""
+    # Where the blank is nearly certain, no label is tried.
     if not math.exp(frame[BLANK]) < settings.blank_skip:
         return 0
     chosen, chances = scratch.chosen, scratch.chances
     if settings.space >= 0:
         chances[settings.space] = math.exp(frame[settings.space])
+    # The labels leave a heap one by one, the most probable first: most frames need few of many outputs.
     waiting = _likely(frame, settings, scratch.heap)
     reached, tried, kept, blank_waits = 0.0, 0, 0, True
     while waiting > 0:
@@ -36,6 +38,7 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
             chances[symbol] = chance
             chosen[kept] = symbol
             kept += 1
+        # The last label of the heap takes the place of the one that has left, and sinks.
         waiting -= 1
         scratch.heap[0] = scratch.heap[waiting]
         _sift(frame, scratch.heap, np.int64(0), waiting)
@@ -95,11 +98,14 @@ def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
     for number in range(count):
         spare[over] = scores[number]
         over += scores[number] >= least
+    # Where too many are above the floor, the lowest score that still has a place is the new floor; `equal` prefixes
+    # with exactly this score have a place as well.
     equal = width  # number of elements equal to the lowest that may be kept
     if over > width:
         least = _ranked(spare, over, width - 1)
         for number in range(count):
             equal -= scores[number] > least
+    # They are taken in their order, which ends ties by the number and not by the selection.
     for number in range(count):
         if left < width and (scores[number] > least or (scores[number] == least and equal > 0 and least > 0.0)):
             equal -= scores[number] == least
@@ -113,6 +119,7 @@ def _ranked(values, count, rank):  # type: ignore[no-untyped-def]
     """The value at `rank` in descending order among the first `count`; reorders them (Hoare 1961, "Find")."""
     low, high = 0, count - 1
     while low < high:
+        # The larger values move before the pivot, the smaller ones behind it; the half with the rank is next.
         pivot, i, j = values[(low + high) // 2], low, high
         while i <= j:
             while values[i] > pivot:

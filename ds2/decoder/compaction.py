@@ -80,6 +80,7 @@ def _mark_arcs(arc, beam, arc_kept, waiting, count):  # type: ignore[no-untyped-
 @without_references
 def _move(beam, left, node_kept, run_kept, arc_kept, new_node, new_run, new_arc):  # type: ignore[no-untyped-def]
     """Copies the nodes, runs and arcs that are kept, under their new numbers."""
+    # What is kept gets new numbers without gaps; all that refers to it is renumbered, the entries last.
     nodes, runs, arcs = left.nodes, left.runs, left.arcs
     set_node(nodes[0], NONE, ROOT)
     for number in range(1, len(node_kept)):  # parents precede their children

@@ -112,6 +112,7 @@ def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
     node = np.zeros(len(lengths), np.int64)  # the node that each word has reached
     spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
     while spelt.size:
+        # Words that reached the same node and go on with the same token share a new node.
         keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
         found, places = np.unique(keys, return_inverse=True)
         node[spelt] = nodes + places
@@ -120,6 +121,7 @@ def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
         starts[spelt] += 1
         lengths[spelt] -= 1
         spelt = spelt[lengths[spelt] > 0]
+    # The arcs lie in the order of their nodes, and arc k leads to node k + 1.
     keys = np.concatenate(arcs)
     word = np.full(nodes, NO_WORD, np.int32)
     word[node] = np.arange(len(lengths))

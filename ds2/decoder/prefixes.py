@@ -153,6 +153,7 @@ def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no
     if symbol == ROOT or chances[symbol] == 0.0:
         later.best_label = -math.inf
         return
+    # The last label goes on in its run, unless the parent with this label as a new one gives a better alignment.
     on = entry.best_label + frame[symbol]
     later.best_label = on
     later.end = beam.counters[0].frame + 1

@@ -27,6 +27,7 @@ def recombine(new, least, beam, scratch):  # type: ignore[no-untyped-def]
     chains the others to it."""
     count, scores, table, losers = beam.counters[0].entries, scratch.scores, scratch.table, scratch.losers
     stamp, mask = beam.counters[0].frame + 1, np.uint64(len(table) - 1)
+    # Each prefix seeks its kind in the table; the slots of earlier frames have another stamp and count as free.
     for number in range(count + new):
         losers[number] = NONE
         if scores[number] <= 0.0 or scores[number] < least:
@@ -35,6 +36,7 @@ def recombine(new, least, beam, scratch):  # type: ignore[no-untyped-def]
         place = _mixed(lm, node, label) & mask
         while table[place, 0] == stamp and not _continues_as(table[place, 1], lm, node, label, count, beam, scratch):
             place = (place + np.uint64(1)) & mask
+        # The first of its kind takes the slot, a better one takes it over. The sign of the score says who has lost.
         if table[place, 0] != stamp:
             table[place, 0], table[place, 1] = stamp, number
             continue
@@ -71,6 +73,8 @@ def _mixed(lm, node, label):  # type: ignore[no-untyped-def]
 
 def recombined(scores: "Tensor", lm: "Tensor", node: "Tensor", label: "Tensor") -> "Tensor":
     """(B, N) scores of prefixes, and what their continuations depend on -> the same, -inf where one alike is better."""
+    # Sorted by score, then stably by kind, so that the best of each kind comes first; those after it are worse ones
+    # alike.
     order = scores.argsort(dim=1, descending=True, stable=True)
     kind = ((lm * MULTIPLIER + node) * MULTIPLIER + label).gather(1, order)
     places = kind.argsort(dim=1, stable=True)

@@ -66,11 +66,13 @@ class Alphabet:
         """
         boosts = dict(hot) if isinstance(hot, Mapping) else dict.fromkeys(hot, HOT_BOOST)
         words = [word for word in lm.words if word not in (BEGIN, END, UNKNOWN)] if lm is not None else []
+        # A language model over the tokens themselves, such as Mandarin characters, needs no lexicon.
         if lm is not None and all(word in self.index for word in words):
             if boosts:
                 raise ParameterError("hot", "cannot be combined with a language model over tokens")
             absent = {" ": -1, "": 0}
             return None, np.array([lm.index.get(token, absent.get(token, 0)) for token in self.tokens], np.int32)
+        # Otherwise the lexicon holds its words and the hot ones, as far as the tokens can spell them.
         if unspelt := [word for word in words_of(boosts) if not self._spells(word)]:
             raise ParameterError("hot", f"{unspelt[0]}: the tokens do not spell it")
         spelt = list(dict.fromkeys([*filter(self._spells, words), *words_of(boosts)]))

@@ -54,6 +54,8 @@ def read_arpa(path: Path) -> tuple[list[str], list[NGramOrder]]:
     orders: list[NGramOrder] = []
     try:
         with _open_text(path) as file:
+            # The parts of the file in their order: the counts, single words, which get their numbers here, then each
+            # longer order.
             lines = _ArpaLines(path, file)
             counts = _counts(lines)
             lines.expect("\\1-grams:")

@@ -66,14 +66,14 @@ def _advance_flat(automaton, state, word):  # type: ignore[no-untyped-def]
 
 def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    return (packed.advance if isinstance(automaton, Packed) else _advance_flat)(automaton, state, word)
+    return (packed.advance_packed if isinstance(automaton, Packed) else _advance_flat)(automaton, state, word)
 
 
 @overload(advance, jit_options={"nogil": True, "_nrt": False})  # type: ignore[typeddict-unknown-key]
 def _advance_either(automaton, state, word):  # type: ignore[no-untyped-def]
     """What kernels call for `advance`: they know the automaton's type when they are compiled."""
     if automaton.instance_class is Packed:
-        return lambda automaton, state, word: packed.advance(automaton, state, word)
+        return lambda automaton, state, word: packed.advance_packed(automaton, state, word)
     return lambda automaton, state, word: _advance_flat(automaton, state, word)
 
 

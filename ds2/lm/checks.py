@@ -77,6 +77,7 @@ def check_packed(lm: packed.Packed, words: int, order: int) -> None:
             raise ValueError(f"{name} must be one row of {kind.__name__}, as long as the others need")
     if not states:
         raise ValueError("it has no state")
+    # The marks must number the states without a gap: no arc then leads to a state that is not there.
     counts, bits = lm.marks[::2].astype(np.int64), np.bitwise_count(lm.marks[1::2]).astype(np.int64)
     if (counts != np.cumsum(bits) - bits).any() or bits.sum() != states - 1:
         raise ValueError("marks must lead to each state once")

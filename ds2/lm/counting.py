@@ -104,6 +104,7 @@ def tally(column: Column, length: int, size: int) -> np.ndarray:
 
 def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns, size: int) -> Iterator[Grams]:
     """The n-grams of each order, with about `size` positions or n-grams in memory at most."""
+    # Single words are counted directly.
     begin = words.index(BEGIN)
     own = Grams(columns(np.int64), columns(np.int64), columns(np.int64), columns(np.bool_))
     own.keys.append(np.arange(len(words)))
@@ -111,9 +112,12 @@ def count_ngrams(corpus: Column, words: list[str], order: int, columns: Columns,
     own.counts.append(tally(corpus, len(words), size))
     own.begins.append(np.arange(len(words)) == begin)
     yield own
+    # `ending` holds, for each position of the text, the place of the n-gram that ends there.
     ending = columns(np.int64)
     for rows in slices(len(corpus), size):
         ending.append(corpus[rows])
+    # Each order comes from the one below: the n-gram that ends at a position and the next word give the longer one,
+    # which sorting counts.
     for _ in range(order - 1):
         runs = _sorted_runs(corpus, ending, begin, columns, size)
         own = _merged(runs, own, columns, size)

@@ -173,6 +173,7 @@ class _Estimator:
 
     def _pruned(self, log_probs: list[Column], backoffs: list[Column]) -> list[NGramOrder]:
         """The model without the n-grams that are not kept; the context of a kept n-gram stays."""
+        # The n-grams that are left get new numbers; so each looks up the new number of its context.
         kept = self._kept()
         result: list[NGramOrder] = []
         for order, own in enumerate(self.grams, 1):

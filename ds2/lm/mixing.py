@@ -71,9 +71,12 @@ def mix(
     if len(weights) != len(models) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError(f"{len(models)} models need as many positive weights that sum to 1, got {list(weights)}")
     words = [UNKNOWN, *sorted({word for words, _ in models for word in words} - {UNKNOWN})]
+    # The mixture has each n-gram that one of the models has.
     keys = union([(_places_of_words(own, words), orders) for own, orders in models], len(words))
     probabilities = [np.zeros(len(grams)) for grams in keys]
     for (own, orders), weight in zip(models, weights, strict=True):
+        # A model scores all of them, also those that it has not itself, order by order from the states of the order
+        # below.
         model, states = NGram.from_orders(own, orders, np.float64), np.full(1, ROOT, np.int32)
         numbers = np.array([model.index.get(word, model.index.get(UNKNOWN, ROOT)) for word in words], np.int32)
         known = np.array([word in model.index for word in words])
@@ -81,6 +84,7 @@ def mix(
             word = grams & WORD_MASK
             scores, states = advance_all(model, states[grams >> WORD_BITS], numbers[word])
             total += weight * known[word] * np.exp(scores)
+    # The back-off weights follow from the probabilities.
     log_probs = [np.log(np.maximum(total, SMALLEST)) for total in probabilities]
     mixed = [
         NGramOrder(grams >> WORD_BITS, grams & WORD_MASK, log_prob, np.zeros(len(grams)))

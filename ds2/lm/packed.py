@@ -67,6 +67,7 @@ def pack(
     Raises:
         InputError: a context cannot be reached, because it begins with </s>.
     """
+    # An arc is marked where it leads to a new context: contexts are numbered in the order of these arcs.
     singles = int(first[1])
     longest = np.maximum.accumulate(np.append(ROOT, following[:-1]))
     marked = following > longest
@@ -165,6 +166,7 @@ def fault(lm, lengths, order):  # type: ignore[no-untyped-def]
     Fills (S,) uint8 `lengths`, zeros before, with the steps from each state to the root.
     """
     singles, ngrams = np.int64(len(lm.singles)), np.int64(len(lm.singles) + len(lm.log_probs))
+    # The root has the arcs of all words; each state after it begins where the one before ended.
     begin = read_number(lm.first, lm.place_bits, 1)
     if read_number(lm.first, lm.place_bits, 0) != 0 or begin != singles:
         return FIRST
@@ -195,6 +197,7 @@ def _longer(marks, arc):  # type: ignore[no-untyped-def]
     bits, bit = np.int64(marks[2 * (arc >> 5) + 1]), arc & 31
     if not (bits >> bit) & 1:
         return np.int64(ROOT)
+    # Counts the marks of the block up to this arc: sums of two bits, of four, of eight, and of all by a multiplication.
     bits &= (2 << bit) - 1
     bits -= (bits >> 1) & 0x55555555
     bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
@@ -221,7 +224,7 @@ def _find(lm, state, word):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def advance(lm, state, word):  # type: ignore[no-untyped-def]
+def advance_packed(lm, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`: the first arc gives the one, the first mark the other."""
     weight, found = 0.0, False
     while state != ROOT:

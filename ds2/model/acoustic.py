@@ -36,6 +36,7 @@ class AcousticModel(nn.Module):
         super().__init__()
         self.config = config
         self.frontend = Frontend(config.frontend)
+        # Each layer takes what the one below gives: channels and bins of the convolutions, then units.
         self.convolutions = nn.ModuleList()
         channels, bins = 1, config.frontend.bins
         for convolution in config.convolutions:

@@ -17,8 +17,8 @@ from ds2.model.bn_lstm_kernels import (
     ColumnMoments,
     Minibatch,
     Scales,
-    backward_step,
-    forward_step,
+    bn_lstm_backward,
+    bn_lstm_forward,
 )
 from ds2.model.config import EPSILON
 from ds2.model.recurrent_autograd import Product, flat, recurrent_weight_gradient
@@ -45,6 +45,7 @@ class BNLSTM(torch.autograd.Function):
             (T + 1, B, H) h_0 to h_T; (3, T, 4H), (3, T, 4H), (3, T, H) ColumnMoments of W x, U h and c; and what else
             BNLSTMHistory holds, in its order.
         """
+        # All that the kernels fill in is allocated before the loop, with a row for each time step.
         frames, batch, four = terms.shape
         terms, hidden = terms.contiguous(), four // 4
         h, c = (part.new_empty(frames + 1, batch, hidden) for part in start)
@@ -57,7 +58,7 @@ class BNLSTM(torch.autograd.Function):
         history, minibatch = _history(h, moments, saved), _minibatch(lengths, h, by_step)
         product, flat_terms, flat_scales = Product(weight, batch), flat(terms), tuple(map(flat, scales))
         for t, before in enumerate(h[:-1].unbind()):
-            forward_step(t, minibatch, flat_terms, flat(product(before)), flat_scales, history)
+            bn_lstm_forward(t, minibatch, flat_terms, flat(product(before)), flat_scales, history)
         return h, *moments, *saved
 
     @staticmethod
@@ -73,6 +74,7 @@ class BNLSTM(torch.autograd.Function):
         """(T + 1, B, H) gradients of the states -> gradients of the inputs that have one."""
         lengths, weight, *others = ctx.saved_tensors
         scales, (h, *moments), saved = others[:5], others[5:9], others[9:]
+        # The gradients of all time steps are kept: their products with inputs and states are taken at once afterwards.
         frames, batch, hidden = grad.shape[0] - 1, *grad.shape[1:]
         flowing_h, flowing_c = torch.zeros_like(grad[0]), torch.zeros_like(grad[0])
         grad_terms, grad_recurrent = (grad.new_empty(frames, batch, 4 * hidden) for _ in range(2))
@@ -84,8 +86,9 @@ class BNLSTM(torch.autograd.Function):
         history, minibatch = _history(h, moments, saved), _minibatch(lengths, h, ctx.by_step)
         product, flat_scales = Product(weight.t().contiguous(), batch), tuple(map(flat, scales))
         above = flat(grad[1:].contiguous())
+        # Within a step what flows through U waits for the kernel; all else stays in it.
         for t in reversed(range(frames)):
-            backward_step(t, minibatch, above, flat_scales, history, gradients)
+            bn_lstm_backward(t, minibatch, above, flat_scales, history, gradients)
             flowing_h += product(grad_recurrent[t])
         grad_weight = recurrent_weight_gradient(grad_recurrent, h)
         return grad_terms, None, None, grad_weight, None, *grad_scales

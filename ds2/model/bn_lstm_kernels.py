@@ -107,6 +107,7 @@ class Norm(NamedTuple):
 @inlined
 def normalize_rows(t, batch, width, source, target, moments):  # type: ignore[no-untyped-def]
     """Rows `target` = (rows `source` - mean) / deviation; the moments are filled in at t."""
+    # Three passes: the means; the differences from them, and the variances; the division by the deviation.
     means, variances, inverses = moments
     values, s = source
     results, a = target
@@ -144,6 +145,7 @@ def normalize_backward(t, batch, width, rows, norm, sums, products):  # type: ig
 
     With d = gamma * grad: inverse * (d - mean(d) - normalized * mean(d * normalized)).
     """
+    # First the sums of the gradient, and of its products with what was normalised: the latter are that of gamma.
     grad, g = rows
     (normalized, a), inverses, gamma, grad_gamma = norm
     lengths, one, m = batch.lengths, batch.one, t * width
@@ -172,7 +174,7 @@ def normalize_backward(t, batch, width, rows, norm, sums, products):  # type: ig
 
 
 @kernel
-def forward_step(t, batch, terms, recurrent, scales, history):  # type: ignore[no-untyped-def]
+def bn_lstm_forward(t, batch, terms, recurrent, scales, history):  # type: ignore[no-untyped-def]
     """Fills in the history at t: states h_{t+1} and cells c_{t+1} of all utterances; one that has ended keeps its own.
 
     Args:
@@ -230,7 +232,7 @@ def forward_step(t, batch, terms, recurrent, scales, history):  # type: ignore[n
 
 
 @kernel
-def backward_step(t, batch, grad, scales, history, gradients):  # type: ignore[no-untyped-def]
+def bn_lstm_backward(t, batch, grad, scales, history, gradients):  # type: ignore[no-untyped-def]
     """Fills in the gradients of terms and recurrent terms at t, by those of h_{t+1} and c_{t+1}; 0 beyond the lengths.
 
     Of the gradients, c becomes that of c_t. h becomes 0 for utterances that reach t: what flows through U is the

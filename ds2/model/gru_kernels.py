@@ -52,7 +52,7 @@ def tanh(x, one):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # type: ignore[no-untyped-def]
+def gru_forward(t, batch, hidden, one, terms, recurrent, bias, history):  # type: ignore[no-untyped-def]
     """Fills in the history at t: states h_{t+1} of all utterances, with what the backward pass needs.
 
     Args:
@@ -78,7 +78,7 @@ def forward_step(t, batch, hidden, one, terms, recurrent, bias, history):  # typ
 
 
 @kernel
-def backward_step(t, batch, hidden, one, grad, history, gradients):  # type: ignore[no-untyped-def]
+def gru_backward(t, batch, hidden, one, grad, history, gradients):  # type: ignore[no-untyped-def]
     """Fills in the gradients of the terms at t, of the input and of the recurrence, by that of h_{t+1}.
 
     `flowing` becomes the gradient of h_t, without what flows through U.

@@ -34,6 +34,7 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
     lanes, instruction = INSTRUCTIONS.get(feature, (BLOCK, ""))
     sums = ir.VectorType(WORD, lanes // 2 if instruction else lanes)
 
+    # Products of one vector of weights and one of activations, neighbours already added where an instruction does it.
     def multiplied(builder: ir.IRBuilder, weights: ir.Value, x: ir.Value) -> ir.Value:
         if not instruction:
             return builder.mul(builder.sext(weights, sums), builder.sext(x, sums))
@@ -41,6 +42,7 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
         function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(sums, [halves, halves]), instruction)
         return builder.call(function, [weights, x])
 
+    # The loop: each vector of weights is widened once and multiplied with the same columns of all rows.
     def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         weights, m, x, i = arguments
         levels = arrayobj.make_array(signature.args[0])(context, builder, weights)
@@ -55,6 +57,7 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
             for other, total in zip(others, totals, strict=True):
                 part = _loaded(builder, activations.data, builder.add(other, j), HALF, lanes)
                 builder.store(builder.add(builder.load(total), multiplied(builder, wide, part)), total)
+        # The lanes of each row's sums are added at the end, once.
         name = f"llvm.vector.reduce.add.v{sums.count}i32"
         added = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WORD, [sums]), name)
         return cgutils.pack_array(builder, [builder.call(added, [builder.load(total)]) for total in totals])

@@ -42,6 +42,7 @@ def fill_states(frames, cell, weight, bias, activations, most, first, last):  # 
     `cell` is the branch that CELLS names.
     """
     for t in range(len(frames.terms)):
+        # U h_t of all utterances at once, from the states rounded to few levels; then the cell of each utterance.
         round_rows(frames.states[t, first:last], most, activations)
         recurrent = frames.recurrent[first:last]
         products(activations, weight, bias, recurrent, 0, recurrent.shape[1])
@@ -54,6 +55,7 @@ def fill_states(frames, cell, weight, bias, activations, most, first, last):  # 
             elif cell == INT8_RNN:
                 for j in range(len(after)):
                     after[j] = min(max(terms[j] + own[j], ZERO), MOST)
+            # Outside its utterance a state is 0, as it is before the first frame.
             if not frames.valid[t, b]:
                 after[:] = ZERO
                 if cell == INT8_LSTM:
@@ -103,6 +105,8 @@ def int8_states(
     branch = CELLS[cell].int8
     assert branch is not None
     time, batch, size = terms.shape
+    # The states of all frames and the one before them lie in one array, so that each frame reads what the last has
+    # written.
     stores = [np.empty((time + 1, *part.shape), np.float32) for part in start]
     for store, part in zip(stores, start, strict=True):
         store[0] = part.numpy()

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from ds2.model.config import CLIP
-from ds2.model.gru_kernels import GRUGradients, GRUHistory, backward_step, forward_step
+from ds2.model.gru_kernels import GRUGradients, GRUHistory, gru_backward, gru_forward
 from ds2.utils.jit import plain
 
 
@@ -68,7 +68,7 @@ class GRU(torch.autograd.Function):
         history, flat_terms, flat_bias = _state_history(gates, products, states), flat(terms), flat(bias)
         one, product = history[-1].dtype.type(1), Product(weight.to(terms.dtype), len(start))
         for t, before in enumerate(states[:-1].unbind()):
-            forward_step(t, *start.shape, one, flat_terms, flat(product(before)), flat_bias, history)
+            gru_forward(t, *start.shape, one, flat_terms, flat(product(before)), flat_bias, history)
         return states, gates, products
 
     @staticmethod
@@ -89,7 +89,7 @@ class GRU(torch.autograd.Function):
         gradients = plain(GRUGradients(*map(flat, (flowing, grad_terms, grad_recurrent))))
         one, product = above.dtype.type(1), Product(weight.to(precision).t().contiguous(), len(flowing))
         for t, now in reversed(list(enumerate(grad_recurrent.unbind()))):
-            backward_step(t, *grad.shape[1:], one, above, history, gradients)
+            gru_backward(t, *grad.shape[1:], one, above, history, gradients)
             flowing += product(now)
         grad_bias = grad_recurrent[..., -hidden:].sum((0, 1), dtype=weight.dtype)
         grad_weight = recurrent_weight_gradient(grad_recurrent, states.to(precision)).to(weight.dtype)

@@ -35,6 +35,7 @@ def summarize(config: ModelConfig, outputs: int) -> list[LayerSummary]:
     layers = [
         LayerSummary("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))
     ]
+    # Convolutions: `rate` output frames a second, each of which costs its kernel's multiplications and additions.
     channels, bins, hop = 1, frontend.bins, frontend.hop_seconds
     for number, convolution in enumerate(config.convolutions):
         before, after = before + convolution.before * hop, after + convolution.after * hop
@@ -48,6 +49,7 @@ def summarize(config: ModelConfig, outputs: int) -> list[LayerSummary]:
             operations = rate * (convolution.kernel[1] + 1) * convolution.bottleneck * (inputs + channels)
         layers.append(LayerSummary(name, shape, parameters[name], operations, _context(before, after)))
     size = channels * bins
+    # From the recurrent layers on all frames before count, and what a backward direction or the lookahead waits for.
     after += max(0, config.chunk - 1) * hop
     context = "all" if config.needs_end else f"all before, {after:.3f} after"
     for number in range(config.recurrent_layers):

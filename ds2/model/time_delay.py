@@ -109,6 +109,7 @@ class _Activation(torch.autograd.Function):
             moments = total(moments)
         first, second = moments[:-1].div(moments[-1].clamp(min=1)).chunk(2)
         mean, variance = first.to(gamma.dtype), (second - first.square()).clamp(min=0).to(gamma.dtype)
+        # Normalisation and dropout are one scale, one shift and one factor for each channel: one pass over memory.
         scale = gamma * torch.rsqrt(variance + EPSILON)
         constants = torch.stack([scale.expand_as(kept), (beta - scale * mean).expand_as(kept), kept], dim=1)
         result = torch.empty_like(x, memory_format=torch.channels_last)
@@ -131,6 +132,8 @@ class _Activation(torch.autograd.Function):
         grad = grad.to(x.dtype)
         own, frames, number = lengths.to(torch.int64).numpy(), x.shape[3], flat(gamma).dtype.type
         arrays, sums = (_frame_rows(x), _frame_rows(grad), flat(constants)), gamma.new_zeros(len(x), 2, len(gamma))
+        # A first pass sums the gradient of each channel, and its product with x: they are the gradients of beta and
+        # gamma.
         add_gradient_sums(*arrays, own, frames, number(CLIP), flat(sums))
         inverse = torch.rsqrt(variance + EPSILON)
         grad_beta, products = sums.double().sum(0)
@@ -138,6 +141,8 @@ class _Activation(torch.autograd.Function):
         sum_gamma, sum_beta = (
             (grad_gamma, grad_beta) if ctx.total is None else ctx.total(torch.stack([grad_gamma, grad_beta]))
         )
+        # What flows to x through mean and variance is a line in x, with one slope and offset for each channel: a second
+        # pass.
         scale, count = gamma * inverse, count.clamp(min=1)
         slope = -scale * inverse * sum_gamma / count
         slopes = torch.stack([slope, -scale * sum_beta / count - slope * mean]).to(gamma.dtype)

@@ -91,6 +91,7 @@ def _forms(words: list[str], parts: list[str], language: str) -> list[str]:
                 forms[last] += space + unit
             else:
                 before = shown
+    # The parts one by one may not give the words of the whole line: then it is not clear which is which.
     plain = split_words(" ".join(words))
     return forms if found == plain else plain
 

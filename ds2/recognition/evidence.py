@@ -109,14 +109,18 @@ def spelling_scores(
         states   _ t _ h _ e _      an alignment may begin and end at any frame of the word, and skip a blank
     """
     behind = log_probs - log_probs.max(1, keepdims=True)
+    # Each word may lie a little before or after the frames that the search gave it.
     starts = np.array([max(0, start - MARGIN) for start, _ in frames])
     ends = np.array([min(len(log_probs), end + MARGIN) for _, end in frames])
     counts = np.array([len(each) for each in tokens])
+    # The states of all words in one table, blanks at even places; two equal letters need the blank between them.
     states = np.zeros((len(tokens), 2 * counts.max() + 1), np.int64)
     for word, each in enumerate(tokens):
         states[word, 1 : 2 * len(each) : 2] = each
     skips = np.zeros(states.shape, bool)
     skips[:, 3::2] = states[:, 3::2] != states[:, 1:-2:2]
+    # Each step takes every word one frame on. A path may begin at any frame, so the first label costs nothing before
+    # it.
     scores, best = np.full(states.shape, -np.inf), np.full(len(tokens), WORST_SPELLING * counts)
     for step in range((ends - starts).max()):
         frame = np.minimum(starts + step, len(log_probs) - 1)

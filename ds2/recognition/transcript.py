@@ -139,11 +139,13 @@ def make_transcript(
     hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
 ) -> Transcript:
     """The transcript of a recording of `duration` seconds from a decoder's hypothesis."""
-    words = words_of(hypothesis, tokenizer, frame_seconds, duration)
+    words = hypothesis_words(hypothesis, tokenizer, frame_seconds, duration)
     return Transcript(" ".join(tokenizer.decode(hypothesis.tokens).split()), words, duration)
 
 
-def words_of(hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float) -> tuple[Word, ...]:
+def hypothesis_words(
+    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
+) -> tuple[Word, ...]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
     return tuple(

@@ -21,9 +21,9 @@ from ds2.recognition.transcript import (
     Alternative,
     SegmentAlternatives,
     Transcript,
+    hypothesis_words,
     make_transcript,
     with_confidences,
-    words_of,
 )
 from ds2.record import Record
 from ds2.text import Tokenizer
@@ -138,7 +138,7 @@ class TranscriptBuilder:
         transcript = make_transcript(nbest[0], self.tokenizer, self.frame_seconds, duration)
         if not transcript.words:
             return transcript, np.zeros(0)
-        others = [words_of(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
+        others = [hypothesis_words(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
         present, scores = presence([transcript.words, *others]), [each.score for each in nbest]
         if others:
             transcript = with_confidences(transcript, posteriors(present, scores))

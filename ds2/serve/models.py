@@ -39,6 +39,7 @@ class Models:
         Raises:
             InputError: a model cannot be loaded, or cannot stream.
         """
+        # Each model has its own processes, and the streams of a model are divided among them.
         limits, devices = config.limits, config.device.split(",") * config.workers
         slots = -(-limits.streams // len(devices))
         timeouts = Timeouts(limits.worker_timeout_seconds, limits.load_timeout_seconds)

@@ -87,6 +87,7 @@ class Transcriptions:
             check_language(asked.language, self.models.paths[name])
         except ParameterError as error:
             raise Refused(400, "request", str(error), field="language") from error
+        # The file is decoded in a thread, some seconds ahead of the model, which hears it as a live stream.
         rate = self.models.rates[name]
         chunks = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
         handle = None
@@ -127,6 +128,7 @@ class Transcriptions:
         """The request, whose body raises Refused when it is too large, stops coming or takes too long."""
         most, limits = self.limits.upload_bytes + OTHER_BYTES, self.limits
         refusal = Refused(413, "size", f"a file may have {limits.upload_bytes} bytes", field="file")
+        # A length that is promised and too large is refused before a byte is read; a client may also promise none.
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
             raise refusal

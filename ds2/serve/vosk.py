@@ -222,12 +222,14 @@ class VoskSession:
             await self._send(self.wishes.result([]))
             return
         handle.end(last)
+        # Where results are pushed, the task sends the last ones itself.
         if self.pusher is not None:
             if last:
                 await self.pusher
                 self._check()
             return
         began = time.monotonic()
+        # The time that the client waits for its results does not count as silence of the client.
         while not handle.ends:
             await handle.change()
             self._check()

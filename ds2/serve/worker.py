@@ -80,6 +80,7 @@ class Worker:
             self._forget(number)
             return []
         stream = self.streams[number]
+        # Sound becomes chunks, which wait for a step; only what ends without one has a result now.
         try:
             if isinstance(command, Sound):
                 chunks, events = stream.feed(command.data), []

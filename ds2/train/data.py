@@ -49,10 +49,12 @@ class TrainingData:
         """
         self.config = config
         self.ranks = ranks
+        # A fraction of a manifest is a view of it; several manifests are joined without a copy.
         whole = [opened(path, ranks) for path in config.data.train]
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
         self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
+        # A bundle's output layer has its tokens: texts must fit them, unless the layer is made anew.
         if start is None or config.start.new_alphabet:
             spelt = [opened(path, ranks) for path in config.data.alphabet] or whole  # a fraction has the same alphabet
             self.tokenizer = Tokenizer.from_texts(values(Joined(spelt), "text"), config.data.units)
@@ -62,6 +64,7 @@ class TrainingData:
             self.tokenizer = Tokenizer(start.tokens)
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
+        # All ranks draw the same minibatches, and each takes its part.
         share = Share(ranks.number, ranks.size, config.accumulate)
         shards, self.archives = shards_of(self.train)
         self.sampler = SortaGradSampler(

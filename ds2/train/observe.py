@@ -61,6 +61,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
         for name, module in model.named_modules()
         if name.startswith(("convolutions.", "recurrent.")) and name.count(".") == 1
     } | {"output": model.output}
+    # Hooks keep the output of each layer, so that its gradient can be asked for as well.
     outputs: dict[str, Tensor] = {}
 
     def keep(name: str) -> Any:
@@ -83,6 +84,7 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
     finally:
         for hook in hooks:
             hook.remove()
+    # Of each tensor a few percentiles are kept, of the batch's texts and posteriors all.
     first = model.get_parameter("convolutions.0.kernel.weight")
     found = Observation(epoch, filters=first.detach()[:, 0].cpu().clone())
     for (name, weight), gradient in zip(matrices.items(), gradients, strict=False):

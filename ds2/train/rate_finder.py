@@ -46,6 +46,8 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
         for number, minibatch in enumerate(itertools.islice(endless(trainer, loader), batches)):
             if not any(batch.utterances for batch in minibatch):
                 continue  # no file of it can be read
+            # The rate grows by the same factor each time. The loss of one minibatch is noisy: a running mean is kept,
+            # without its bias towards 0.
             rate = LOWEST * (HIGHEST / LOWEST) ** (number / max(1, batches - 1))
             loss = loss_at(trainer, minibatch, rate)
             mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
@@ -55,6 +57,7 @@ def find_rate(trainer: Trainer, batches: int) -> RateTest:
                 break
     if not rates:
         raise InputError(f"{trainer.config.data.train[0]}: none of the utterances tried can be read")
+    # The rate with the lowest loss is near the one that diverges, hence the margin below it.
     finite = [loss if math.isfinite(loss) else math.inf for loss in losses]
     lowest = min(finite)
     if not lowest < FALL * finite[0]:

@@ -172,6 +172,7 @@ class Trainer:
     def _train_minibatch(self, minibatch: list[Batch]) -> None:
         """This rank's microbatches of a minibatch: gradients, update, and the checkpoint where one is due."""
         state = self.state
+        # All ranks must agree on the utterances, on saving and on stopping, or one would wait for the others for ever.
         with record_function("ds2: waiting"):
             agreement = self.strategy.agree(
                 sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.signals.received > 0
@@ -214,6 +215,7 @@ class Trainer:
         if len(state.skipped) >= self.data.sampler.utterances(state.epoch):
             first = state.skipped[0] if state.skipped else "sampling.epoch_hours is shorter than an utterance"
             raise InputError(f"epoch {state.epoch + 1}: no utterance can be trained on; {first}")
+        # All ranks validate their parts; the first one writes.
         model = self.strategy.updater.validated
         pronunciations = self.phone_loss.pronunciations if self.phone_loss is not None else None
         validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks, pronunciations)

@@ -46,6 +46,7 @@ def validate(
         texts.add(references, [tokenizer.decode(found.tokens) for found in greedy(log_probs, lengths)])
         if pronunciations is not None:
             phones.add(*_phone_texts(references, of_phones, lengths, pronunciations))
+    # The error rates are of all texts together, not means over the ranks.
     parts = ranks.gather((loss, texts, phones))
     texts, phones = _Texts.joined([part[1] for part in parts]), _Texts.joined([part[2] for part in parts])
     if not texts.references:

@@ -59,7 +59,7 @@ def index_path(archive: Path) -> Path:
     return archive.with_name(f"{archive.name}.index")
 
 
-def write_index(archive: Path) -> Places:
+def write_tar_index(archive: Path) -> Places:
     """Reads the headers of an archive and writes its index."""
     places = scan(archive)
     write_text(index_path(archive), json.dumps({"bytes": archive.stat().st_size, "members": places}))

@@ -19,6 +19,7 @@ def multiply_few_rows(x, weight, result):  # type: ignore[no-untyped-def]
     """result (M, N) = x (M, K) weight^T (N, K), all float32; the caller has checked the shapes."""
     rows, outputs, size = np.uint64(len(x)), np.uint64(len(weight)), np.uint64(weight.shape[1])
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    # Tiles of four rows and two outputs; rows and outputs that are left over go one by one.
     m = np.uint64(0)
     while m + four <= rows:
         n = np.uint64(0)

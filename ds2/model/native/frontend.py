@@ -5,10 +5,10 @@ import numpy as np
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.mel import mel_bands
-from ds2.model.native.slots import Batch
+from ds2.model.native.slots import SlotBatch
 
 
-class Frontend:
+class NativeFrontend:
     """Samples -> standardised log-power spectrogram."""
 
     def __init__(self, config: FrontendConfig, layer: LayerWeights):
@@ -35,7 +35,7 @@ class Frontend:
             features += self.mean - features.mean(1, keepdims=True)
         return self._standardised(features)
 
-    def step(self, batch: Batch, samples: np.ndarray) -> np.ndarray:
+    def step(self, batch: SlotBatch, samples: np.ndarray) -> np.ndarray:
         """(B, N) of a chunk of each stream -> (B, T, F) features, going on from the sums over the sound before."""
         frames = self._framed(samples)
         power, sums = self._adaptive_power(frames, batch.kept("power_sum", (), np.float64), batch.positions)

@@ -39,7 +39,7 @@ def places(x: np.ndarray, size: int) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(x, (batch, frames - size + 1, size * width), x.strides)
 
 
-class Convolution:
+class NativeConvolution:
     """Over frequency and time, or over time alone, BN folded in, then the clipped ReLU.
 
     (B, T, F C) frames with their context -> (B, T', F' C').
@@ -88,7 +88,7 @@ class Convolution:
         return np.lib.stride_tricks.as_strided(padded, shape, strides)
 
 
-class TimeDelay:
+class NativeTimeDelay:
     """A factored layer of ds2/model/time_delay.py: (B, T + k - 1, C) frames with their context -> (B, T, C')."""
 
     def __init__(self, inputs: int, config: ConvolutionConfig, layer: LayerWeights):

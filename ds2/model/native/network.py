@@ -4,11 +4,18 @@ import numpy as np
 
 from ds2.model.config import ModelConfig
 from ds2.model.layer_weights import LayerWeights
-from ds2.model.native.frontend import Frontend
-from ds2.model.native.layers import Convolution, TimeDelay, clipped_relu, linear, log_softmax, row_convolution
-from ds2.model.native.random_walk import RandomWalk
-from ds2.model.native.recurrent import RecurrentLayer
-from ds2.model.native.slots import Batch, Stores
+from ds2.model.native.frontend import NativeFrontend
+from ds2.model.native.layers import (
+    NativeConvolution,
+    NativeTimeDelay,
+    clipped_relu,
+    linear,
+    log_softmax,
+    row_convolution,
+)
+from ds2.model.native.random_walk import NativeRandomWalk
+from ds2.model.native.recurrent import NativeRecurrentLayer
+from ds2.model.native.slots import SlotBatch, SlotStores
 from ds2.model.steps import Steps
 
 
@@ -22,19 +29,20 @@ class Network:
         Raises:
             InputError: a weight is missing, or has not the shape that the configuration gives it.
         """
-        self.config, self.frontend = config, Frontend(config.frontend, weights.under("frontend"))
-        self.convolutions: list[Convolution | TimeDelay] = []
+        self.config, self.frontend = config, NativeFrontend(config.frontend, weights.under("frontend"))
+        # Each layer takes what the one below gives; its weights are checked against the configuration as it is made.
+        self.convolutions: list[NativeConvolution | NativeTimeDelay] = []
         channels, self.bins = 1, config.frontend.bins
         for number, each in enumerate(config.convolutions):
             layer = weights.under(f"convolutions.{number}")
             if each.bottleneck:
-                self.convolutions.append(TimeDelay(channels, each, layer))
+                self.convolutions.append(NativeTimeDelay(channels, each, layer))
             else:
-                self.convolutions.append(Convolution(channels, self.bins, each, layer, config.batch_norm))
+                self.convolutions.append(NativeConvolution(channels, self.bins, each, layer, config.batch_norm))
             channels, self.bins = each.channels, each.bins(self.bins)
         sizes = [channels * self.bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = [
-            RecurrentLayer(number, config, inputs, weights.under(f"recurrent.{number}"))
+            NativeRecurrentLayer(number, config, inputs, weights.under(f"recurrent.{number}"))
             for number, inputs in enumerate(sizes[: config.recurrent_layers])
         ]
         width = config.width
@@ -44,7 +52,7 @@ class Network:
             weights.shaped("fully_connected.weight", config.fully_connected, width)
             self.dense = weights.under("fully_connected").folded("weight", config)
         self.random_walk = (
-            RandomWalk(config.random_walk, sizes[0], weights.under("random_walk")) if config.random_walk else None
+            NativeRandomWalk(config.random_walk, sizes[0], weights.under("random_walk")) if config.random_walk else None
         )
         self.output = _output(weights.under("output"), outputs, config.fully_connected or width)
         self.phone_output = _output(weights.under("phone_output"), config.phones, width) if config.phones else None
@@ -66,7 +74,7 @@ class Network:
             scores[0] = self.random_walk(low, scores[0])
         return np.concatenate([log_softmax(each) for each in scores], axis=2)[0]
 
-    def step(self, batch: Batch, samples: np.ndarray, phones: bool) -> np.ndarray:
+    def step(self, batch: SlotBatch, samples: np.ndarray, phones: bool) -> np.ndarray:
         """(B, N) samples of a chunk of each stream -> (B, T, V), with `phones` (B, T, V + P)."""
         x = self.frontend.step(batch, samples)
         x *= batch.valid(x.shape[1], 1, 0)
@@ -108,7 +116,7 @@ class NativeSlots:
         """Raises ValueError where the model cannot stream."""
         network.config.check_streaming()
         self.network, self.config, self.slots, self.phones = network, network.config, slots, phones
-        self.steps, self.stores = Steps.of(network.config), Stores(slots)
+        self.steps, self.stores = Steps.of(network.config), SlotStores(slots)
 
     @np.errstate(all="ignore")
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
@@ -118,7 +126,7 @@ class NativeSlots:
             ValueError: not the number of frames of the model's chunk.
         """
         self.steps.check(samples.shape[1], positions, lengths)
-        batch = Batch(self.stores, slots, positions, lengths)
+        batch = SlotBatch(self.stores, slots, positions, lengths)
         log_probs = self.network.step(batch, samples, self.phones)
         batch.commit()
         return log_probs

@@ -6,7 +6,7 @@ from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import log_softmax
 
 
-class RandomWalk:
+class NativeRandomWalk:
     """Diffuses frame posteriors among neighbours within `radius` frames."""
 
     def __init__(self, radius: int, inputs: int, layer: LayerWeights):

@@ -8,13 +8,13 @@ from ds2.model.cells import Cell
 from ds2.model.config import CLIP, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import linear
-from ds2.model.native.slots import Batch
+from ds2.model.native.slots import SlotBatch
 
 State = tuple[np.ndarray, ...]  # (B, H) h, of an LSTM also c, of a BN-LSTM also (B, 1) frames so far
 Step = Callable[..., State]  # input terms, recurrent terms, state -> the next state
 
 
-class Direction:
+class NativeDirection:
     """One direction of any cell."""
 
     def __init__(self, config: ModelConfig, inputs: int, layer: LayerWeights):
@@ -24,7 +24,7 @@ class Direction:
         self.weight = layer.shaped("input_weight", rows, inputs)
         if config.spec.step_statistics:
             self.bias = np.zeros(rows, np.float32)
-            self.recurrent_bias, self.step = self.bias, BNLSTMStep(config.hidden, layer)
+            self.recurrent_bias, self.step = self.bias, NativeBNLSTMStep(config.hidden, layer)
             self.widths += (1,)
         else:
             self.weight, self.bias = layer.folded("input_weight", config)
@@ -44,13 +44,13 @@ class Direction:
         return rows, state
 
 
-class RecurrentLayer:
+class NativeRecurrentLayer:
     """A forward direction and, if bidirectional, a backward one over the same input, summed."""
 
     def __init__(self, number: int, config: ModelConfig, inputs: int, layer: LayerWeights):
         self.config, self.name = config, f"recurrent.{number}"
-        self.forwards = Direction(config, inputs, layer.under("forwards"))
-        self.backwards = Direction(config, inputs, layer.under("backwards")) if config.bidirectional else None
+        self.forwards = NativeDirection(config, inputs, layer.under("forwards"))
+        self.backwards = NativeDirection(config, inputs, layer.under("backwards")) if config.bidirectional else None
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(1, T, D) of a whole utterance -> (1, T, H)."""
@@ -67,7 +67,7 @@ class RecurrentLayer:
         backwards = self._backwards(chunks, valid).reshape(1, -1, rows.shape[2])
         return np.asarray(rows + backwards[:, missing : missing + frames])
 
-    def step(self, batch: Batch, x: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    def step(self, batch: SlotBatch, x: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """(B, T, D) of a chunk of each stream, (B, T, 1) 0 or 1 -> (B, T, H)."""
         names = [f"{self.name}.{part}" for part in range(len(self.forwards.widths))]
         before = tuple(batch.kept(name, (width,)) for name, width in zip(names, self.forwards.widths, strict=True))
@@ -106,7 +106,7 @@ def _lstm_step(term: np.ndarray, recurrent: np.ndarray, h: np.ndarray, c: np.nda
 STEPS: dict[Cell, Step] = {"rnn": _rnn_step, "gru": _gru_step, "lstm": _lstm_step}
 
 
-class BNLSTMStep:
+class NativeBNLSTMStep:
     """A BN-LSTM's step by its population statistics: a scale and a shift for each time step."""
 
     def __init__(self, hidden: int, layer: LayerWeights):

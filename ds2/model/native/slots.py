@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 
-class Stores:
+class SlotStores:
     """What the layers keep of each slot between chunks, by name: (slots, ...) each, made at its first use."""
 
     def __init__(self, slots: int):
@@ -13,10 +13,10 @@ class Stores:
         self.arrays: dict[str, np.ndarray] = {}
 
 
-class Batch:
+class SlotBatch:
     """Which slots a step moves on, and what it will write to them."""
 
-    def __init__(self, stores: Stores, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray):
+    def __init__(self, stores: SlotStores, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray):
         self.stores, self.slots, self.positions, self.lengths = stores, slots, positions, lengths
         self.afresh = positions == 0
         self.writes: dict[str, np.ndarray] = {}

@@ -1,0 +1,161 @@
+"""The best hypotheses of a beam, read one by one from the lattice of what recombination took out of it.
+
+A hypothesis may follow an arc wherever its best alignment leaves a prefix that has any, for the log of the relative
+probability at that time. It then goes on in the loser's history, which may have arcs itself.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.prefixes import NONE, Beam
+from ds2.utils.jit import inlined, without_references
+
+
+class Pending(NamedTuple):
+    """A hypothesis that has not been read yet: the best one of an entry, or one that leaves another one by an arc."""
+
+    cost: float  # nats, the negative of its score
+    number: int  # the first of equal ones comes first
+    gains: float
+    entry: int
+    left: "Read | None" = None
+    way: int = NONE  # by which it leaves that one
+
+
+class Read(NamedTuple):
+    """A hypothesis, and the ways to leave it by an arc from what no other has read, best first."""
+
+    hypothesis: Hypothesis
+    cost: float
+    gains: float
+    places: np.ndarray  # of the label that follows the arc
+    arcs: np.ndarray
+    costs: np.ndarray  # nats
+
+
+def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray) -> Iterator[Hypothesis]:
+    """All hypotheses of a beam, each string of labels once, best first; they are read from the lattice one by one.
+
+    Args:
+        scores, gains: (N,) of the entries, nats.
+    """
+    order = [place for place in np.argsort(-scores, kind="stable").tolist() if scores[place] > -math.inf]
+    waiting = [Pending(-float(scores[e]), number, float(gains[e]), e) for number, e in enumerate(order)]
+    found, numbers = set(), itertools.count(len(order))
+    while waiting:
+        best = heapq.heappop(waiting)
+        read = _read(beam, best)
+        if read.hypothesis.tokens not in found:
+            found.add(read.hypothesis.tokens)
+            yield read.hypothesis
+        # Next come the best way to leave it, and the next best one to leave what it has left.
+        for left, way in ((read, 0), (best.left, best.way + 1)):
+            if left is not None and way < len(left.arcs):
+                more = left.gains + float(beam.arcs["gains"][left.arcs[way]])
+                cost = left.cost + float(left.costs[way])
+                heapq.heappush(waiting, Pending(cost, next(numbers), more, best.entry, left, way))
+
+
+def _read(beam: Beam, best: Pending) -> Read:
+    left, way = best.left, best.way
+    *columns, places, arcs, costs = _path(beam, best.entry, NONE if left is None else left.arcs[way])
+    order = np.argsort(costs, kind="stable")
+    after = Hypothesis() if left is None else left.hypothesis
+    hypothesis = _joined([column.tolist() for column in columns], best, after, 0 if left is None else left.places[way])
+    return Read(hypothesis, best.cost, best.gains, places[order], arcs[order], costs[order])
+
+
+def _joined(columns: list[list[Any]], best: Pending, other: Hypothesis, place: int) -> Hypothesis:
+    """The labels of a path, their starts, ends and peaks, before those of another hypothesis from `place` on."""
+    labels, starts, ends, peaks = columns
+    length = len(labels)
+    labels += other.tokens[place:]
+    starts += other.starts[place:]
+    ends += other.ends[place:]
+    confidences = *map(math.exp, peaks), *other.confidences[place:]
+    # The label after an arc may have begun later in the loser than in the winner.
+    if 0 < length < len(starts):
+        starts[length] = max(starts[length], ends[length - 1])
+        ends[length] = max(ends[length], starts[length] + 1)
+    return Hypothesis(tuple(labels), tuple(starts), tuple(ends), confidences, -best.cost, best.gains)
+
+
+class Path(NamedTuple):
+    """The columns of a path with L labels, and of the W arcs that lead away from it."""
+
+    symbols: np.ndarray  # (L,)
+    starts: np.ndarray  # (L,) frames
+    ends: np.ndarray  # (L,)
+    peaks: np.ndarray  # (L,) log-probabilities
+    places: np.ndarray  # (W,) of the label that follows each arc
+    arcs: np.ndarray  # (W,)
+    costs: np.ndarray  # (W,) nats
+
+
+def _path(beam: Beam, place: int, number: int) -> Path:
+    """The path of the entry at `place`, or of what an arc leads to."""
+    labels, ways = _path_sizes(beam, place, number)
+    symbols, starts, ends = np.empty((3, labels), np.int64)
+    places, arcs = np.empty((2, ways), np.int64)
+    path = Path(symbols, starts, ends, np.empty(labels), places, arcs, np.empty(ways))
+    _fill_path(beam, place, number, path)
+    return path
+
+
+@inlined
+def _begin(beam, place, number):  # type: ignore[no-untyped-def]
+    """Where a path begins: node, run, arcs, their fade, and whether the last label's run is not closed yet."""
+    entry = beam.entries[place]
+    if number != NONE:
+        arc = beam.arcs[number]
+        return arc.node, arc.run, arc.arcs, arc.fade, False
+    # The last label is open, without a run, while the best alignment ends in it.
+    open_ = entry.best_blank < entry.best_label
+    return entry.node, entry.runs_label if open_ else entry.runs_blank, entry.arcs, entry.fade, open_
+
+
+@without_references
+def _fill_path(beam, place, number, path):  # type: ignore[no-untyped-def]
+    symbols, starts, ends, peaks, places, found, costs = path
+    entry = beam.entries[place]
+    node, run, arcs, fade, open_ = _begin(beam, place, number)
+    ways = 0
+    # Backwards: the arcs that lead away before each label, then the label with its times.
+    for label in range(len(symbols) - 1, -1, -1):
+        while arcs != NONE:
+            places[ways], found[ways], costs[ways] = label, arcs, -(beam.arcs[arcs].score + fade)
+            arcs = beam.arcs[arcs].next
+            ways += 1
+        symbols[label] = beam.nodes[node].symbol
+        node = np.int64(beam.nodes[node].parent)
+        if open_:
+            starts[label], ends[label], peaks[label] = entry.start, entry.end, entry.peak
+            arcs, fade, open_ = entry.arcs_before, entry.fade_before, False
+        else:
+            one = beam.runs[run]
+            starts[label], ends[label], peaks[label] = one.start, one.end, one.peak
+            run, arcs, fade = one.before, one.arcs, one.fade
+
+
+@without_references
+def _path_sizes(beam, place, number):  # type: ignore[no-untyped-def]
+    """The number of labels of a path, and of the arcs that lead away from it."""
+    node, run, arcs, _, open_ = _begin(beam, place, number)
+    arcs_before, labels, ways = beam.entries[place].arcs_before, 0, 0
+    while node != 0:
+        while arcs != NONE:
+            arcs = beam.arcs[arcs].next
+            ways += 1
+        labels += 1
+        node = np.int64(beam.nodes[node].parent)
+        if open_:
+            arcs, open_ = arcs_before, False
+        else:
+            arcs, run = beam.runs[run].arcs, beam.runs[run].before
+    return labels, ways
