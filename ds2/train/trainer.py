@@ -215,7 +215,6 @@ class Trainer:
         if len(state.skipped) >= self.data.sampler.utterances(state.epoch):
             first = state.skipped[0] if state.skipped else "sampling.epoch_hours is shorter than an utterance"
             raise InputError(f"epoch {state.epoch + 1}: no utterance can be trained on; {first}")
-        # All ranks validate their parts; the first one writes.
         model = self.strategy.updater.validated
         pronunciations = self.phone_loss.pronunciations if self.phone_loss is not None else None
         validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks, pronunciations)
