@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 
 from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
-from ds2.serve.middleware import Guard, SecurityHeaders
+from ds2.serve.middleware import Guard, RequestIds, SecurityHeaders
 from ds2.serve.models import Models
 from ds2.serve.openai import Transcriptions, refusal_of
 from ds2.serve.openai_messages import error_body
@@ -182,7 +182,12 @@ def make_app(application: Application) -> ASGIApp:
 
     handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
     app = Starlette(routes=application.routes(), exception_handlers=handlers)
-    return SecurityHeaders(Guard(app, application.gate.check_request, application.refused))
+    guarded: ASGIApp = SecurityHeaders(Guard(app, application.gate.check_request, application.refused))
+    if application.config.traces:
+        from ds2.serve.traces import Traces
+
+        guarded = Traces(guarded, application.config.traces)
+    return RequestIds(guarded)
 
 
 def _since(began: float) -> dict[str, float]:

@@ -62,6 +62,7 @@ class ServeConfig:
     trusted_proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
     certificate: Path | None = None  # TLS: the PEM file of the certificate and its chain
     certificate_key: Path | None = None  # the PEM file of the key
+    traces: str = ""  # URL of OpenTelemetry's collector, such as http://collector:4318/v1/traces
     decoder: DecoderOptions = DEFAULT_OPTIONS  # language model, weights, beam, hot words
     live: LiveConfig = field(default_factory=LiveConfig)
     dispatch: DispatchConfig = field(default_factory=DispatchConfig)

@@ -8,30 +8,35 @@ import os
 import queue
 import threading
 import time
+from contextvars import ContextVar
 from logging.handlers import QueueHandler
 
 WAITING = 10_000  # lines; more are dropped
 LAST_SECONDS = 5.0  # for the remaining lines at the end of a process
 STDERR = 2
+REQUEST: ContextVar[str] = ContextVar("request", default="")  # the id of the request that is served here
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, event and its facts, which never include the text of a transcript."""
+    """One JSON object per line: time, level, event, request, facts; never the text of a transcript."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the line of a record."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
         line = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+        if request := getattr(record, "request", ""):
+            line["request"] = request
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps({**line, **getattr(record, "facts", {})}, ensure_ascii=False)
 
 
 class DroppingHandler(QueueHandler):
-    """Passes records on unchanged, and drops them while too many wait."""
+    """Passes records on, with the id of their request, and drops them while too many wait."""
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """Returns the record as it is: it is formatted in this process."""
+        record.request = REQUEST.get()  # not in the thread that writes, which serves none
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:

@@ -11,6 +11,7 @@ EXTRAS = {
     "num2words": "train",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "opentelemetry": "telemetry",
     "optuna": "train",
     "prometheus_client": "serve",
     "pyarrow": "data",

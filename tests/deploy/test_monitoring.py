@@ -23,12 +23,16 @@ def alerts() -> list[dict[str, str]]:
     return [rule for group in rules()["groups"] for rule in group["rules"]]  # type: ignore[attr-defined]
 
 
-def exported() -> set[str]:
-    """Names of time series, as Prometheus sees them."""
+def metrics_text() -> bytes:
     metrics = Metrics()
     metrics.opened.labels("live")
     metrics.rejected.labels("busy")
-    lines = metrics.text().decode().splitlines()
+    return metrics.text()
+
+
+def exported() -> set[str]:
+    """Names of time series, as Prometheus sees them."""
+    lines = metrics_text().decode().splitlines()
     return {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
 
 
@@ -51,7 +55,24 @@ def test_the_runbook_has_an_entry_for_every_alert() -> None:
     assert entries == [alert["alert"] for alert in alerts()]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="needs promtool, of Debian's package prometheus"
+)
+
+
+@needs_promtool
+def test_metrics_keep_the_conventions_of_prometheus() -> None:
+    """Base units, `_total`, a help text for each."""
+
+    def lint(text: bytes) -> tuple[int, bytes]:
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+        return done.returncode, done.stderr
+
+    assert lint(metrics_text()) == (0, b"")
+    assert lint(metrics_text().replace(b"ds2_step_seconds", b"ds2_step_milliseconds"))[0] != 0
+
+
+@needs_promtool
 def test_promtool_takes_rules_and_configuration(tmp_path: Path) -> None:
     """A wrong expression is refused."""
 
