@@ -1,4 +1,4 @@
-"""Sounds without speech, synthesised: what a recogniser must hear no words in."""
+"""Sounds without speech, synthesised: a recogniser must find no words in them."""
 
 import math
 from collections.abc import Callable, Iterator

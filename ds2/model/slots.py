@@ -213,7 +213,7 @@ class SlotModel:
         return SlotRecurrent(layer.cell, step, *weights, state)
 
     def _fold_dense(self) -> tuple[Weight, Tensor] | None:
-        """The layer before the output, where it has a form of its own."""
+        """The layer before the output, stored for the precision; None where it runs as it is."""
         layer = self.model.fully_connected
         if layer is None or self.precision != "int8":
             return None

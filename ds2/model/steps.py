@@ -26,7 +26,7 @@ class Steps:
     def of(
         cls, model: ModelConfig, chunk_frames: int = CHUNK_FRAMES, long_chunk_frames: int = LONG_CHUNK_FRAMES
     ) -> "Steps":
-        """The steps of a model: of its own chunk where it has one, else of so many frames, rounded up to its stride."""
+        """The steps of a model: those of its chunk if it has one, else frames rounded up to its stride."""
         hop, stride = model.frontend.hop_samples, model.stride
         return cls(
             hop,
@@ -47,7 +47,7 @@ class Steps:
         """Checks the `samples` of a chunk of each stream, at (B,) positions of (B,) lengths, in front-end frames.
 
         Raises:
-            ValueError: the model takes chunks of its own, and these are others.
+            ValueError: the model has a fixed chunk, and these frames are not one.
         """
         whole, frames = self.whole_frames, (samples - self.overlap) // self.hop
         last = positions + frames >= lengths + self.delay * self.stride

@@ -56,9 +56,9 @@ def interval(errors: Sequence[ErrorCounts]) -> tuple[float, float]:
     return bootstrap(wrong, np.array([counts.reference_length for counts in errors]))
 
 
-def bootstrap(wrong: np.ndarray, length: np.ndarray, seed: int = 1) -> tuple[float, float]:
+def bootstrap(wrong: np.ndarray, length: np.ndarray) -> tuple[float, float]:
     """95 % interval of sum(wrong) / sum(length), both (B,), by drawing utterances anew (Bisani and Ney 2004)."""
-    count, random = len(wrong), np.random.default_rng(seed)
+    count, random = len(wrong), np.random.default_rng(1)
     rates = np.empty(DRAWS)
     for draw in range(DRAWS):
         drawn = random.integers(count, size=count)

@@ -167,9 +167,8 @@ class _Speech:
         size = round(MESSAGE_SECONDS * rate) * 2
         for number, start in enumerate(range(0, len(self.recording.data), size)):
             sound = self.recording.data[start : start + size]
-            spoken = (
-                self.begun + number * MESSAGE_SECONDS + len(sound) / 2 / rate
-            )  # a microphone delivers it at its end
+            # A microphone delivers the sound of a message at its end.
+            spoken = self.begun + number * MESSAGE_SECONDS + len(sound) / 2 / rate
             await asyncio.sleep(max(0.0, spoken - time.monotonic()))
             await self.socket.send(sound)
         self.ended = time.monotonic()

@@ -148,9 +148,8 @@ class ModelProcess:
             handle = self.streams.get(result.stream)
             if handle is None:
                 continue
-            handle.processed = min(
-                handle.fed, handle.processed + result.seconds
-            )  # without the padding at the end of a span
+            # The padding at the end of a span is no sound of the client.
+            handle.processed = min(handle.fed, handle.processed + result.seconds)
             for event in result.events:
                 handle.take(event)
                 if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):

@@ -132,7 +132,7 @@ def _openai_word(word: Word) -> dict[str, Any]:
 def _openai_segment(number: int, final: Final) -> dict[str, Any]:
     """A segment; `tokens`, `temperature`, `compression_ratio` and `no_speech_prob` do not apply to this model.
 
-    `avg_logprob` is the mean logarithm of the words' confidence: clients discard a segment below -1, as of Whisper.
+    `avg_logprob` is the mean logarithm of the words' confidence: clients discard segments below -1, as with Whisper.
     """
     words = final.transcript.words
     return {

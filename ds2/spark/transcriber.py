@@ -47,6 +47,6 @@ class SpeechTranscriber(RecordingStage, HasModel, HasDecoder):
     that bounds its memory.
     """
 
-    separate = Setting("transcribe each channel by itself, as of a telephone call: a speaker is a channel", flag, False)
+    separate = Setting("transcribe each channel by itself, as in telephone calls: a speaker on each", flag, False)
     work = staticmethod(transcribe_rows)
     kind = TRANSCRIPT

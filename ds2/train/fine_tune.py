@@ -75,7 +75,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
 
 
 def _check_numbers(utterances: Iterable[Utterance], unknown: set[str]) -> None:
-    """Raises InputError where the model lacks figures: nobody wants them as new characters, they are read as words."""
+    """Raises InputError where the model lacks figures: they are to be read as words, not learnt as new characters."""
     figures = {character for character in unknown if character.isdigit()}
     for each in utterances:
         if figures.intersection(each.text):

@@ -134,7 +134,7 @@ class _Reader:
             raise InputError(f"{self.source}: {section or 'configuration'}: {error!s:.200}") from error
 
     def renamed(self, cls: Any, values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
-        """The values under the names of today, without those that have none any more."""
+        """The values under today's names, without those that have none any more."""
         names, replaced = FORMER_KEYS.get(cls.__name__, {}), REPLACED_KEYS.get(cls.__name__, {})
         for old in names.keys() & values.keys():
             new = names[old]
