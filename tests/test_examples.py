@@ -3,16 +3,25 @@
 import runpy
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import ds2
+from ds2.data.layouts import LAYOUTS
+from ds2.model.cell_kernels import KERNELS
+from ds2.model.cells import CELLS
 
 EXAMPLES = Path(ds2.__file__).parents[1] / "examples"
 PRINTS = {
     "align.py": "applicants",
     "decode_log_probs.py": "deep speech",
+    "digit_strings.py": "60 strings, ",
     "live.py": "final: ",
+    "new_cell.py": "update 10: loss ",
+    "new_kernel.py": "[[0, 2], [4, 7]]\nequal",
+    "new_layout.py": "1 utterance: applicants must have resided in the country for five years\nleft out: lost.opus: cannot be read",
+    "new_protocol.py": "final: zero zero zero",
     "train_with_ctc.py": "step 20: loss",
     "transcribe.py": "00:00:0",
 }
@@ -24,6 +33,7 @@ def test_an_example_runs(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [name])
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    with patch.dict(CELLS), patch.dict(KERNELS), patch.dict(LAYOUTS):  # the tables that examples add to
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert PRINTS[name] in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
