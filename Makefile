@@ -44,7 +44,7 @@ lint-deploy: $(VENV)/.dev
 	$(BIN)/python -m pytest -rs tests/deploy
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/site
+	$(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs build/site
 
 docs-serve: docs
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000

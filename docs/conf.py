@@ -44,8 +44,26 @@ nb_execution_timeout = 240
 copybutton_prompt_text = "$ "
 
 
+def add_link_to_notebook(_: Any, page: str, source: list[str]) -> None:
+    """At the end of a page that is executed."""
+    if "file_format: mystnb" in source[0]:
+        name = Path(page).name
+        source[0] += f'\n\n<a href="{name}.ipynb" download>This page as a notebook</a>, for a Jupyter that was started '
+        source[0] += "with the folder of the checkout as `DS2` in its environment.\n"
+
+
+def copy_notebooks(app: Any, error: Exception | None) -> None:
+    """Puts each page's notebook, with its outputs, beside the page."""
+    executed = Path(app.outdir).with_name("jupyter_execute")
+    for page in sorted(app.env.found_docs) if error is None else ():
+        if "file_format: mystnb" in Path(app.env.doc2path(page)).read_text():
+            shutil.copy(executed / f"{page}.ipynb", Path(app.outdir) / f"{page}.ipynb")
+
+
 def setup(app: Any) -> None:
     """Writes the pages of the reference before Sphinx reads them, and gives the cells their `%%bash`."""
+    app.connect("source-read", add_link_to_notebook)
+    app.connect("build-finished", copy_notebooks)
     startup = FOLDER.parent / "build" / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True, exist_ok=True)
     shutil.copy(FOLDER / "shell_cells.py", startup)
