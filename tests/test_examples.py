@@ -20,7 +20,7 @@ PRINTS = {
     "live.py": "final: ",
     "new_cell.py": "update 10: loss ",
     "new_kernel.py": "[[0, 2], [4, 7]]\nequal",
-    "new_layout.py": "1 utterance: applicants must have resided in the country for five years\nleft out: lost.opus: cannot be read",
+    "new_layout.py": "for five years\nleft out: lost.opus: ",
     "new_protocol.py": "final: zero zero zero",
     "train_with_ctc.py": "step 20: loss",
     "transcribe.py": "00:00:0",
