@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL, is_packaged
+from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import Device, Model, Output, Skip
+from ds2.cli.options import Device, Language, Model, Output, Skip
 from ds2.utils.errors import InputError
 from ds2.utils.extras import hint, need
 
@@ -34,7 +34,7 @@ def align_command(
     format: str = DEFAULT_FORMATS,
     model: Model = DEFAULT_MODEL,
     skip: Skip = False,
-    language: Literal["en", "zh"] | None = None,
+    language: Language = None,
     device: Device = "auto",
 ) -> int:
     """Find when each word of a known transcript is spoken.
@@ -49,7 +49,6 @@ def align_command(
         output: Folder for NAME.FORMAT, or for one recording a file such as talk.TextGrid.
         format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots; of a long recording the five
             half minutes with the most doubtful words), several of them separated by commas, or all.
-        language: Read the numbers in the text as English or Mandarin words; the models of the package know English.
     """
     from ds2.data.utterance import RecordingSpan
     from ds2.recognition.align_batch import align_all, find_alignment_jobs
@@ -72,8 +71,7 @@ def align_command(
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     total = total_seconds(recordings) if sys.stderr.isatty() else 0.0
     with Progress("aligning", round(total), "s of audio") as progress:
-        spoken = language or ("en" if is_packaged(model) else "")
-        results = align_all(recognizer, pairs, folder, skip, spoken, progress.step)
+        results = align_all(recognizer, pairs, folder, skip, language, progress.step)
         return _show(results, folder, draw, len(pairs) > 1)
 
 

@@ -8,7 +8,7 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_FILTER, DEFAULT_LENGTHS, Device, Filter, Lengths, Model, Output, Skip
+from ds2.cli.options import DEFAULT_FILTER, DEFAULT_LENGTHS, Device, Filter, Language, Lengths, Model, Output, Skip
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 
@@ -20,6 +20,7 @@ def segment_command(
     model: Model = DEFAULT_MODEL,
     lengths: Lengths = DEFAULT_LENGTHS,
     skip: Skip = False,
+    language: Language = None,
     device: Device = "auto",
 ) -> int:
     """Cut a long recording into utterances with their transcripts.
@@ -40,7 +41,7 @@ def segment_command(
     config = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     check_writable(output)
     recognizer = Recognizer.load(model, device)
-    found = segment(recognizer, audio, None if text is None else read_text(text), config, skip)
+    found = segment(recognizer, audio, None if text is None else read_text(text), config, skip, language)
     if not found.utterances:
         raise InputError(f"{audio}: no utterance of {lengths.shortest} to {lengths.longest} s was found")
     write_manifest(output, found.utterances)

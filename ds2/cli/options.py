@@ -51,6 +51,12 @@ OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"])]
 Skip = Annotated[
     bool, tyro.conf.arg(help="Allow speech that is not transcribed before, after and between the lines of the text.")
 ]
+Language = Annotated[
+    Literal["en", "zh"] | None,
+    tyro.conf.arg(
+        help="Read the numbers in the text as English or Mandarin words; by default English for the package's models."
+    ),
+]
 Settings = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(

@@ -66,9 +66,16 @@ class Segmented:
 
 
 def segment(
-    recognizer: Recognizer, audio: Path, text: str | None, config: SegmentConfig, skip: bool = False
+    recognizer: Recognizer,
+    audio: Path,
+    text: str | None,
+    config: SegmentConfig,
+    skip: bool = False,
+    language: str | None = None,
 ) -> Segmented:
     """Aligns a recording with its transcript and cuts it; without a transcript (None) by the model's blanks alone.
+
+    `skip` and `language` are those of `align`.
 
     Raises:
         InputError: as `align`.
@@ -76,7 +83,7 @@ def segment(
     if text is None:
         transcript, peaks, level = _recognized(recognizer, audio)
     else:
-        aligned = align(recognizer, audio, text, skip)
+        aligned = align(recognizer, audio, text, skip, language)
         transcript, peaks, level = aligned.transcript, aligned.peaks, aligned.level
     words, duration = transcript.words, transcript.duration
     spans = [(word.start, word.end) for word in words]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ds2.audio.files import InMemory
 from ds2.audio.loudness import energies, levels
+from ds2.bundle import is_packaged
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
@@ -72,7 +73,7 @@ def align(
     audio: str | Path | InMemory,
     text: str,
     skip: bool = False,
-    language: str = "",
+    language: str | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
 ) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
@@ -83,12 +84,15 @@ def align(
     Args:
         text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
         skip: allows such speech before, after and between all lines of the text.
-        language: "en" or "zh" reads the numbers in the text as words; see `ds2.text.normalize`.
+        language: "en" or "zh" reads the numbers in the text as words, "" leaves them; see `ds2.text.normalize`. By
+            default English for the models of the package, and no language for others.
         on_audio: called with the seconds of each window that was heard.
 
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
     """
+    if language is None:
+        language = "en" if is_packaged(recognizer.name) else ""
     try:
         lines = read_lines(recognizer.tokenizer, text, language)
     except InputError as error:

@@ -62,7 +62,7 @@ def align_all(
     pairs: list[AlignmentJob],
     output: OutputFolder,
     skip: bool = False,
-    language: str = "",
+    language: str | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
 ) -> Iterator[tuple[AlignmentJob, AlignedRecording | InputError]]:
     """Aligns the recordings, in their order, and writes each at once; a bad one yields its error and the rest go on.

@@ -22,7 +22,9 @@ def align_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[Row | InputE
         source = recording(row)
         try:
             audio = source if isinstance(source, InMemory) else source.path
-            yield transcript_row(align(recognizer, audio, row["text"], settings["skip"]).transcript)
+            yield transcript_row(
+                align(recognizer, audio, row["text"], settings["skip"], settings["language"]).transcript
+            )
         except InputError as error:
             yield error
 
@@ -32,6 +34,7 @@ class HasText(RecordingStage):
 
     textCol = Setting("column with the text of the recording, string", text, "text")
     skip = Setting("allow speech that is not transcribed before, after and between the lines of the text", flag, False)
+    language = Setting("en or zh reads the numbers in the text as words; by default that of the model", text)
 
     def others(self, dataset: DataFrame) -> dict[str, Column]:
         """The column with the texts."""

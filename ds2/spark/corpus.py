@@ -45,20 +45,20 @@ def cut_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[list[Row] | In
     for row in rows:
         source = recording(row)
         if not isinstance(source, InMemory):
-            yield _cut_recording(recognizer, source.path, str(source.path), row["text"], config, settings["skip"])
+            yield _cut_recording(recognizer, source.path, str(source.path), row["text"], config, settings)
             continue
         with tempfile.NamedTemporaryFile(prefix="ds2-") as file:  # read many times, piece by piece
             file.write(source.data)
             file.flush()
-            yield _cut_recording(recognizer, Path(file.name), source.name, row["text"], config, settings["skip"])
+            yield _cut_recording(recognizer, Path(file.name), source.name, row["text"], config, settings)
 
 
 def _cut_recording(
-    recognizer: Recognizer, path: Path, name: str, text: str, config: SegmentConfig, skip: bool
+    recognizer: Recognizer, path: Path, name: str, text: str, config: SegmentConfig, settings: Settings
 ) -> list[Row] | InputError:
     """The scored utterances of a recording, which is called `name` in ids and errors."""
     try:
-        found = segment(recognizer, path, text, config, skip).utterances
+        found = segment(recognizer, path, text, config, settings["skip"], settings["language"]).utterances
         scored = score(recognizer, [replace(utterance, extra={**utterance.extra, "id": ""}) for utterance in found])
         return [_segment_row(utterance, name) for utterance in scored if isinstance(utterance, Utterance)]
     except InputError as error:

@@ -148,7 +148,7 @@ def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten 12", "line 3 of the text: .12.")]
+    ("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten ж", "line 3 of the text: .ж.")]
 )
 def test_texts_that_cannot_be_aligned(recognizer: Recognizer, tmp_path: Path, text: str, message: str) -> None:
     compose(tmp_path / "string.wav", 4)
@@ -190,3 +190,12 @@ def test_characters_fill_their_word(recognizer: Recognizer, tmp_path: Path) -> N
         assert all(a.end == b.start for a, b in itertools.pairwise(own))
         assert all(character.start <= character.end for character in own)
     assert not left
+
+
+def test_numbers_are_read_in_the_language_of_the_model(recognizer: Recognizer, tmp_path: Path) -> None:
+    """English for a model of the package unless a language is named; "" leaves figures as they are."""
+    texts, _ = compose(tmp_path / "string.wav", 1)
+    figures = " ".join(str(list(PHONES).index(text)) for text in texts)
+    assert align(recognizer, tmp_path / "string.wav", figures).transcript.text == " ".join(texts)
+    with pytest.raises(InputError, match="name the language"):
+        align(recognizer, tmp_path / "string.wav", figures, language="")
