@@ -114,8 +114,11 @@ def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "Ou
 
 
 def _report_doubtful(aligned: "AlignedRecording", name: str) -> int:
-    """Prints a line for each doubtful word; their number."""
+    """Prints a line for each doubtful word and for speech that the text lacks; the number of lines."""
     for word in aligned.doubtful:
         place = f"{word.start:.2f}-{word.end:.2f} s"
         print(f"ds2: {name}{place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
-    return len(aligned.doubtful)
+    for speech in aligned.untranscribed:
+        place = f"{speech.start:.2f}-{speech.end:.2f} s"
+        print(f"ds2: {name}{place}: speech that the text lacks; write it there, or * in its place", file=sys.stderr)
+    return len(aligned.doubtful) + len(aligned.untranscribed)

@@ -19,6 +19,7 @@ from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.confidence import said_probabilities
 from ds2.recognition.evidence import spelling_scores
+from ds2.recognition.other_speech import OtherSpeech, find_other_speech
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences
 from ds2.recognition.words import Word, word_spans
@@ -46,6 +47,7 @@ class AlignedRecording:
         tokens: (L,) columns, stars left out.
         starts: (L,) first frame of each token.
         level: dB of every 10 ms.
+        others: speech that the text lacks, or for which it has a star.
     """
 
     audio: Path
@@ -56,11 +58,17 @@ class AlignedRecording:
     tokens: Tensor
     starts: Tensor
     level: np.ndarray
+    others: list[OtherSpeech]
 
     @property
     def doubtful(self) -> list[Word]:
         """Words that were probably not said, or not at this place."""
         return list(filter(is_doubtful, self.transcript.words))
+
+    @property
+    def untranscribed(self) -> list[OtherSpeech]:
+        """Speech that the text lacks, without a star in its place."""
+        return [speech for speech in self.others if not speech.is_marked]
 
 
 def is_doubtful(word: Word) -> bool:
@@ -112,11 +120,12 @@ def align(
     _check_fit(audio, transcript)
     transcript = with_confidences(transcript, _confidences(recognizer, log_probs, hypothesis, used))
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
+    others = find_other_speech(log_probs, tokens, alignment, names, frame_seconds)
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
-    transcript = with_characters(on_sound(transcript, level), hypothesis, recognizer.tokenizer, frame_seconds)
+    transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
     transcript = as_written(transcript, lines)
-    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level)
+    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level, others)
 
 
 def _used_log_probs(
@@ -177,9 +186,17 @@ def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     )
 
 
-def on_sound(transcript: Transcript, level: np.ndarray) -> Transcript:
-    """The transcript with its words widened to the edges of their sound; (T,) `level` in dB of every 10 ms."""
-    spans = word_boundaries(level, [(word.start, word.end) for word in transcript.words])
+def on_sound(transcript: Transcript, level: np.ndarray, others: Sequence[OtherSpeech] = ()) -> Transcript:
+    """The transcript with its words widened to the edges of their sound.
+
+    Args:
+        level: (T,) dB of every 10 ms. others: speech that belongs to none of the words.
+    """
+    peaks = [(word.start, word.end) for word in transcript.words]
+    between = [(each.start, each.end) for each in others if not any(a < each.start < b for a, b in peaks)]
+    merged = sorted([*peaks, *between])
+    edges = dict(zip(merged, word_boundaries(level, merged), strict=True))
+    spans = [edges[peak] for peak in peaks]
     words = tuple(
         dataclasses.replace(word, start=round(start, 3), end=round(min(end, transcript.duration), 3))
         for word, (start, end) in zip(transcript.words, spans, strict=True)

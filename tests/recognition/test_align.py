@@ -199,3 +199,25 @@ def test_numbers_are_read_in_the_language_of_the_model(recognizer: Recognizer, t
     assert align(recognizer, tmp_path / "string.wav", figures).transcript.text == " ".join(texts)
     with pytest.raises(InputError, match="name the language"):
         align(recognizer, tmp_path / "string.wav", figures, language="")
+
+
+def test_speech_that_the_text_lacks_is_found(recognizer: Recognizer, tmp_path: Path) -> None:
+    """Two of six digits are left out of the text: that is reported; with a star in their place, nothing is."""
+    for seed in range(6):
+        texts, spans = compose(tmp_path / "string.wav", seed)
+        assert not align(recognizer, tmp_path / "string.wav", " ".join(texts)).others
+        lacking = align(recognizer, tmp_path / "string.wav", " ".join(texts[:2] + texts[4:])).untranscribed
+        assert lacking
+        assert all(spans[0][1] < speech.start < speech.end < spans[-1][0] for speech in lacking)
+        marked = align(recognizer, tmp_path / "string.wav", " ".join([*texts[:2], "*", *texts[4:]]))
+        assert [speech.is_marked for speech in marked.others] == [True]
+        assert not marked.untranscribed
+
+
+def test_a_word_before_a_star_ends_where_it_was_said(recognizer: Recognizer, tmp_path: Path) -> None:
+    """Other words follow after 0.1 to 0.3 s; they belong to the star."""
+    for seed in range(6):
+        texts, spans = compose(tmp_path / "string.wav", seed)
+        before, after = align(recognizer, tmp_path / "string.wav", f"{texts[0]} * {texts[-1]}").transcript.words
+        assert before.end < spans[1][0]
+        assert after.start > spans[-2][1] - 0.1

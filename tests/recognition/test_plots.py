@@ -29,6 +29,7 @@ def aligned(path: Path, seconds: float, doubtful: tuple[float, ...] = ()) -> Ali
         tokens=torch.ones(len(words), dtype=torch.long),
         starts=torch.tensor([round(word.start / FRAME) for word in words]),
         level=np.zeros(1),
+        others=[],
     )
 
 

@@ -1,0 +1,36 @@
+"""Speech that an aligned text lacks, in log-probabilities that one can add up by hand."""
+
+import torch
+from torch import Tensor
+
+from ds2.ctc.alignment import STAR, ctc_align
+from ds2.recognition.other_speech import LACKING, MARKED, OtherSpeech, find_other_speech
+
+NAMES = ["<blank>", "a", "b"]
+
+
+def frames(text: str, nats: float) -> Tensor:
+    """A column for the blank ".", "a" and "b", and one for any other token "x", so many nats above all others."""
+    log_probs = torch.full((len(text), 4), -nats)
+    log_probs[torch.arange(len(text)), torch.tensor([".abx".index(each) for each in text])] = 0.0
+    return log_probs
+
+
+def found(text: str, nats: float, tokens: list[int]) -> list[OtherSpeech]:
+    targets = torch.tensor(tokens)
+    log_probs = frames(text, nats)
+    return find_other_speech(log_probs, targets, ctc_align(log_probs[:, :3], targets), NAMES, 0.5)
+
+
+def test_what_is_heard_between_the_letters_adds_up() -> None:
+    nats = LACKING / 4
+    assert found("..a..b..", nats, [1, 2]) == []
+    assert found("a.xx.x.xb", nats, [1, 2]) == []
+    assert found("a.xx.x.x.x.b", nats, [1, 2]) == [OtherSpeech(1.0, 5.0, False)]
+    assert found("xxxxx.a.b", nats, [1, 2]) == [OtherSpeech(0.0, 2.5, False)]
+    assert found("a.b.xxxxx", nats, [1, 2]) == [OtherSpeech(2.0, 4.5, False)]
+
+
+def test_a_star_says_that_there_is_speech() -> None:
+    assert found("a..xx...b", MARKED / 1.5, [1, STAR, 2]) == [OtherSpeech(1.5, 2.5, True)]
+    assert found("a.......b", MARKED / 1.5, [1, STAR, 2]) == []
