@@ -285,9 +285,10 @@ def offline(recordings: list[Recording]) -> list[str]:
 
 def children(process: int) -> list[int]:
     """The model processes."""
-    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process)]
+    command = ["ps", "-ww", "-o", "pid=,comm=,args=", "--ppid", str(process)]
     listing = subprocess.run(command, capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
+    lines = [line.split(maxsplit=2) for line in listing.splitlines() if "spawn_main" in line]
+    return [int(number) for number, name, _ in lines if name != "ds2-forker"]
 
 
 def resident(process: int) -> float:

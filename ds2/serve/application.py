@@ -61,8 +61,9 @@ class Application:
         await self.models.start(self.config, self.metrics)
 
     def stop(self) -> None:
-        """Ends the model processes."""
+        """Ends the other processes."""
         self.models.stop()
+        self.transcriptions.decoders.stop()
 
     async def drain(self) -> None:
         """Refuses new clients, gives every live stream its final result, and waits until all have left."""
@@ -124,9 +125,9 @@ class Application:
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             began = time.monotonic()
-            with self.gate.place(request, "upload"):
+            with self.gate.place(request, "upload") as client:
                 try:
-                    status = await self.transcriptions.answer(request, send)
+                    status = await self.transcriptions.answer(request, client, send)
                 except (HTTPException, ClientDisconnect) as error:
                     raise refusal_of(error) from error
             log.info("upload", extra={"facts": {"status": status, **_since(began)}})

@@ -34,7 +34,7 @@ class Limits:
     upload_bytes: int = 25 << 20  # of an uploaded file
     upload_audio_seconds: float = 3600.0  # sound in an uploaded file
     upload_timeout_seconds: float = 300.0  # for a whole upload to arrive
-    decoded_bytes: int = 384 << 20  # sound of all uploads in memory; each takes at most 6 MB of it
+    decoded_bytes: int = 768 << 20  # memory of the processes that decode uploads; each may take 48 MB of it
     streams_per_minute: int = 600  # new streams and uploads of one client: its key, else its address
     wrong_keys_per_minute: int = 20  # of one address; then all its keys are refused for some seconds
     request_timeout_seconds: float = 10.0  # for the header of a request

@@ -70,14 +70,14 @@ class Gate:
         self.known: OrderedDict[tuple[str, int], None] = OrderedDict()  # addresses, and the places of their valid keys
 
     @contextlib.contextmanager
-    def place(self, connection: HTTPConnection, kind: str) -> Iterator[None]:
-        """Holds the place of one stream or upload; raises Refused as `check` does."""
+    def place(self, connection: HTTPConnection, kind: str) -> Iterator[str]:
+        """Holds the place of one stream or upload; gives its client's name. Raises Refused as `check` does."""
         self.check(connection)
         client = self._client(connection)
         self.metrics.opened.labels(kind).inc()
         self._count(client, 1)
         try:
-            yield
+            yield client
         finally:
             self._count(client, -1)
 

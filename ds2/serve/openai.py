@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import errno
-import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from starlette.datastructures import FormData
@@ -16,13 +15,15 @@ from starlette.types import Message, Send
 
 from ds2.bundle import check_language
 from ds2.serve.config import Limits
+from ds2.serve.decoding import DECODER_BYTES, Decoders, DecodersFailed, Order
 from ds2.serve.gate import Refused
 from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.models import Models
 from ds2.serve.openai_messages import Asked, error_event, iter_events, parse_form, respond
 from ds2.serve.pool import Busy
-from ds2.serve.uploads import DECODED_BYTES, iter_upload
+from ds2.serve.turns import Turns
+from ds2.serve.uploads import upload_name
 from ds2.utils.errors import InputError, ParameterError, TooLong
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
@@ -38,23 +39,22 @@ class Transcriptions:
     """Answers uploads with the model that each names.
 
     A file stays on disk; it is decoded, resampled and recognised a few seconds at a time, only while its client waits.
+    So many are decoded at once as have room in `limits.decoded_bytes`; others wait, one client no longer than another.
     """
 
     def __init__(self, models: Models, limits: Limits):
         self.models, self.limits = models, limits
-        self.decoding = 0  # uploads
+        self.decoders, self.turns = Decoders(), Turns(max(1, limits.decoded_bytes // DECODER_BYTES))
 
-    async def answer(self, request: Request, send: Send) -> int:
-        """Sends the response to an upload; returns its status.
+    async def answer(self, request: Request, client: str, send: Send) -> int:
+        """Sends the response to an upload of a client; returns its status.
 
         Raises:
             Refused: the request is wrong, or the server cannot take it.
         """
         form = await self._form(request)
         try:
-            asked = parse_form(form)
-            with self._budget():
-                return await self._respond(request, asked, send)
+            return await self._respond(request, parse_form(form), client, send)
         finally:
             await form.close()
 
@@ -63,21 +63,9 @@ class Transcriptions:
         try:
             return await self._limited(request).form(max_files=1, max_fields=50)
         except OSError as error:
-            status = 507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503
-            raise Refused(status, "storage", f"the upload cannot be stored ({error.strerror})", 60) from error
+            raise _not_stored(error) from error
 
-    @contextlib.contextmanager
-    def _budget(self) -> Iterator[None]:
-        """Keeps the decoded sound of all uploads within its limit."""
-        if (self.decoding + 1) * DECODED_BYTES > max(DECODED_BYTES, self.limits.decoded_bytes):
-            raise Refused(503, "busy", f"{self.decoding} uploads are being recognised, as many as are allowed", 5)
-        self.decoding += 1
-        try:
-            yield
-        finally:
-            self.decoding -= 1
-
-    async def _respond(self, request: Request, asked: Asked, send: Send) -> int:
+    async def _respond(self, request: Request, asked: Asked, client: str, send: Send) -> int:
         longest, began = self.limits.upload_audio_seconds, time.monotonic()
         try:
             name = self.models.find(asked.model)
@@ -89,32 +77,43 @@ class Transcriptions:
             raise Refused(400, "request", str(error), field="language") from error
         # The file is decoded in a thread, some seconds ahead of the model, which hears it as a live stream.
         rate = self.models.rates[name]
-        chunks = iter_upload(asked.file.file, asked.file.filename or "", rate, longest)
-        handle = None
-        try:
-            first = await _in_thread(next, chunks, b"")  # a bad file takes no stream of the model
-            handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
-            finals = self._transcribe(handle, itertools.chain([first], chunks), began)
-            if asked.stream:
-                response: Response = StreamingResponse(_events(finals, handle, asked), media_type="text/event-stream")
-            else:
-                response = respond(asked, await _while_connected(request, _all(finals)), handle.fed)
+        chunks = self.decoders.chunks(asked.file.file, Order(upload_name(asked.file.filename), rate, longest))
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(contextlib.aclosing(chunks))
+            try:
+                # A bad file takes no stream of the model.
+                first = await _while_connected(request, self._first(stack, client, chunks))
+                handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
+                stack.callback(handle.close)
+                finals = self._transcribe(handle, first, chunks, began)
+                if asked.stream:
+                    response: Response = StreamingResponse(
+                        _events(finals, handle, asked), media_type="text/event-stream"
+                    )
+                else:
+                    response = respond(asked, await _while_connected(request, _all(finals)), handle.fed)
+            except (InputError, Busy, ModelFailed, DecodersFailed) as error:
+                raise _refusal(error) from error
             await response(request.scope, request.receive, send)
             return response.status_code
-        except (InputError, Busy, ModelFailed) as error:
-            raise _refusal(error) from error
-        finally:
-            if handle is not None:
-                handle.close()
-            chunks.close()
 
-    async def _transcribe(self, handle: Handle, chunks: Iterator[bytes], began: float) -> AsyncIterator[Final]:
-        """Feeds the chunks to the model as fast as it takes them, and yields segments as they end."""
+    async def _first(self, stack: contextlib.AsyncExitStack, client: str, chunks: AsyncGenerator[bytes, None]) -> bytes:
+        """Waits for the client's turn, of which the stack ends, and for the first chunk of its upload."""
+        await stack.enter_async_context(self.turns.place(client))
+        try:
+            return await anext(chunks, b"")
+        except OSError as error:
+            raise _not_stored(error) from error
+
+    async def _transcribe(
+        self, handle: Handle, chunk: bytes, chunks: AsyncGenerator[bytes, None], began: float
+    ) -> AsyncIterator[Final]:
+        """Feeds a chunk and those behind it to the model as fast as it takes them; yields segments as they end."""
         while not handle.ends:
             while handle.backlog < AHEAD_SECONDS and not handle.ending:
-                chunk = await _in_thread(next, chunks, b"")
                 if chunk:
                     handle.feed(chunk)
+                    chunk = await anext(chunks, b"")
                 else:
                     handle.end()
             await handle.change()
@@ -152,6 +151,12 @@ class Transcriptions:
         return Request(request.scope, receive)
 
 
+def _not_stored(error: OSError) -> Refused:
+    """The refusal of an upload for which the temporary folder has no room."""
+    status = 507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503
+    return Refused(status, "storage", f"the upload cannot be stored ({error.strerror})", 60)
+
+
 def _refusal(error: Exception) -> Refused:
     """The refusal of an upload that cannot be transcribed."""
     if isinstance(error, TooLong):
@@ -161,19 +166,6 @@ def _refusal(error: Exception) -> Refused:
     if isinstance(error, Busy):
         return Refused(503, "busy", str(error), 5)
     return Refused(500, "failed", str(error))
-
-
-async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Runs a function in a thread. If the caller is cancelled, it still waits for the thread, which uses the file."""
-    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        while not running.done():  # a cancelled scope of anyio cancels again and again
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
-        running.cancelled() or running.exception()  # which nobody waits for any more
-        raise
 
 
 async def _all(finals: AsyncIterator[Final]) -> list[Final]:
@@ -202,7 +194,7 @@ async def _events(finals: AsyncIterator[Final], handle: Handle, asked: Asked) ->
     try:
         async for event in iter_events(finals, lambda: handle.fed, "word" in asked.granularities):
             yield event
-    except (InputError, ModelFailed) as error:
+    except (InputError, ModelFailed, DecodersFailed) as error:
         refusal = _refusal(error)
         yield error_event(refusal.status, refusal.message, refusal.field)
 

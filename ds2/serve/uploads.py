@@ -7,7 +7,11 @@ from typing import IO
 from ds2.utils.errors import InputError
 
 CHUNK_SECONDS = 5.0  # of sound that the model gets at a time, so that an upload does not delay live streams
-DECODED_BYTES = 6 << 20  # that one upload holds at most: a buffer of the file, its mean over channels, it resampled
+
+
+def upload_name(name: str | None) -> str:
+    """What stands for an uploaded file in errors: its name without folders."""
+    return os.path.basename((name or "").replace("\\", "/"))[:100] or "upload"
 
 
 def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) -> Generator[bytes, None, None]:
@@ -19,7 +23,6 @@ def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) ->
     """
     from ds2.audio.files import iter_audio_bytes  # slow to import, hence at the first upload
 
-    name = os.path.basename(name.replace("\\", "/"))[:100] or "upload"
     if file.seek(0, os.SEEK_END) == 0:
         raise InputError(f"{name}: empty file (0 bytes)")
     size = round(CHUNK_SECONDS * sample_rate)

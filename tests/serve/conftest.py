@@ -71,9 +71,25 @@ class RunningServer:
 
     def workers(self) -> list[int]:
         """Process numbers of the model processes."""
-        command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)]
+        return [number for number, name in self._spawned() if name != "ds2-forker"]
+
+    def forker(self) -> int | None:
+        """The number of the process that forks the decoders of uploads, once there was one."""
+        return next((number for number, name in self._spawned() if name == "ds2-forker"), None)
+
+    def decoders(self) -> set[int]:
+        """The numbers of the processes that decode uploads."""
+        with contextlib.suppress(OSError):
+            forker = self.forker()
+            return {int(number) for number in Path(f"/proc/{forker}/task/{forker}/children").read_text().split()}
+        return set()
+
+    def _spawned(self) -> list[tuple[int, str]]:
+        """The numbers and names of the server's processes."""
+        command = ["ps", "-ww", "-o", "pid=,comm=,args=", "--ppid", str(self.process.pid)]
         listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return [int(line.split()[0]) for line in listing.splitlines() if "spawn_main" in line]
+        lines = [line.split(maxsplit=2) for line in listing.splitlines() if "spawn_main" in line]
+        return [(int(number), name) for number, name, _ in lines]
 
 
 @pytest.fixture(scope="session")

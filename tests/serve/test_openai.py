@@ -1,10 +1,7 @@
 """OpenAI's official Python client against our server."""
 
-import asyncio
-import gc
 import io
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +18,7 @@ from ds2.audio.tensors import resample
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.messages import Final
-from ds2.serve.openai import _in_thread
 from ds2.serve.openai_messages import parse_form, respond
-from ds2.utils.errors import InputError
 
 
 @pytest.fixture
@@ -217,30 +212,6 @@ def test_a_cut_off_recording_is_refused(client: openai.OpenAI, said: tuple[str, 
     name, data = wav(said[1])
     with pytest.raises(openai.BadRequestError, match="cut off"):
         client.audio.transcriptions.create(model="digits-streaming", file=(name, data[: len(data) // 2]))
-
-
-def test_an_error_in_the_thread_of_a_client_that_left_is_no_error_of_ours() -> None:
-    begun, left = threading.Event(), threading.Event()
-
-    def decode() -> None:
-        begun.set()
-        left.wait()
-        raise InputError("damaged")
-
-    async def leave() -> list[dict[str, object]]:
-        unhandled: list[dict[str, object]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-        work = asyncio.ensure_future(_in_thread(decode))
-        await asyncio.to_thread(begun.wait)
-        work.cancel()
-        await asyncio.sleep(0)
-        left.set()
-        await asyncio.wait([work])
-        assert work.cancelled()
-        gc.collect()
-        return unhandled
-
-    assert asyncio.run(leave()) == []
 
 
 def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:

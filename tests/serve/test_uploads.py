@@ -1,20 +1,42 @@
 """Uploads that would take more than their share: of memory, time, places, disk."""
 
+import asyncio
+import contextlib
+import mmap
+import os
 import select
+import signal
 import socket
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 import soundfile
+from fuzz.containers import webm
 from serve.conftest import RunningServer
 
+from ds2.serve import decoding
+from ds2.serve.turns import Turns
 from ds2.serve.uploads import CHUNK_SECONDS, iter_upload
 
 Start = Callable[..., RunningServer]
+PATIENT = (
+    "--set",
+    "limits.max_queue_seconds=100",
+    "--set",
+    "limits.worker_timeout_seconds=100",
+)  # with a stopped model
+
+
+@pytest.fixture(scope="module")
+def hurt(start: Start) -> RunningServer:
+    """A server whose processes are stopped and killed."""
+    return start(*PATIENT)
 
 
 def silence(path: Path, minutes: int, rate: int) -> Path:
@@ -37,24 +59,125 @@ def test_a_bomb_is_decoded_in_blocks_and_only_while_its_client_waits(start: Star
     httpx.post(url, files={"file": silence(tmp_path / "first.flac", 1, 96_000).read_bytes()}, timeout=60)  # imports
     before = peak(server.process.pid)
     with server.standing_still():
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url, files={"file": path.read_bytes()}, timeout=httpx.Timeout(100, read=3))
-        while server.metric("ds2_streams_open"):  # its thread has ended then
+        with ThreadPoolExecutor() as pool:
+            timeout = httpx.Timeout(100, read=3)
+            left, most = pool.submit(httpx.post, url, files={"file": path.read_bytes()}, timeout=timeout), 0
+            while not left.done():
+                with contextlib.suppress(OSError):  # it has ended
+                    most = max(most, 0, *map(peak, server.decoders()))
+            assert isinstance(left.exception(), httpx.ReadTimeout)
+        while server.decoders():
             time.sleep(0.01)
-    assert peak(server.process.pid) < before + 50_000_000
+    assert 0 < most < 100_000_000
+    assert peak(server.process.pid) < before + 20_000_000
 
 
-def test_the_decoded_sound_of_all_uploads_is_limited(start: Start, tmp_path: Path) -> None:
-    server, path = start("--set", "limits.decoded_bytes=1"), silence(tmp_path / "one.flac", 1, 8000)
+def test_few_uploads_are_decoded_at_once_and_others_wait_for_their_turn(start: Start, tmp_path: Path) -> None:
+    """The one that leaves while it waits takes no turn."""
+    server, path = start(*PATIENT, "--set", "limits.decoded_bytes=1"), silence(tmp_path / "one.flac", 1, 8000)
     url, files = f"{server.url}/v1/audio/transcriptions", {"file": path.read_bytes()}
     assert httpx.post(url, files=files, timeout=60).status_code == 200
-    with server.standing_still(), httpx.stream("POST", url, files=files, data={"stream": "true"}, timeout=100) as first:
-        refused = httpx.post(url, files=files, timeout=60)
-        assert (first.status_code, refused.status_code) == (200, 503)
-        assert "1 uploads are being recognised" in refused.text
+    with (
+        ThreadPoolExecutor() as pool,
+        server.standing_still(),
+        httpx.stream("POST", url, files=files, data={"stream": "true"}, timeout=100) as first,
+    ):
+        assert first.status_code == 200
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, files=files, timeout=httpx.Timeout(100, read=1))
+        while server.metric("ds2_streams_open") > 1:
+            time.sleep(0.01)
+        last = pool.submit(httpx.post, url, files=files, timeout=100)
+        while server.metric("ds2_streams_open") < 2:
+            time.sleep(0.01)
+        assert len(server.decoders()) == 1
+    assert last.result().status_code == 200
     while server.metric("ds2_streams_open"):
         time.sleep(0.01)
-    assert httpx.post(url, files=files, timeout=60).status_code == 200
+
+
+def test_a_decoder_that_breaks_fails_its_upload_alone(hurt: RunningServer, tmp_path: Path) -> None:
+    server, path = hurt, silence(tmp_path / "long.flac", 1, 8000)
+    url, files = f"{server.url}/v1/audio/transcriptions", {"file": ("long.flac", path.read_bytes())}
+    with ThreadPoolExecutor() as pool:
+        with server.standing_still():
+            other = pool.submit(httpx.post, url, files=files, timeout=100)
+            while len(before := server.decoders()) < 1:
+                time.sleep(0.01)
+            broken = pool.submit(httpx.post, url, files=files, timeout=100)
+            while not (new := server.decoders() - before):
+                time.sleep(0.01)
+            os.kill(new.pop(), signal.SIGSEGV)
+        assert broken.result().status_code == 400
+        reason = "long.flac: its decoder broke or took too much memory or time; convert it to FLAC or MP3"
+        assert broken.result().json()["error"]["message"] == reason
+        assert other.result().status_code == 200
+
+
+def test_the_forker_is_replaced(hurt: RunningServer, tmp_path: Path) -> None:
+    """The decoders that it left go on."""
+    server, path = hurt, silence(tmp_path / "long.flac", 1, 8000)
+    url, files = f"{server.url}/v1/audio/transcriptions", {"file": path.read_bytes()}
+    with ThreadPoolExecutor() as pool:
+        with server.standing_still():
+            before = pool.submit(httpx.post, url, files=files, timeout=100)
+            while not server.decoders():
+                time.sleep(0.01)
+            os.kill(server.forker(), signal.SIGKILL)
+        assert before.result().status_code == 200
+    assert httpx.post(url, files=files, timeout=100).status_code == 200
+
+
+def test_a_decoder_ends_with_its_client_while_it_measures_a_crafted_file(hurt: RunningServer) -> None:
+    """Two million packets of a byte each take ten seconds of a processor to count."""
+    server = hurt
+    url, files = f"{server.url}/v1/audio/transcriptions", {"file": webm(blocks=31_000, packets=256)}
+    with ThreadPoolExecutor() as pool:
+        left = pool.submit(httpx.post, url, files=files, timeout=httpx.Timeout(100, read=2))
+        while not server.decoders():
+            time.sleep(0.01)
+        assert left.exception() is not None
+    while server.decoders():
+        time.sleep(0.01)
+    assert server.metric("ds2_streams_open") == 0
+
+
+def test_a_decoder_has_limits_of_memory_and_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "LEAST_SECONDS", 2.0)
+    monkeypatch.setattr(decoding, "PRECEDENCE", 1)  # other processes would make the test long
+    with tempfile.TemporaryFile() as precedence:
+        number = os.fork()
+        if number == 0:
+            decoding._limit_decoder(0.0)
+            with contextlib.suppress(OSError):
+                mmap.mmap(-1, decoding.DECODER_BYTES + mmap.PAGESIZE)
+                os._exit(1)
+            while True:
+                os.pwrite(precedence.fileno(), b"%d" % os.nice(0), 0)
+        assert os.waitpid(number, 0)[1] == signal.SIGKILL
+        assert precedence.read() == b"%d" % (os.nice(0) + decoding.PRECEDENCE)
+
+
+def test_turns_go_to_the_client_that_holds_the_fewest_and_nobody_holds_all() -> None:
+    async def hold(turns: Turns, client: str, order: list[str], left: asyncio.Event) -> None:
+        async with turns.place(client):
+            order.append(client)
+            await left.wait()
+
+    async def queue() -> list[str]:
+        turns, order, left = Turns(4), [], asyncio.Event()
+        clients = [asyncio.create_task(hold(turns, client, order, left)) for client in "aaaaabbc"]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order == ["a", "a", "a", "b"]  # three quarters for one
+        clients[4].cancel()
+        left.set()
+        await asyncio.gather(*clients, return_exceptions=True)
+        assert not turns.held
+        assert not turns.waiting
+        return order
+
+    assert asyncio.run(queue())[4:] == ["c", "a", "b"]  # of two that hold as many the first
 
 
 def test_an_upload_that_drips_ends_at_its_deadline(start: Start) -> None:
