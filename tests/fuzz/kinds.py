@@ -1,10 +1,11 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, containers, models, network, sounds, tables, texts
+from fuzz import archives, boxes, containers, models, network, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
     "webm": containers.KIND,
+    "boxes": boxes.KIND,
     "transcribe": sounds.TRANSCRIBE,
     "bundle": models.BUNDLE,
     "onnx": models.ONNX,
