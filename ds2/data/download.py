@@ -6,7 +6,6 @@ import os
 import tarfile
 import urllib.error
 import urllib.parse
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -14,12 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data.known_file import digest_of
+from ds2.data.transfer import NOTHING_FOLLOWS, receive
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, read_text, to_disk, write_text
-from ds2.utils.progress import Progress
 
-BLOCK = 1 << 20  # bytes read at a time
-TIMEOUT = 60  # seconds without a byte
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
 
 
@@ -113,25 +110,12 @@ def _done_mark(folder: Path, name: str) -> Path:
 
 
 def _download(archive: Archive, partial: Path) -> None:
-    here = partial.stat().st_size if partial.exists() else 0
-    request = urllib.request.Request(archive.url, headers={"Range": f"bytes={here}-"} if here else {})
-    try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and here:  # nothing follows what is here: it is complete
-            return
-        raise
-    with answer:
-        resumed = answer.status == 206
-        left = int(answer.headers.get("Content-Length") or 0)
-        with partial.open("ab" if resumed else "wb") as file, Progress(archive.name, left >> 20, "MiB") as progress:
-            received = 0
-            while block := answer.read(BLOCK):
-                file.write(block)
-                received += len(block)
-                progress.step(len(block) >> 20)
-    if received < left:
-        raise OSError(f"broke off after {received} of {left} bytes")
+    with partial.open("ab") as file:
+        try:
+            receive(archive.url, file, archive.name)
+        except urllib.error.HTTPError as error:
+            if error.code != NOTHING_FOLLOWS or not file.tell():
+                raise
 
 
 def _trust_the_first(path: Path) -> None:

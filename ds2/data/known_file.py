@@ -9,24 +9,19 @@ import errno
 import fcntl
 import hashlib
 import http.client
-import ipaddress
 import os
 import shutil
 import time
 import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from ds2.data.transfer import receive
 from ds2.utils.errors import InputError
 from ds2.utils.files import to_disk
-from ds2.utils.progress import Progress
 
-BLOCK = 1 << 20  # bytes read at a time, at most
-TIMEOUT = 60.0  # seconds without a byte
 WAITS = (0.5, 2.0, 8.0)  # seconds before another try, after one that failed
 LATER = (408, 429)  # a client's errors after which another try can succeed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -110,103 +105,16 @@ def _fill(file: KnownFile, sink: IO[bytes], name: str) -> None:
     room = shutil.disk_usage(Path(sink.name).parent).free
     if room < (lacking := file.size - sink.tell()):
         raise InputError(f"{sink.name}: no room ({room / 1e6:,.0f} MB free, {lacking / 1e6:,.0f} MB needed)")
-    with Progress(name, file.size >> 20, "MiB", start=sink.tell() >> 20) as progress:
-        for wait in (*WAITS, None):
-            try:
-                _append(file, sink, progress)
-                return
-            except (OSError, http.client.HTTPException) as error:
-                if getattr(error, "errno", None) in FULL:
-                    raise
-                hopeless = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in LATER
-                if wait is None or hopeless:
-                    reason = " ".join(str(error).split()) or type(error).__name__
-                    advice = f"run it again to go on behind {sink.tell():,} bytes"
-                    raise InputError(f"{file.source}: cannot be fetched ({reason:.200}); {advice}") from error
-            time.sleep(wait)
-
-
-def _append(file: KnownFile, sink: IO[bytes], progress: Progress) -> None:
-    """One try.
-
-    Raises:
-        InputError: the source is not of the known size, or a URL leads where it must not.
-        OSError, HTTPException: it breaks off, or cannot be written.
-    """
-    here = sink.seek(0, os.SEEK_END)
-    if here == file.size:
-        return
-    with _opened(file.source, here) as (source, start):
-        if start != here:
-            sink.truncate(start)
-        left = file.size - start
-        while left and (block := source.read1(min(BLOCK, left))):
-            sink.write(block)
-            sink.flush()
-            left -= len(block)
-            progress.step(len(block) / (1 << 20))
-        if left:
-            raise OSError(f"broke off {left:,} bytes before its end")
-        if source.read(1):
-            Path(sink.name).unlink()
-            raise InputError(f"{file.source}: longer than the {file.size:,} bytes that the index names")
-
-
-@contextlib.contextmanager
-def _opened(source: str, start: int) -> Iterator[tuple[Any, int]]:
-    """A source to read from, and the byte that it begins at: `start`, or 0 where a server has no ranges."""
-    if not is_url(source):
-        with open(source, "rb") as file:
-            file.seek(start)
-            yield file, start
+    for wait in (*WAITS, None):
+        try:
+            receive(file.source, sink, name, file.size)
             return
-    with open_url(source, {"Range": f"bytes={start}-"} if start else {}) as answer:
-        resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-        if answer.status == 206 and not resumed:
-            raise OSError("another range than the one that was asked for")
-        yield answer, start if resumed else 0
-
-
-def is_url(source: str) -> bool:
-    """Whether the source is an address such as https://..., and no path."""
-    return "://" in source
-
-
-def open_url(url: str, headers: dict[str, str] | None = None) -> Any:
-    """The answer to GET, redirections followed to where `check_url` lets them lead.
-
-    Raises:
-        InputError: not a URL that is allowed.
-        OSError, HTTPException: no answer, or an error of the server.
-    """
-    check_url(url)
-    return urllib.request.build_opener(_CheckedRedirects).open(
-        urllib.request.Request(url, headers=headers or {}), timeout=TIMEOUT
-    )
-
-
-class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, request: Any, *rest: Any) -> urllib.request.Request | None:
-        check_url(rest[-1], request.full_url)
-        return super().redirect_request(request, *rest)
-
-
-def check_url(url: str, came_from: str = "") -> None:
-    """Refuses all but https, and http of this machine; `came_from` is the page that names the URL or leads to it.
-
-    Raises:
-        InputError: another protocol, or a page of the network leads to this machine.
-    """
-    parts = urllib.parse.urlsplit(url)
-    local = _is_loopback(parts.hostname)
-    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
-        raise InputError(f"{url}: not https:// (http:// is for this machine alone)")
-    if local and came_from and not _is_loopback(urllib.parse.urlsplit(came_from).hostname):
-        raise InputError(f"{came_from}: leads to this machine ({url})")
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
+        except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "errno", None) in FULL:
+                raise
+            hopeless = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in LATER
+            if wait is None or hopeless:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                advice = f"run it again to go on behind {sink.tell():,} bytes"
+                raise InputError(f"{file.source}: cannot be fetched ({reason:.200}); {advice}") from error
+        time.sleep(wait)

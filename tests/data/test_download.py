@@ -23,6 +23,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     breaks = 0
     chunked = False
+    redirect = ""
     ranges: list[str | None]
 
 
@@ -33,6 +34,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers["Range"]
         self.server.ranges.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if self.server.redirect or start >= len(CONTENT):
+            self.send_response(302 if self.server.redirect else 416)
+            self.send_header("Location", self.server.redirect)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if self.server.chunked:  # without an end
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
@@ -40,6 +47,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"8000\r\n" + CONTENT[:1000])
             return
         self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
         self.send_header("Content-Length", str(len(CONTENT) - start))
         self.end_headers()
         part = CONTENT[start:]
@@ -77,6 +86,23 @@ def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
     assert server.ranges == [None, "bytes=100000-"]
     fetch(good, tmp_path)
     assert len(server.ranges) == 2  # it is there
+
+
+@pytest.mark.parametrize("target", ["http://example.org/x", "http://10.0.0.1/x", "ftp://example.org/x"])
+def test_a_redirection_from_https_leads_to_no_http(tmp_path: Path, server: Server, target: str) -> None:
+    """The server of this machine stands for one of https."""
+    server.redirect = target
+    with pytest.raises(InputError, match=r"not https|is not allowed"):
+        fetch(archive(server), tmp_path)
+    with pytest.raises(InputError, match="not https"):
+        fetch(Archive("http://example.org/corpus.bin"), tmp_path)
+
+
+def test_a_download_that_is_complete_is_not_repeated(tmp_path: Path, server: Server) -> None:
+    """It was killed after the last byte: the server has nothing behind it."""
+    (tmp_path / "corpus.bin.part").write_bytes(CONTENT)
+    assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == [f"bytes={len(CONTENT)}-"]
 
 
 def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> None:
