@@ -75,7 +75,7 @@ class Transcriptions:
             check_language(asked.language, self.models.paths[name])
         except ParameterError as error:
             raise Refused(400, "request", str(error), field="language") from error
-        # The file is decoded in a thread, some seconds ahead of the model, which hears it as a live stream.
+        # The file is decoded in a process, some seconds ahead of the model, which hears it as a live stream.
         rate = self.models.rates[name]
         chunks = self.decoders.chunks(asked.file.file, Order(upload_name(asked.file.filename), rate, longest))
         async with contextlib.AsyncExitStack() as stack:
