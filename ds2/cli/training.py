@@ -205,7 +205,7 @@ def average_command(bundles: Paths, output: Output) -> int:
         bundles: Two or more bundles of one configuration.
         output: Bundle to write.
     """
-    from ds2.train.average import average
+    from ds2.train.average_models import average
 
     average(bundles).save(output)
     print(output)

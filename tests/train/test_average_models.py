@@ -7,7 +7,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.record import Record
-from ds2.train.average import average
+from ds2.train.average_models import average
 from ds2.utils.errors import InputError
 
 
