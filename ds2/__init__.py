@@ -43,7 +43,7 @@ def load(
     lm_weight: float | None = None,
     word_bonus: float | None = None,
     beam: int | None = None,
-    hot: Sequence[str] = (),
+    hot: str | Sequence[str] = (),
     rescore: str | Path | None = None,
 ) -> "Recognizer":
     """Loads a model.
@@ -55,7 +55,8 @@ def load(
         lm_weight: weight of the language model's natural log-probability.
         word_bonus: nats added for each word.
         beam: width of the prefix beam search; 0 decodes greedily.
-        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", nats for each word.
+        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", nats for each word;
+            one of them, or several in a list.
         rescore: larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
 
     Raises:
@@ -69,7 +70,7 @@ def load(
         lm_weight=lm_weight,
         word_bonus=word_bonus,
         beam=beam,
-        hot=tuple(hot),
+        hot=(hot,) if isinstance(hot, str) else tuple(hot),
         rescore=None if rescore is None else Path(rescore),
     )
     return Recognizer.load(model, device, options)

@@ -68,6 +68,8 @@ def test_load_takes_the_options_of_the_decoder(tiny_bundle: Path, tmp_path: Path
     with pytest.raises(ds2.InputError, match="hot: x"):
         ds2.load(tiny_bundle, hot=["x"])
     assert ds2.load("digits", beam=0).beam is None
+    with pytest.raises(ds2.InputError, match="hot: xyz: "):  # one word, not its letters
+        ds2.load(tiny_bundle, hot="xyz")
 
 
 def test_a_script_that_imports_ds2_is_typed(tmp_path: Path) -> None:
