@@ -25,6 +25,7 @@ from ds2.utils.errors import InputError, ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
+SMALL_MODEL = 5000  # words: ordinary speech has more, commands have fewer
 PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     # With pronunciations the search is by phones; without, by letters.
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
         if options.lm is not None:
+            warn_of_small_model(lm)
             warn_of_silent_model(lm, pronunciations)
         warn_of_silent("hot", words_of(boosts), pronunciations)
         return search_phones(tokenizer, config, lm, pronunciations, boosts)
@@ -90,6 +92,15 @@ def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
             "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
             "ds2 tune-decoder takes more of them from a lexicon in CMUdict's format",
             100 * (1 - len(silent) / len(words)), f"{len(words):,}", _few(silent),
+        )  # fmt: skip
+
+
+def warn_of_small_model(lm: NGram) -> None:
+    """Logs that a search by phones finds no words besides those of a small language model."""
+    if (count := len(set(lm.words) - {BEGIN, END, UNKNOWN})) < SMALL_MODEL:
+        logger.warning(
+            "lm: it knows %s words, and no other is found now: right for commands; for other speech leave it out and "
+            "name words of your own as hot", f"{count:,}",
         )  # fmt: skip
 
 

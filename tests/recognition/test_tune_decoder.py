@@ -135,6 +135,7 @@ def test_with_a_lexicon_the_search_is_by_phones(
         assert isinstance(Recognizer.load(tuned, options=options).beam, PronouncingDecoder)
     assert "hot: new, nine, york: without a pronunciation in the model, and not found" in caplog.text
     assert "lm: 40.0 % of its 10 words have a pronunciation in the model; not found: " in caplog.text
+    assert "lm: it knows 10 words, and no other is found now" in caplog.text
     assert "ds2 tune-decoder takes more of them from a lexicon" in caplog.text
     NGram.from_orders(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
     options = DecoderOptions(lm=tmp_path / "letters")
