@@ -201,7 +201,9 @@ def lm_compile_command(model: Positional[Path], output: Output, quantize: bool =
     return 0
 
 
-def score_command(model: Positional[Path], text: Positional[Path], characters: bool = False) -> int:
+def score_command(
+    model: Positional[Path], text: Positional[Path], characters: bool = False, language: str | None = None
+) -> int:
     """Measure the perplexity of a language model on a text.
 
     The lower it is, the better the model predicts the text.
@@ -212,11 +214,14 @@ def score_command(model: Positional[Path], text: Positional[Path], characters: b
         model: ARPA, plain or .gz, the compiled form, or KenLM's binary form.
         text: Text, one sentence per line.
         characters: The model is over characters.
+        language: Normalise the text of this language, as ds2 lm build does; by default it stays unchanged.
     """
     from ds2.lm.model_files import perplexity
     from ds2.lm.sentence_model import load_sentence_model
 
-    value, count, unknown = perplexity(load_sentence_model(model), text, characters)
+    value, count, unknown = perplexity(load_sentence_model(model), text, characters, language)
+    if unknown and language is None:
+        _warn_of_unusual([text])
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 

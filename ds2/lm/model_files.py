@@ -127,14 +127,18 @@ def mix_models(models: Sequence[tuple[list[str], list[NGramOrder]]], weights: Se
     return write_lm(words, orders, output)
 
 
-def perplexity(model: SentenceModel, path: Path, characters: bool) -> tuple[float, int, int]:
+def perplexity(
+    model: SentenceModel, path: Path, characters: bool, language: str | None = None
+) -> tuple[float, int, int]:
     """(perplexity, number of words and sentence ends, number of words that the model does not know) for a text.
+
+    With a language the text is normalised first.
 
     Raises:
         InputError: the file cannot be read, or has no sentence.
     """
     total, count, unknown = 0.0, 0, 0
-    for sentence in read_sentences(path, characters):
+    for sentence in read_sentences(path, characters, language):
         total += model.score(sentence)
         count += len(sentence) + 1
         unknown += sum(not model.knows(word) for word in sentence)

@@ -48,3 +48,9 @@ def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path:
     assert "ds2: 44% of the words have capitals or punctuation: " in log
     assert "--language en" in log
     assert "London." in shown
+    code, scored, log = run("lm", "score", tmp_path / "prose.arpa", prose)
+    assert "0 unknown" not in scored
+    assert "44% of the words have capitals or punctuation" in log
+    code, scored, log = run("lm", "score", tmp_path / "prose.arpa", prose, "--language", "en")
+    assert "0 unknown" in scored
+    assert "capitals" not in log
