@@ -23,6 +23,7 @@ from ds2.utils.files import make_folder, read_text, write_lines, write_text
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
+NOT_WRITTEN = tuple(".pdf .doc .docx .odt .rtf .html .xml .md .csv .ass .sub .lrc .eaf .lab .png .jsonl".split())
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 
@@ -94,9 +95,12 @@ def output_formats(output: Path | None, formats: list[str], usual: list[str], re
     """The formats to write: of a file such as talk.srt that of its suffix.
 
     Raises:
-        ParameterError: the file cannot hold these formats, unless they are the usual ones, or so many recordings.
+        ParameterError: the file cannot hold these formats, unless they are the usual ones, or so many recordings; it is
+            named like one of another format.
     """
     if output is None or (format := _format_of_file(output)) is None:
+        if output is not None and output.suffix.lower() in (*NOT_WRITTEN, *SUFFIXES) and not output.is_dir():
+            raise ParameterError("output", f"{output}: not a format; name a file of {', '.join(FORMATS)}, or a folder")
         return formats
     if recordings > 1:
         raise ParameterError("output", f"{output}: one file cannot hold {recordings} recordings; name a folder")
