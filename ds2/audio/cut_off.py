@@ -1,15 +1,20 @@
 """Cut-off WAV and Ogg files, found by the bytes that their headers promise: libsndfile shortens both silently."""
 
 import io
+import shlex
 import struct
 from pathlib import Path
 from typing import IO
 
 from ds2.utils.errors import InputError
 
-REMEDY = "copy it again, or keep what is there: ffmpeg -i cut.wav rest.wav"
 RIFF_STREAM = 0x7FFF0000  # bytes; programs that stream WAV write sizes from here on, as they do not know the end
 OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest page: header, segment table, segments
+
+
+def remedy(name: str | Path) -> str:
+    """What to do with a file that was cut off."""
+    return f"copy it again, or keep what is there: ffmpeg -i {shlex.quote(str(name))} rest.wav"
 
 
 def refuse_cut_off(file: IO[bytes], name: str | Path) -> None:
@@ -34,7 +39,7 @@ def _check_ogg(file: IO[bytes], name: str | Path, size: int) -> None:
     at = tail.rfind(b"OggS")
     segments = int.from_bytes(tail[at + 26 : at + 27])
     if at >= 0 and at + 27 + segments + sum(tail[at + 27 : at + 27 + segments]) > len(tail):
-        raise InputError(f"{name}: cut off, its last page is not whole; {REMEDY}")
+        raise InputError(f"{name}: cut off, its last page is not whole; {remedy(name)}")
 
 
 def _check_wav(file: IO[bytes], name: str | Path, size: int) -> None:
@@ -48,6 +53,8 @@ def _check_wav(file: IO[bytes], name: str | Path, size: int) -> None:
         elif kind == b"data":
             here, rate = size - start, byte_rate or 1
             if here < length < RIFF_STREAM:
-                raise InputError(f"{name}: cut off, {here / rate:.2f} s of {length / rate:.2f} s are here; {REMEDY}")
+                raise InputError(
+                    f"{name}: cut off, {here / rate:.2f} s of {length / rate:.2f} s are here; {remedy(name)}"
+                )
             return
         file.seek(start + length + length % 2)

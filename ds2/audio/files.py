@@ -19,7 +19,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from ds2.audio.cut_off import REMEDY, refuse_cut_off
+from ds2.audio.cut_off import refuse_cut_off, remedy
 from ds2.audio.ffmpeg import SUFFIXES as FFMPEG_SUFFIXES
 from ds2.audio.ffmpeg import FFmpegReader
 from ds2.audio.libsndfile import BUFFER, DecodingError, GuessedLength, LibsndfileReader
@@ -179,7 +179,7 @@ def _decoded_buffers(reader: AudioReader, name: str | Path, start: int, size: in
         done, why = max(done, error.place - start), f" ({error})"
     if done == 0 or done < size - reader.slack:
         there, total = (start + done) / rate, reader.frames / rate
-        raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; {REMEDY}")
+        raise InputError(f"{name}: cut off or damaged, {there:.2f} s of {total:.2f} s can be read{why}; {remedy(name)}")
 
 
 def _resampled(buffers: Iterator[np.ndarray], from_rate: int, to_rate: int) -> Iterator[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 import soundfile
 
-from ds2.audio.cut_off import REMEDY
+from ds2.audio.cut_off import remedy
 from ds2.utils.errors import InputError
 
 FRAME_COUNTS = (b"Xing", b"Info", b"VBRI")  # what stands before the number of frames of an MP3
@@ -83,7 +83,8 @@ class LibsndfileReader:
             place, why = -1, str(error)
         if place != start:
             here, total = start / self.sample_rate, self.frames / self.sample_rate
-            raise InputError(f"{self.name}: cut off or damaged before {here:.2f} s of {total:.2f} s ({why}); {REMEDY}")
+            when = f"{here:.2f} s of {total:.2f} s ({why})"
+            raise InputError(f"{self.name}: cut off or damaged before {when}; {remedy(self.name)}")
 
 
 def _mp3_counts_frames(source: bytes | IO[bytes]) -> bool:

@@ -333,7 +333,8 @@ def test_cut_off_ogg_is_refused(tmp_path: Path, name: str, cut: int) -> None:
 def test_cut_off_says_how_much_is_there(tmp_path: Path) -> None:
     path = write(tmp_path / "a.wav", sine(seconds=1.0))
     path.write_bytes(path.read_bytes()[:-16000])  # half of the 16-bit samples
-    assert "0.50 s of 1.00 s" in refused(path)
+    assert "0.50 s of 1.00 s" in (message := refused(path))
+    assert message.endswith(f"ffmpeg -i {path} rest.wav")
 
 
 def test_the_intact_part_of_a_cut_off_flac_is_read(tmp_path: Path) -> None:
