@@ -7,6 +7,7 @@ model and of punctuation lie beside them. A bundle is changed by `dataclasses.re
 others.
 """
 
+import difflib
 import importlib
 import json
 import os
@@ -126,8 +127,10 @@ def locate(path: str | Path) -> Path:
         return path
     named = named_models()
     if path.name not in named:
-        names = ", ".join(named) or "none: the package was installed without them"
-        raise InputError(f"{path}: neither a model bundle nor the name of one ({names})")
+        near = difflib.get_close_matches(path.name, named, 1)
+        names = f"({', '.join(named) or 'none: the package was installed without them'})"
+        meant = f"; did you mean {near[0]}?" if near else f" {names}"
+        raise InputError(f"{path}: neither a model bundle nor the name of one{meant}")
     return named[path.name]
 
 

@@ -152,7 +152,9 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         if not end.code:
             return None
         report = errors.getvalue()
-        raise InputError(f"{_one_line(report)}{_advice(report, name)}; try ds2 {name} --help") from None
+        raise InputError(
+            f"{_missing(report) or _one_line(report)}{_advice(report, name)}; try ds2 {name} --help"
+        ) from None
 
 
 def _command_name(arguments: Sequence[str]) -> str:
@@ -208,6 +210,27 @@ def _advice(report: str, name: str) -> str:
             return f"; did you mean {option[1]}?"
     unknown = UNRECOGNIZED.match(_one_line(report))
     return "; files come before the options" if unknown and not unknown[1].startswith("-") else ""
+
+
+def _missing(report: str) -> str:
+    """ "Missing from ds2 train: PATH (The recipe's train.toml), -o PATH, --output PATH (Folder for ...)"; or nothing.
+
+    tyro indents the names by four columns more, and what they are by eight; in a box or not.
+    """
+    found = [line.strip("│").rstrip() for line in report.splitlines()]
+    start = next((number for number, line in enumerate(found) if line.strip().startswith("Missing from ")), None)
+    if start is None:
+        return ""
+    margin = found[start].index("Missing")
+    lines = [line[margin:] for line in found]
+    needed: list[list[str]] = []
+    for line in itertools.takewhile(lambda line: line.startswith("    "), lines[start + 1 :]):
+        if line.startswith("        "):
+            needed[-1].append(line.strip())
+        else:
+            needed.append([line.strip()])
+    described = (f"{name} ({' '.join(help).removesuffix('(required)').strip(' .')})" for name, *help in needed)
+    return f"{lines[start]} {', '.join(described)}"
 
 
 def _one_line(report: str) -> str:

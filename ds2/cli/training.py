@@ -2,13 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
 from ds2.cli.options import Device, OptionalOutput, Output, Paths, Settings
-from ds2.utils.errors import ParameterError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.train.config import TrainConfig
 
 
 def train_command(
@@ -33,21 +36,16 @@ def train_command(
         fine_tune: Trained model, by path or name, to train on the manifest; writes fine-tuned.safetensors.
         fraction: Fraction of the training set's hours to train on, to study how much more data would help.
     """
-    from ds2.train.config import TrainConfig
     from ds2.train.distributed.ranks import join_ranks
     from ds2.train.fine_tune import fine_tuning, save_fine_tuned
     from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
-    from ds2.utils.config import load_config
     from ds2.utils.devices import choose_device
     from ds2.utils.logs import shown_log
 
     set_ = set_ if fraction is None else (*set_, f"data.fraction={fraction}")
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
-        if fine_tune is not None:
-            settings = fine_tuning(fine_tune, config, output, set_)
-        else:
-            settings = load_config(TrainConfig, config, set_)
+        settings = fine_tuning(fine_tune, config, output, set_) if fine_tune is not None else _read_recipe(config, set_)
         try:
             best = Trainer(settings, output, own_device, ranks).run()
         except TrainingStopped as stopped:
@@ -60,6 +58,18 @@ def train_command(
                 print(_before_and_after(fine_tune, best, output / "dev.jsonl", device), file=sys.stderr)
             print(best)
     return 0
+
+
+def _read_recipe(config: Path, settings: Settings) -> "TrainConfig":
+    """The configuration of a recipe; refuses a recording or a manifest in its place."""
+    from ds2.audio.files import SUFFIXES
+    from ds2.train.config import TrainConfig
+    from ds2.utils.config import load_config
+
+    if config.suffix.lower() in (*SUFFIXES, ".jsonl"):
+        kind = "manifest" if config.suffix.lower() == ".jsonl" else "recording"
+        raise InputError(f"{config}: is a {kind}; name a recipe's train.toml, or --fine-tune MODEL and a manifest")
+    return load_config(TrainConfig, config, settings)
 
 
 def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:

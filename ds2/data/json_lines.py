@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may 
 MOST_SECONDS = 1e7  # 115 days: no recording is longer
 MOST_CHARACTERS = {"text": 1_000_000, "audio_filepath": 4096, "speaker": 1000, "lang": 1000}  # a text: a day's speech
 BLOCK = 1 << 23  # bytes of a file that are read at once, and the rest of the last line
+EXAMPLE = '{"audio_filepath": "a.wav", "duration": 3.2, "text": "two five"}'
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -158,7 +159,8 @@ def _decoded_line(line: bytes, place: str) -> Any:
     except UnicodeDecodeError as error:
         raise InputError(f"{place}: not valid UTF-8; convert the manifest") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"{place}: not valid JSON ({error.msg} at column {error.colno})") from error
+        wrong = f"not valid JSON ({error.msg} at column {error.colno})"
+        raise InputError(f"{place}: {wrong}; each line of a manifest is like {EXAMPLE}") from error
     except (ValueError, RecursionError) as error:  # thousands of digits, thousands of brackets
         raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
 

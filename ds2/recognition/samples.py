@@ -31,6 +31,8 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
         if isinstance(data := audio.read(), str):
             raise ParameterError("audio", "this file is opened as text; open it in binary mode, 'rb'")
         return read_audio_bytes_array(data, model_rate, str(getattr(audio, "name", "audio")))[0]
+    if audio is None or isinstance(audio, dict):
+        raise ParameterError("audio", f"expected a path, bytes, a file or samples, got {type(audio).__name__}")
     if sample_rate is None:
         raise ParameterError("sample_rate", "required for samples: transcribe(samples, sample_rate=16000)")
     return resample_array(checked_samples(audio), sample_rate, model_rate)

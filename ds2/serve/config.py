@@ -73,8 +73,10 @@ class ServeConfig:
             for name, value in vars(getattr(self, section)).items():
                 if value < 0 or (value == 0 and name not in MAY_BE_ZERO):
                     raise ValueError(f"{section}.{name} must be above 0, got {value:g}")
-        if self.workers < 1 or not 0 <= self.port < 65536:
-            raise ValueError(f"workers {self.workers} must be at least 1 and port {self.port} 0 to 65535")
+        if self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        if not 0 <= self.port < 65536:
+            raise ValueError(f"port must be 0 to 65535, got {self.port}")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key need each other")
         if self.decoder.rescore is not None or self.decoder.beam == 0:
