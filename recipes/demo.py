@@ -27,6 +27,7 @@ def main() -> None:
     strings = [row for row in rows if row["source"] == "speechocean762" and row["speaker"] in strangers]
     utterances = [Utterance(AUDIO / row["audio_filepath"], row["duration"], row["text"]) for row in strings]
     show("digits", utterances, len(utterances) // SHOWN, "recordings")
+    print(f"\nyour own recordings: {Path(sys.executable).with_name('ds2')} transcribe FILE; all commands: ds2 --help")
 
 
 def show(model: str, utterances: list[Utterance], step: int, kind: str) -> None:
