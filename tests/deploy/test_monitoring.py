@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ def rules() -> dict[str, object]:
     return yaml.safe_load((DEPLOY / "kubernetes" / "base" / "alerts.yaml").read_text())["spec"]
 
 
-def alerts() -> list[dict[str, str]]:
+def alerts() -> list[dict[str, Any]]:
     return [rule for group in rules()["groups"] for rule in group["rules"]]  # type: ignore[attr-defined]
 
 
@@ -53,6 +54,8 @@ def test_the_dashboard_reads_what_is_exported() -> None:
 def test_the_runbook_has_an_entry_for_every_alert() -> None:
     entries = re.findall(r"^### (Ds2\w+)$", (DEPLOY / "README.md").read_text(), re.MULTILINE)
     assert entries == [alert["alert"] for alert in alerts()]
+    links = [alert["annotations"]["runbook_url"].partition("deploy/README.md#")[2] for alert in alerts()]
+    assert links == [entry.lower() for entry in entries]
 
 
 needs_promtool = pytest.mark.skipif(
