@@ -49,6 +49,8 @@ def find_other_speech(
         is_marked = bool(is_star[before + 1 : after].any())
         first, past = ends[before], starts[after]
         if float(heard[first:past].sum()) > (MARKED if is_marked else LACKING):
-            frames = first + heard[first:past].nonzero().flatten()
-            found.append(OtherSpeech(int(frames[0]) * frame_seconds, int(frames[-1] + 1) * frame_seconds, is_marked))
+            frames = (first + heard[first:past].nonzero().flatten()).tolist()
+            # Rounded as the times of words are: it may begin where a word ends.
+            start, end = (round(frame * frame_seconds, 3) for frame in (frames[0], frames[-1] + 1))
+            found.append(OtherSpeech(start, end, is_marked))
     return found

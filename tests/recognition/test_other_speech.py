@@ -16,10 +16,10 @@ def frames(text: str, nats: float) -> Tensor:
     return log_probs
 
 
-def found(text: str, nats: float, tokens: list[int]) -> list[OtherSpeech]:
+def found(text: str, nats: float, tokens: list[int], frame_seconds: float = 0.5) -> list[OtherSpeech]:
     targets = torch.tensor(tokens)
     log_probs = frames(text, nats)
-    return find_other_speech(log_probs, targets, ctc_align(log_probs[:, :3], targets), NAMES, 0.5)
+    return find_other_speech(log_probs, targets, ctc_align(log_probs[:, :3], targets), NAMES, frame_seconds)
 
 
 def test_what_is_heard_between_the_letters_adds_up() -> None:
@@ -34,3 +34,9 @@ def test_what_is_heard_between_the_letters_adds_up() -> None:
 def test_a_star_says_that_there_is_speech() -> None:
     assert found("a..xx...b", MARKED / 1.5, [1, STAR, 2]) == [OtherSpeech(1.5, 2.5, True)]
     assert found("a.......b", MARKED / 1.5, [1, STAR, 2]) == []
+
+
+def test_speech_begins_at_the_very_time_at_which_a_word_ends() -> None:
+    """60 frames of 30 ms are 1.8 s, although 60 * 0.03 is less in floating point."""
+    [speech] = found("." * 58 + "a." + "x." * 4 + "b", LACKING, [1, 2], 0.03)
+    assert speech.start == 1.8
