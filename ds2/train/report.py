@@ -45,7 +45,7 @@ def write_run_report(run: Path, output: Path) -> None:
         page = _page(run)
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"{run}: not a run of ds2 train, or damaged ({error!s:.100})") from error
     write_text(output, page)
 

@@ -1,6 +1,6 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, boxes, containers, models, network, sounds, tables, texts
+from fuzz import archives, boxes, containers, models, network, runs, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
@@ -12,6 +12,7 @@ KINDS = {
     "lm": models.LM,
     "arpa": models.ARPA,
     "checkpoint": models.CHECKPOINT,
+    "run": runs.KIND,
     "manifest": texts.MANIFEST,
     "config": texts.CONFIG,
     "corpus": texts.CORPUS,
@@ -23,3 +24,4 @@ KINDS = {
     "socket": network.SOCKET,
 }
 NETWORK = ("http", "socket")  # those that attack a running server
+SLOW = ("run",)  # for `make fuzz` alone
