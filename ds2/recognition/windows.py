@@ -15,7 +15,7 @@ from ds2.utils.resources import give_back_memory
 CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
 CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
-BATCH_SECONDS = 90.0  # of audio, padding included, in one pass of the model
+BATCH_SECONDS = 90.0  # of audio in one pass of the model
 GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
 Source = TypeVar("Source", bound=RecordingSpan | InMemory | Path | str)  # what a recording is read from
@@ -56,10 +56,14 @@ class Job(Generic[Source]):
 
 @dataclass(frozen=True)
 class Cutter:
-    """Cuts recordings for a model that takes `sample_rate` Hz and gives an output frame every `frame_samples`."""
+    """Cuts recordings for a model that takes `sample_rate` Hz and gives an output frame every `frame_samples`.
+
+    A pass of the model takes windows of at most `batch_seconds` together, padding included, or a single longer one.
+    """
 
     sample_rate: int
     frame_samples: int
+    batch_seconds: float = BATCH_SECONDS
 
     def windows(self, job: Job[Any]) -> Iterator[Window]:
         """Reads a recording window by window; an error ends the windows and is kept in the job."""
@@ -110,7 +114,7 @@ class Cutter:
 
 
 class Batches(Generic[Source]):
-    """Runs the windows of many recordings in batches; memory is bounded by GROUP_SECONDS of audio."""
+    """Runs the windows of many recordings in batches; memory is bounded by the audio of GROUP_SECONDS or of a batch."""
 
     def __init__(
         self,
@@ -125,7 +129,7 @@ class Batches(Generic[Source]):
     def results(self, sources: Iterable[Source]) -> Iterator[Result[Source]]:
         """The result of each recording, in the order given."""
         jobs: list[Job[Source]] = []
-        held = 0  # samples in the group
+        held, most = 0, max(GROUP_SECONDS, self.cutter.batch_seconds) * self.cutter.sample_rate  # samples in the group
         for source in sources:
             # Windows are collected until there are enough to sort by length.
             job = Job(source)
@@ -134,7 +138,7 @@ class Batches(Generic[Source]):
                 job.rows.append(None)
                 self.group.append((job, number, window))
                 held += len(window.samples)
-                if held >= GROUP_SECONDS * self.cutter.sample_rate:
+                if held >= most:
                     self._run()
                     held = 0
             # Jobs end in the order of their sources, however their windows were batched.
@@ -151,7 +155,7 @@ class Batches(Generic[Source]):
         ordered = sorted(self.group, key=lambda item: len(item[2].samples), reverse=True)
         self.group.clear()
         while ordered:
-            size = max(1, int(BATCH_SECONDS * self.cutter.sample_rate / len(ordered[0][2].samples)))
+            size = max(1, int(self.cutter.batch_seconds * self.cutter.sample_rate / len(ordered[0][2].samples)))
             batch, ordered = ordered[:size], ordered[size:]
             found = self.model([window for _, _, window in batch])
             for (job, number, _), rows in zip(batch, found, strict=True):

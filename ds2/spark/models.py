@@ -8,9 +8,11 @@ from typing import Any
 from ds2.bundle import DEFAULT_MODEL, locate, read_record
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.windows import BATCH_SECONDS
 from ds2.spark.files import shipped
 from ds2.spark.remote import Settings
 from ds2.spark.stage import Setting, Stage, number, path, paths, text, texts, whole
+from ds2.utils.errors import ParameterError
 
 LOADED = 4  # models that a Python worker keeps: those of the jobs that it serves at a time
 
@@ -19,6 +21,7 @@ class OnDevice(Stage):
     """A stage with models, which are in its setting `model` or `models`."""
 
     device = Setting("auto, cpu or cuda, on the executors", text, "auto")
+    minibatch = Setting("seconds of audio, padding included, in one pass of the model, at most", number, BATCH_SECONDS)
 
     def located(self, name: str) -> list[Path]:
         """The files of a setting; models also by their names in the package.
@@ -32,6 +35,16 @@ class OnDevice(Stage):
         for each in found:
             read_record(each)
         return list(map(locate, found))
+
+    def shipped_settings(self, spark: Any) -> Settings:
+        """Adds a check.
+
+        Raises:
+            ParameterError: a minibatch of no audio.
+        """
+        if not self.value("minibatch") > 0:
+            raise ParameterError("minibatch", f"must be above 0 seconds, got {self.value('minibatch')}")
+        return super().shipped_settings(spark)
 
 
 class HasModel(OnDevice):
@@ -88,10 +101,15 @@ def loaded(settings: Settings, engine: EngineName = "auto") -> list[Recognizer]:
     """
     options = decoder_options(settings) if "beam" in settings else DEFAULT_OPTIONS
     names = settings.get("models") or settings["model"]
-    return [_load_recognizer(name, settings["device"], options, engine) for name in names]
+    return [_load_recognizer(name, settings["device"], options, engine, settings["minibatch"]) for name in names]
 
 
 @functools.lru_cache(LOADED)
-def _load_recognizer(name: str, device: str, options: DecoderOptions, engine: EngineName) -> Recognizer:
+def _load_recognizer(
+    name: str, device: str, options: DecoderOptions, engine: EngineName, minibatch: float
+) -> Recognizer:
     lm, rescore = (None if file is None else shipped(file.name) for file in (options.lm, options.rescore))
-    return Recognizer.load(shipped(name), device, dataclasses.replace(options, lm=lm, rescore=rescore), engine)
+    options = dataclasses.replace(options, lm=lm, rescore=rescore)
+    recognizer = Recognizer.load(shipped(name), device, options, engine)
+    recognizer.cutter = dataclasses.replace(recognizer.cutter, batch_seconds=minibatch)
+    return recognizer

@@ -28,8 +28,8 @@ OTHERS: dict[str, Any] = {  # another value for a setting, by its name; all othe
     "retries": 0,
     "separate": True,
 }
-NUMBERS = ("lmWeight", "wordBonus", "shortest", "longest", "wer", "keep", "bias", "threshold", "timeout")
-LISTS = ("deviation", "weights")
+NUMBERS = ("lmWeight", "wordBonus", "shortest", "longest", "wer", "keep", "bias", "threshold", "timeout", "minibatch")
+LISTS = ("deviation", "weights", "speeds", "noises", "rooms")
 
 
 def another_value(stage: "Stage", name: str) -> Any:

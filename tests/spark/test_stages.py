@@ -1,6 +1,7 @@
 """Every stage, fuzzed: see helpers/stage_fuzzing.py."""
 
 import inspect
+import io
 import json
 import signal
 import subprocess
@@ -9,8 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+import soundfile
 from helpers.stage_fuzzing import StageFuzzing, TransformerFuzzing
+
+from ds2.utils.errors import ParameterError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +59,12 @@ class TestSpeechTranscriber(TransformerFuzzing):
 
         return SpeechTranscriber(inputCol="content", pathCol="path", outputCol="heard", model="digits", beam=4)
 
+    def test_the_text_does_not_depend_on_the_minibatch(self, stage: "Stage", table: "DataFrame") -> None:
+        alone = stage.copy().setMinibatch(0.1).transform(table.unionByName(table))
+        assert {row.heard.text for row in alone.where("id = 0").collect()} == {TEXT}
+        with pytest.raises(ParameterError, match=r"minibatch: must be above 0 seconds, got 0\.0"):
+            stage.copy().setMinibatch(0.0).transform(table)
+
 
 class TestEnsembleTranscriber(TransformerFuzzing):
     name = "EnsembleTranscriber"
@@ -74,6 +85,71 @@ class TestSpeechFeaturizer(TransformerFuzzing):
         from ds2.spark import SpeechFeaturizer
 
         return SpeechFeaturizer(inputCol="content", outputCol="features", model="digits", layer="recurrent.0")
+
+
+class TestAudioAugmenter(TransformerFuzzing):
+    name = "AudioAugmenter"
+
+    @pytest.fixture
+    def stage(self) -> "Stage":
+        from ds2.spark import AudioAugmenter
+
+        return AudioAugmenter(inputCol="content", pathCol="path", outputCol="changed", speeds=[])
+
+    def test_a_row_for_each_copy(self, stage: "Stage", table: "DataFrame") -> None:
+        """Half as long at twice the speed, noise at its ratio, a room, the same each time; one row for what is bad."""
+        stage = stage.copy().setSpeeds([2.0]).setNoises([10.0]).setRooms([0.3])
+        found = [stage.transform(table).where("id < 3").collect() for _ in range(2)]
+        assert sorted(map(str, found[0])) == sorted(map(str, found[1]))
+        copies = {row.changed.copy: row.changed.content for row in found[0] if row.id == 0}
+        assert set(copies) == {"original", "speed 2", "noise 10", "room 0.3"}
+        sound = {name: soundfile.read(io.BytesIO(content))[0] for name, content in copies.items()}
+        original = sound["original"]
+        assert len(sound["speed 2"]) == pytest.approx(len(original) / 2, abs=2)
+        noise = sound["noise 10"] - original
+        assert 10 * np.log10((original**2).mean() / (noise**2).mean()) == pytest.approx(10.0, abs=0.1)
+        assert not np.allclose(sound["room 0.3"], original, atol=0.01)
+        assert [(row.changed, row.changed_error) for row in found[0] if row.id == 1] == [(None, None)]
+        [bad] = [row for row in found[0] if row.id == 2]
+        assert bad.changed is None
+        assert bad.changed_error.startswith("bad: ")
+
+    def test_what_cannot_be_is_refused(self, stage: "Stage", table: "DataFrame") -> None:
+        with pytest.raises(ParameterError, match=r"speeds: must be from 0.1 to 10, got \[0.0\]"):
+            stage.copy().setSpeeds([0.0]).transform(table)
+
+
+class TestGroupEnsemble(StageFuzzing):
+    name = "GroupEnsemble"
+
+    @pytest.fixture
+    def stage(self) -> "Stage":
+        from ds2.spark import GroupEnsemble
+
+        return GroupEnsemble(groupCol="call")
+
+    def test_groups_decide_by_their_mean_scores(self, stage: "Stage", spark: "SparkSession") -> None:
+        """Two against one in numbers, one against two in scores; NULL scores and NULL keys do not count."""
+        from pyspark.ml.linalg import Vectors, VectorUDT
+        from pyspark.sql.types import StructType
+
+        rows = [("a", [0.6, 0.4]), ("a", [0.6, 0.4]), ("a", [0.0, 1.0]), ("b", [1.0, 0.0]), ("b", None), ("c", None)]
+        rows = [(key, None if values is None else Vectors.dense(values)) for key, values in [*rows, (None, [1.0, 0.0])]]
+        kind = StructType().add("call", "string").add("probability", VectorUDT())
+        table = spark.createDataFrame(rows, kind)
+        a, b = stage.transform(table).orderBy("call").collect()
+        assert (a.call, a.prediction, a.rows, b.call, b.prediction, b.rows) == ("a", 1.0, 3, "b", 0.0, 1)
+        assert a.score.toArray() == pytest.approx([0.4, 0.6])
+        assert b.score.toArray() == pytest.approx([1.0, 0.0])
+
+    def test_what_cannot_be_is_refused(self, stage: "Stage", table: "DataFrame") -> None:
+        for changed, complaint in (
+            (stage.copy(), "no column call"),
+            (stage.copy().setGroupCol("id"), "no column probability"),
+            (stage.copy().setGroupCol("id").setInputCol("text"), "must be vector, it is string"),
+        ):
+            with pytest.raises(ParameterError, match=complaint):
+                changed.transform(table)
 
 
 class TestForcedAligner(TransformerFuzzing):
