@@ -62,7 +62,9 @@ def test_demo_prints_transcripts_and_the_error_rate() -> None:
     english, digits = run_script(DIGITS.parent / "demo.py").split("model digits")
     assert "model english" in english
     assert "fumbling at the handle" in english
-    lines = digits.splitlines()
+    *lines, blank, advice = digits.splitlines()
+    assert blank == ""
+    assert "ds2 transcribe FILE" in advice
     assert len(lines) > 24
     rate = float(lines[-1].split()[1].rstrip("%"))
     assert rate <= 11  # measured: 9.8
