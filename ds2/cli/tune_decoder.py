@@ -12,8 +12,14 @@ from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ds2.bundle import Bundle
+    from ds2.data.utterance import Utterance
+    from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import Tuning
+
+FEW = 5000  # characters, about a thousand words
 
 
 def tune_decoder_command(
@@ -44,7 +50,6 @@ def tune_decoder_command(
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.evaluate import beyond_alphabet
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.plots import draw_tuning
     from ds2.recognition.recognizer import Recognizer
@@ -55,8 +60,7 @@ def tune_decoder_command(
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     candidate = _candidate(bundle, lm, lexicon)
     recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
-    if line := beyond_alphabet(recognizer.tokenizer, utterances):
-        print(f"ds2: {line}", file=sys.stderr)
+    _warn_of_texts(recognizer, utterances)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, closed, progress.step)
     if picture is not None:
@@ -66,6 +70,16 @@ def tune_decoder_command(
         tuned_bundle(candidate, tuning).save(written)
     _print_tuning(tuning, written)
     return SOME_FAILED if tuning.skipped or written is None else 0
+
+
+def _warn_of_texts(recognizer: "Recognizer", utterances: "Sequence[Utterance]") -> None:
+    """A line on characters that the model cannot write, and one on too little text."""
+    from ds2.recognition.evaluate import beyond_alphabet
+
+    if line := beyond_alphabet(recognizer.tokenizer, utterances):
+        print(f"ds2: {line}", file=sys.stderr)
+    if (characters := sum(len(utterance.text) for utterance in utterances)) < FEW:
+        print(f"ds2: {characters:,} characters of text are few, chance decides: take {FEW:,} or more", file=sys.stderr)
 
 
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
