@@ -28,7 +28,7 @@ class Column:
 
     def __setitem__(self, rows: slice, values: np.ndarray) -> None:
         self.file.seek(rows.start * self.dtype.itemsize)
-        left = memoryview(np.ascontiguousarray(values, self.dtype).view(np.uint8))
+        left = np.ascontiguousarray(values, self.dtype).view(np.uint8).data
         while left:  # tofile would lose the last bytes, and say nothing, where the disk is full
             left = left[self.file.write(left) :]
         self.length = max(self.length, rows.start + len(values))

@@ -11,7 +11,7 @@ from pyspark.sql.functions import explode_outer
 from pyspark.sql.types import ArrayType, StructType
 
 from ds2.audio.augment import add_noise, coloured_noise, reverberate, seeded_generator
-from ds2.audio.files import read_audio_array
+from ds2.audio.files import InMemory, read_audio_array
 from ds2.audio.speed import change_speed
 from ds2.spark.recordings import RecordingStage, recording
 from ds2.spark.remote import Row, Settings
@@ -33,7 +33,8 @@ def copy_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[list[Row] | I
 
 def _copies(row: Row, settings: Settings) -> list[Row]:
     """The random numbers of a copy depend on the sound and on the kind of the copy alone."""
-    array, rate = read_audio_array(recording(row))
+    source = recording(row)
+    array, rate = read_audio_array(source if isinstance(source, InMemory) else source.path)
     samples = torch.from_numpy(array)
     seed = int.from_bytes(hashlib.sha256(array.tobytes()).digest()[:7], "big")
     found = {"original": samples}

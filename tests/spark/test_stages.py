@@ -114,6 +114,13 @@ class TestAudioAugmenter(TransformerFuzzing):
         assert bad.changed is None
         assert bad.changed_error.startswith("bad: ")
 
+    def test_a_recording_may_be_a_path(self, spark: "SparkSession") -> None:
+        from ds2.spark import AudioAugmenter
+
+        table = spark.createDataFrame([(str(DIGITS / "so762_000560026.opus"),)], "path string")
+        found = AudioAugmenter(pathCol="path", outputCol="changed").transform(table).collect()
+        assert [row.changed.copy for row in found] == ["original", "speed 0.9", "speed 1.1"]
+
     def test_what_cannot_be_is_refused(self, stage: "Stage", table: "DataFrame") -> None:
         with pytest.raises(ParameterError, match=r"speeds: must be from 0.1 to 10, got \[0.0\]"):
             stage.copy().setSpeeds([0.0]).transform(table)
