@@ -43,7 +43,7 @@ def spark_transcribe_command(
         decoder: Options of the search.
     """
     need("pyspark", "pyarrow")
-    from ds2.spark.bulk import open_session, read_recordings, transcribe_table
+    from ds2.spark.bulk import check_local, open_session, read_recordings, transcribe_table
     from ds2.spark.models import decoder_settings
     from ds2.spark.transcriber import SpeechTranscriber
 
@@ -58,6 +58,7 @@ def spark_transcribe_command(
         device=device,
         **decoder_settings(decoder),
     )
+    check_local(source, master)
     spark = open_session(master, dict(each.split("=", 1) for each in conf))
     try:
         found = transcribe_table(read_recordings(spark, source), transcriber, output, format)

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -32,6 +33,16 @@ class Summary:
     failed: int
     seconds: float
     errors: list[str]
+
+
+def check_local(source: str, master: str) -> None:
+    """Saves the start of Spark where a path without a scheme and without a pattern is to be read on this machine.
+
+    Raises:
+        InputError: there is nothing of that name.
+    """
+    if master.startswith("local") and not re.search(r"^\w+:|[*?\[{]", source) and not Path(source).exists():
+        raise InputError(f"{source}: no such file or folder")
 
 
 def open_session(master: str, conf: Mapping[str, str]) -> SparkSession:

@@ -56,7 +56,8 @@ def test_a_folder_becomes_a_table(spark: "SparkSession", folder: Path, tmp_path:
 def test_bad_input_ends_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, message in (
-        ((tmp_path / "none",), "PATH_NOT_FOUND"),
+        ((tmp_path / "none",), "none: no such file or folder"),
+        ((f"file:{tmp_path}/none",), "PATH_NOT_FOUND"),
         ((tmp_path / "empty",), "empty: no audio file in this folder"),
         ((tmp_path / "empty", "--conf", "spark.executor.memory"), "--conf: spark.executor.memory: expected KEY=VALUE"),
     ):
