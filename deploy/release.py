@@ -49,7 +49,8 @@ def release(output: Path) -> None:
         source = Path(folder, "source")
         # Of a file's rights git keeps only whether it can be run; the rest is the same here, whatever the umask.
         with tarfile.open(fileobj=io.BytesIO(git("-c", "tar.umask=0022", "archive", "HEAD"))) as archive:
-            archive.extractall(source, filter="tar")
+            archive.extraction_filter = getattr(tarfile, "tar_filter", None)  # which Python before 3.11.4 lacks
+            archive.extractall(source)
         constraint = Path(folder, "builder.txt")
         constraint.write_text(BUILDER + "\n")
         fixed = {"SOURCE_DATE_EPOCH": seconds, "PIP_CONSTRAINT": str(constraint)}
