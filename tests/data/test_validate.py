@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from ds2.audio.cut_off import REMEDY
+from ds2.audio.cut_off import remedy
 from ds2.cli import main
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
@@ -45,7 +45,7 @@ def test_a_cut_off_opus_is_found_and_a_report_names_files_of_any_name(tmp_path: 
     findings = examine(Utterance(path, 1.0, "hello", place="m:1"), CONFIG).findings
     write_findings(tmp_path / "report.jsonl", findings)
     [line] = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert json.loads(line)["message"] == f"{printable(str(path))}: cut off, its last page is not whole; {REMEDY}"
+    assert json.loads(line)["message"] == printable(f"{path}: cut off, its last page is not whole; {remedy(path)}")
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_words_at_the_joins_of_windows_are_neither_lost_nor_doubled(
 def test_many_files_come_back_in_order_whatever_their_lengths(
     recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "BATCH_SECONDS", 3.0)
+    recognizer.cutter = replace(recognizer.cutter, batch_seconds=3.0)
     monkeypatch.setattr(windows, "GROUP_SECONDS", 6.0)
     lengths = [0.3, 2.0, 0.1, 1.5, 2.5, 0.7, 33.0, 0.2]
     paths = [write_noise(tmp_path / f"{n}.wav", seconds, seed=n) for n, seconds in enumerate(lengths)]
@@ -170,6 +170,7 @@ def test_a_result_does_not_wait_for_the_recordings_after_it(
     recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second recording fills the group with its first window; the first is then done, though more windows wait."""
+    recognizer.cutter = replace(recognizer.cutter, batch_seconds=30.0)
     monkeypatch.setattr(windows, "GROUP_SECONDS", 30.0)
     paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([6.0, 45.0, 1.0, 1.0])]
     read = []
