@@ -2,15 +2,12 @@
 
 import base64
 import html
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import soundfile
-
 from ds2.audio.files import read_audio_array
+from ds2.audio.flac import flac_bytes
 from ds2.data.utterance import Utterance
 from ds2.metrics import Edit, align_texts, word_errors
 from ds2.recognition.evaluate import Evaluation
@@ -62,9 +59,8 @@ def _player(utterance: Utterance) -> str:
         samples, _ = read_audio_array(utterance.audio_path, RATE, utterance.offset or 0.0, longest)
     except InputError as error:
         return f"<p>{_text(error)}</p>"
-    buffer = io.BytesIO()
-    soundfile.write(buffer, np.clip(samples, -1, 1), RATE, format="FLAC", subtype="PCM_16")
-    return f'<audio controls src="data:audio/flac;base64,{base64.b64encode(buffer.getvalue()).decode()}"></audio>'
+    sound = base64.b64encode(flac_bytes(samples, RATE)).decode()
+    return f'<audio controls src="data:audio/flac;base64,{sound}"></audio>'
 
 
 def _comparison(name: str, reference: str, hypothesis: str) -> str:

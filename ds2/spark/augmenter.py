@@ -1,10 +1,8 @@
 """AudioAugmenter: recordings in, the same and changed copies of them out, to train on or to average scores over."""
 
 import hashlib
-import io
 from collections.abc import Iterator
 
-import soundfile
 import torch
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import explode_outer
@@ -12,6 +10,7 @@ from pyspark.sql.types import ArrayType, StructType
 
 from ds2.audio.augment import add_noise, coloured_noise, reverberate, seeded_generator
 from ds2.audio.files import InMemory, read_audio_array
+from ds2.audio.flac import flac_bytes
 from ds2.audio.speed import change_speed
 from ds2.spark.recordings import RecordingStage, recording
 from ds2.spark.remote import Row, Settings
@@ -45,13 +44,7 @@ def _copies(row: Row, settings: Settings) -> list[Row]:
         found[f"noise {snr:g}"] = add_noise(samples, noise, snr)
     for number, seconds in enumerate(settings["rooms"]):
         found[f"room {seconds:g}"] = reverberate(samples, seconds * rate, seeded_generator(seed, 1, number))
-    return [{"copy": name, "content": _flac(copy, rate)} for name, copy in found.items()]
-
-
-def _flac(samples: torch.Tensor, rate: int) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, samples.clamp(-1.0, 1.0).numpy(), rate, format="FLAC", subtype="PCM_16")
-    return buffer.getvalue()
+    return [{"copy": name, "content": flac_bytes(copy.numpy(), rate)} for name, copy in found.items()]
 
 
 class AudioAugmenter(RecordingStage):
