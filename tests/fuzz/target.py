@@ -1,6 +1,7 @@
 """A real `ds2 serve` under attack, and the check that it has come to no harm."""
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -143,7 +144,10 @@ def _is_bad(line: str) -> bool:
 def _memory(process: int) -> int:
     """Bytes of a process and its children."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    statuses = [Path(f"/proc/{number}/status").read_text() for number in [process, *children]]
+    statuses = [Path(f"/proc/{process}/status").read_text()]
+    for child in children:
+        with contextlib.suppress(OSError):  # it has ended
+            statuses.append(Path(f"/proc/{child}/status").read_text())
     return sum(int(size) << 10 for status in statuses for size in re.findall(r"VmRSS:\s+(\d+)", status))
 
 
