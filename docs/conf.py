@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_in_temp = True  # what a page writes is gone after it
 nb_execution_raise_on_error = True
-nb_execution_timeout = 240
+nb_execution_timeout = 1200
 copybutton_prompt_text = "$ "
 
 
