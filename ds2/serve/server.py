@@ -12,6 +12,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from contextvars import Context
 from types import FrameType
 from typing import Any
 
@@ -61,7 +62,8 @@ class Server(uvicorn.Server):
             self.should_exit = True
             return
         self.application.gate.draining = True
-        asyncio.get_running_loop().call_soon_threadsafe(self._begin_drain)
+        # A signal interrupts any task; what it begins belongs to no request.
+        asyncio.get_running_loop().call_soon_threadsafe(self._begin_drain, context=Context())
 
     def _begin_drain(self) -> None:
         self.drained = asyncio.create_task(self._drain())
