@@ -1,5 +1,6 @@
 """Hostile models: bundles, compiled language models, ARPA files and checkpoints."""
 
+import copy
 import dataclasses
 import gzip
 import io
@@ -197,8 +198,10 @@ def make_arpa(rng: Random, valid: list[Files]) -> Files:
 
 
 def make_checkpoint(rng: Random, valid: list[Files]) -> Files:
-    """Half have changed bytes; in the others a part of the archive is changed and its checksum right."""
+    """Changed bytes; tensors that claim other shapes; a part of the archive changed, and its checksum right."""
     [(name, data)] = rng.choice(valid).items()
+    if rng.random() < 0.2:
+        return {name: _claiming(rng)}
     if rng.random() < 0.4:
         return {name: mutated(rng, data)}
     changed = io.BytesIO()
@@ -211,6 +214,15 @@ def make_checkpoint(rng: Random, valid: list[Files]) -> Files:
         for part, content in parts.items():
             new.writestr(zipfile.ZipInfo(part), content)
     return {name: changed.getvalue()}
+
+
+def _claiming(rng: Random) -> bytes:
+    """Tensors that see a few elements in other shapes, up to one that holds more than any machine."""
+    weights, buffer = torch.arange(float(rng.choice((1, 12, 500)))), io.BytesIO()
+    shapes = ((1,), (1, 4), (1 << 10, 1 << 10), (1 << 40,), (1 << 20, 1 << 20, 1 << 20))
+    views = [weights[:1].expand(rng.choice(shapes)) for _ in range(rng.choice((1, 2, 100)))]
+    torch.save({"model": {"a": weights}, "epoch": rng.choice((3, views)), "half": views}, buffer)
+    return buffer.getvalue()
 
 
 def enter_lm(path: Path) -> None:
@@ -246,7 +258,7 @@ def enter_onnx(path: Path) -> None:
 
 
 def enter_checkpoint(path: Path) -> None:
-    load_checkpoint(path, "model", "epoch")
+    copy.deepcopy(load_checkpoint(path, "model", "epoch"))
 
 
 LM = Kind(lm_seeds, make_safetensors, enter_lm)

@@ -1,6 +1,9 @@
 """Checkpoints: whole, checked, and refused in one line where they are not."""
 
+import io
 import random
+import struct
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,43 @@ def loaded_or_none(path: Path) -> dict | None:
         if "\n" in str(error):
             raise
         return None
+
+
+def rewritten(path: Path, pickled: bytes | None = None, compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A checkpoint with the same parts, with other values or packed."""
+    changed = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w", compression) as new:
+        for name in old.namelist():
+            new.writestr(name, pickled if pickled and name.endswith("data.pkl") else old.read(name))
+    return changed.getvalue()
+
+
+def bombs(path: Path) -> dict[str, bytes]:
+    """A few thousand bytes of a checkpoint each, for hundreds of megabytes of memory or more."""
+    save_checkpoint(path, {"a": torch.zeros(1).expand(1 << 40)})
+    found = {"expanded": path.read_bytes()}
+    wide = torch.zeros(100)
+    save_checkpoint(path, {"a": [wide[number % 2 :] for number in range(50)]})
+    found["overlapping"] = path.read_bytes()
+    save_checkpoint(path, {"a": torch.zeros(500_000)})
+    found["packed"] = rewritten(path, compression=zipfile.ZIP_DEFLATED)
+    save_checkpoint(path, {"a": torch.zeros(1)})
+    size = struct.pack("<i", 1 << 28)
+    head = b"\x80\x02}X\x01\0\0\0a"
+    found["bytearray"] = rewritten(path, head + b"cbuiltins\nbytearray\nJ" + size + b"\x85Rs.")
+    found["untyped"] = rewritten(path, head + b"ctorch\nUntypedStorage\nJ" + size + b"\x85Rs.")
+    legacy = io.BytesIO()
+    torch.save({"a": torch.zeros(1)}, legacy, _use_new_zipfile_serialization=False)
+    found["two forms"] = legacy.getvalue() + path.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("bomb", ["expanded", "overlapping", "packed", "bytearray", "untyped", "two forms"])
+def test_what_claims_more_than_the_file_holds_is_refused(bomb: str, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(bombs(path)[bomb])
+    with pytest.raises(InputError, match=r"damaged checkpoint, .*; remove it"):
+        load_checkpoint(path, "a")
 
 
 @pytest.mark.parametrize("content", [{}, [], 5, {"fingerprint": {}, "state": {}, "replicas": [], "random": []}])
