@@ -12,7 +12,7 @@ from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import Device, Language, Model, Output, Skip
 from ds2.utils.errors import InputError
-from ds2.utils.extras import hint, need
+from ds2.utils.extras import installed, need
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
@@ -47,8 +47,8 @@ def align_command(
         audio: Recording of any length, or a folder of recordings.
         text: Transcript as plain text, or a folder of them; by default NAME.txt or NAME.lab beside NAME.wav.
         output: Folder for NAME.FORMAT, or for one recording a file such as talk.TextGrid.
-        format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots; of a long recording the five
-            half minutes with the most doubtful words), several of them separated by commas, or all.
+        format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots, by matplotlib; of a long
+            recording the five half minutes with the most doubtful words), several of them separated by commas, or all.
     """
     from ds2.data.utterance import RecordingSpan
     from ds2.recognition.align_batch import align_all, find_alignment_jobs
@@ -62,8 +62,8 @@ def align_command(
         need("matplotlib")
     pairs = find_alignment_jobs(audio, text)
     formats = output_formats(output, formats, DEFAULT_FORMATS.split(","), len(pairs))
-    if PICTURE in formats and not _can_draw():
-        formats.remove(PICTURE)
+    if PICTURE in formats and format == DEFAULT_FORMATS and not installed("matplotlib"):
+        formats.remove(PICTURE)  # which nobody asked for
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     recordings = [RecordingSpan(pair.audio) for pair in pairs]
@@ -73,16 +73,6 @@ def align_command(
     with Progress("aligning", round(total), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)
         return _show(results, folder, draw, len(pairs) > 1)
-
-
-def _can_draw() -> bool:
-    """Whether matplotlib is installed; a line says so where it is not."""
-    try:
-        need("matplotlib")
-    except ModuleNotFoundError as error:
-        print(f"ds2: without pictures: {hint(error)}", file=sys.stderr)
-        return False
-    return True
 
 
 def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:

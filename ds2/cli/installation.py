@@ -29,7 +29,7 @@ def warmup_command() -> int:
     from ds2.recognition.warm_up import warm_up
 
     logging.getLogger("ds2").setLevel(logging.ERROR)  # the words that each model knows are no news here
-    print("compiling for this processor what is not compiled yet: it may take a minute", flush=True)
+    print("compiling what is not compiled yet: a minute on an idle processor, several on a busy one", flush=True)
     began = time.monotonic()
     for ready in warm_up():
         print(f"{ready}: ready after {time.monotonic() - began:.1f} s", flush=True)

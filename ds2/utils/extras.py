@@ -28,6 +28,11 @@ EXTRAS = {
 REMOVABLE = ("torch", "torchaudio")  # which come with ds2; a slim image of onnxruntime does without them
 
 
+def installed(module: str) -> bool:
+    """Whether a package can be imported."""
+    return find_spec(module) is not None
+
+
 def need(*modules: str) -> None:
     """Checks up front that packages are installed which long work needs at its end.
 
@@ -35,7 +40,7 @@ def need(*modules: str) -> None:
         ModuleNotFoundError: as the import would.
     """
     for module in modules:
-        if find_spec(module) is None:
+        if not installed(module):
             raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 

@@ -40,8 +40,9 @@ def test_align_draws_nothing_without_matplotlib(
     monkeypatch.setattr("ds2.utils.extras.find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
     code, printed, errors = run(*arguments)
     assert (code, printed.split()) == (0, [str(tmp_path / f"0.{name}") for name in ("TextGrid", "json", "ctm")])
-    assert "without pictures: matplotlib is not installed; in ds2's checkout, pip install" in errors
-    assert_refused(run(*arguments, "--format", "png"), "matplotlib is not installed")
+    assert "matplotlib" not in errors
+    asked = "matplotlib is not installed; in ds2's checkout, pip install"
+    assert_refused(run(*arguments, "--format", "png"), asked)
 
 
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
