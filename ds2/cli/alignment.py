@@ -10,9 +10,9 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import Device, Language, Model, Output, Skip
+from ds2.cli.options import Device, Language, Maybe, Model, Output, Skip
 from ds2.utils.errors import InputError
-from ds2.utils.extras import installed, need
+from ds2.utils.extras import is_installed, need
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording
@@ -29,7 +29,7 @@ DEFAULT_FORMATS = f"TextGrid,json,ctm,{PICTURE}"
 
 def align_command(
     audio: Positional[Path],
-    text: Positional[Path | None] = None,
+    text: Positional[Maybe[Path]] = None,
     output: Output = Path("."),
     format: str = DEFAULT_FORMATS,
     model: Model = DEFAULT_MODEL,
@@ -62,7 +62,7 @@ def align_command(
         need("matplotlib")
     pairs = find_alignment_jobs(audio, text)
     formats = output_formats(output, formats, DEFAULT_FORMATS.split(","), len(pairs))
-    if PICTURE in formats and format == DEFAULT_FORMATS and not installed("matplotlib"):
+    if PICTURE in formats and format == DEFAULT_FORMATS and not is_installed("matplotlib"):
         formats.remove(PICTURE)  # which nobody asked for
     recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]

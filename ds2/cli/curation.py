@@ -8,14 +8,25 @@ from tyro.conf import Positional
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import DEFAULT_FILTER, DEFAULT_LENGTHS, Device, Filter, Language, Lengths, Model, Output, Skip
+from ds2.cli.options import (
+    DEFAULT_FILTER,
+    DEFAULT_LENGTHS,
+    Device,
+    Filter,
+    Language,
+    Lengths,
+    Maybe,
+    Model,
+    Output,
+    Skip,
+)
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 
 
 def segment_command(
     audio: Positional[Path],
-    text: Positional[Path | None] = None,
+    text: Positional[Maybe[Path]] = None,
     output: Output = Path("segments.jsonl"),
     model: Model = DEFAULT_MODEL,
     lengths: Lengths = DEFAULT_LENGTHS,
@@ -87,7 +98,7 @@ def make_corpus_command(
     filter: Filter = DEFAULT_FILTER,
     lengths: Lengths = DEFAULT_LENGTHS,
     skip: Skip = False,
-    workers: int | None = None,
+    workers: Maybe[int] = None,
     device: Device = "cpu",
 ) -> int:
     """Make a training set from long recordings and their texts.

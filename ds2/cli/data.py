@@ -9,7 +9,7 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import Output, Paths
+from ds2.cli.options import Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -21,8 +21,8 @@ SHOWN = 20  # findings on the terminal; the report holds all
 
 def validate_command(
     manifests: Paths,
-    report: Path | None = None,
-    clean: Path | None = None,
+    report: Maybe[Path] = None,
+    clean: Maybe[Path] = None,
     frame_seconds: float = 0.02,
 ) -> int:
     """Find errors in audio, transcripts and splits of a data set.
@@ -104,7 +104,7 @@ def compile_manifest_command(manifest: Positional[Path], output: Output) -> int:
     return 0
 
 
-def stats_command(manifest: Positional[Path], picture: Path | None = None) -> int:
+def stats_command(manifest: Positional[Path], picture: Maybe[Path] = None) -> int:
     """Show hours, speakers, durations and characters.
 
     Example: ds2 data stats train.jsonl --picture train.png
@@ -178,7 +178,7 @@ def merge_command(manifests: Paths, output: Output) -> int:
 
 
 def sample_command(
-    manifest: Positional[Path], hours: float, output: Output, speakers: int | None = None, seed: int = 1
+    manifest: Positional[Path], hours: float, output: Output, speakers: Maybe[int] = None, seed: int = 1
 ) -> int:
     """Draw random utterances up to a number of hours.
 
@@ -207,7 +207,7 @@ def convert_command(
     output: Output,
     from_: Annotated[str, tyro.conf.arg(name="from")] = "",
     to: str = "nemo",
-    language: str | None = None,
+    language: Maybe[str] = None,
 ) -> int:
     """Convert a data set from one layout to another.
 
@@ -236,7 +236,7 @@ def shard_command(
     output: Output,
     hours: float = 1.0,
     coding: Literal["flac", "opus", "keep"] = "flac",
-    sample_rate: int | None = None,
+    sample_rate: Maybe[int] = None,
     keep_order: bool = False,
     seed: int = 1,
 ) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Output, Paths
+from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError, printable
 
 
@@ -20,7 +20,7 @@ def build_command(
     counting: Counting = DEFAULT_COUNTING,
     memory: float = 1000.0,
     characters: bool = False,
-    language: str | None = None,
+    language: Maybe[str] = None,
 ) -> int:
     """Estimate an n-gram model from text, one sentence per line.
 
@@ -109,7 +109,7 @@ def vocabulary_command(
 def lm_mix_command(
     models: Paths,
     output: Output,
-    dev: Path | None = None,
+    dev: Maybe[Path] = None,
     weights: Annotated[tuple[float, ...], NO_DEFAULT] = (),
     characters: bool = False,
 ) -> int:
@@ -152,7 +152,7 @@ def prune_command(
     output: Output,
     threshold: float = 0.0,
     ngrams: int = 0,
-    histories: Path | None = None,
+    histories: Maybe[Path] = None,
 ) -> int:
     """Make an n-gram model smaller by relative entropy pruning.
 
@@ -202,7 +202,7 @@ def lm_compile_command(model: Positional[Path], output: Output, quantize: bool =
 
 
 def score_command(
-    model: Positional[Path], text: Positional[Path], characters: bool = False, language: str | None = None
+    model: Positional[Path], text: Positional[Path], characters: bool = False, language: Maybe[str] = None
 ) -> int:
     """Measure the perplexity of a language model on a text.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ds2.bundle import DEFAULT_MODEL
-from ds2.cli.options import DEFAULT_TEXT, Model, Text
+from ds2.cli.options import DEFAULT_TEXT, Maybe, Model, Text
 from ds2.cli.streams import standard_input
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
@@ -26,8 +26,8 @@ WIDTH = 79  # characters of a partial result, which stays on one line
 
 def listen_command(
     model: Model = DEFAULT_MODEL,
-    file: Path | None = None,
-    device: str | None = None,
+    file: Maybe[Path] = None,
+    device: Maybe[str] = None,
     decoder: Text = DEFAULT_TEXT,
 ) -> int:
     """Recognise live speech from the microphone.

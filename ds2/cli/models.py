@@ -11,7 +11,7 @@ from ds2.cli.options import LIST, OptionalOutput
 
 INDEX_VARIABLE = "DS2_MODELS_INDEX"
 Sources = Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME|URL|FOLDER", help_behavior_hint=LIST)]]
-Index = Annotated[str | None, tyro.conf.arg(metavar="URL|FOLDER")]
+Index = Annotated[str | None, tyro.conf.arg(metavar="URL|FOLDER", help_behavior_hint="")]
 
 
 def list_command(index: Index = None) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional
@@ -45,16 +45,20 @@ Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.
 LIST = "(one or more)"
 Paths = Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PATH [PATH ...]", help_behavior_hint=LIST)]]
 Files = Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint=LIST)]]
-NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # of an empty list
+NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # where the help says what holds, or nothing does
+OF_BUNDLE = tyro.conf.arg(help_behavior_hint="(default: that of the bundle)")
+T = TypeVar("T")
+Maybe = Annotated[T | None, NO_DEFAULT]
 Output = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"])]
+OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], help_behavior_hint="")]
 Skip = Annotated[
     bool, tyro.conf.arg(help="Allow speech that is not transcribed before, after and between the lines of the text.")
 ]
 Language = Annotated[
     Literal["en", "zh"] | None,
     tyro.conf.arg(
-        help="Read the numbers in the text as English or Mandarin words; by default English for the package's models."
+        help="Read the numbers in the text as English or Mandarin words; by default English for the package's models.",
+        help_behavior_hint="",
     ),
 ]
 Settings = Annotated[
@@ -66,7 +70,18 @@ Settings = Annotated[
 
 
 @dataclass(frozen=True)
-class SearchOptions(DecoderOptions):
+class BundleOptions(DecoderOptions):
+    """Options of the search, with the defaults that the help shows."""
+
+    lm: Annotated[Path | None, OF_BUNDLE] = None
+    lm_weight: Annotated[float | None, OF_BUNDLE] = None
+    word_bonus: Annotated[float | None, OF_BUNDLE] = None
+    beam: Annotated[int | None, OF_BUNDLE] = None
+    rescore: Maybe[Path] = None
+
+
+@dataclass(frozen=True)
+class SearchOptions(BundleOptions):
     """Options of commands whose text is plain."""
 
     punctuate: tyro.conf.Suppress[bool] = True
@@ -74,7 +89,7 @@ class SearchOptions(DecoderOptions):
 
 
 @dataclass(frozen=True)
-class TextOptions(DecoderOptions):
+class TextOptions(BundleOptions):
     """Options of commands that write text for people; the help of a flag says what the flag does, not the field."""
 
     punctuate: Annotated[bool, off("Write plain text, without capitals, punctuation and figures.")] = True
@@ -128,8 +143,8 @@ class TranscriptOptions:
     format: str = "txt"
     skip_existing: bool = False
     channels: Literal["mix", "separate"] = "mix"
-    alternatives: int | None = None
-    language: str | None = None
+    alternatives: Maybe[int] = None
+    language: Maybe[str] = None
 
 
 @dataclass(frozen=True)
@@ -145,13 +160,13 @@ class EvaluationOptions:
         calibration: PNG file for a reliability diagram: the share of right words at each confidence.
     """
 
-    by: str | None = None
+    by: Maybe[str] = None
     against: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="OTHER", help_behavior_hint="")
     ] = ()
-    listing: Path | None = None
-    page: Path | None = None
-    calibration: Path | None = None
+    listing: Maybe[Path] = None
+    page: Maybe[Path] = None
+    calibration: Maybe[Path] = None
 
 
 @dataclass(frozen=True)
@@ -179,9 +194,9 @@ class FilterOptions:
         keep: Share of the utterances to keep, instead of --wer.
     """
 
-    checked: Path | None = None
+    checked: Maybe[Path] = None
     wer: float = 0.03
-    keep: float | None = None
+    keep: Maybe[float] = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +210,7 @@ class CountingOptions:
     """
 
     vocabulary: int = 0
-    words: Path | None = None
+    words: Maybe[Path] = None
     continuation: Annotated[
         bool, off("Count shorter n-grams as they occur in the text, as ds2 lm prune --histories needs them.")
     ] = True

@@ -22,6 +22,7 @@ from ds2.cli.options import (
     Compute,
     Evaluations,
     Files,
+    Maybe,
     Messages,
     Model,
     OptionalOutput,
@@ -201,7 +202,7 @@ def evaluate_command(
     manifest: Positional[Path],
     model: Model = DEFAULT_MODEL,
     outputs: Evaluations = DEFAULT_EVALUATION,
-    normalize: Literal["en", "zh", "other"] | None = None,
+    normalize: Maybe[Literal["en", "zh", "other"]] = None,
     compute: Compute = DEFAULT_COMPUTE,
     decoder: Search = DEFAULT_SEARCH,
 ) -> int:
@@ -242,7 +243,7 @@ def evaluate_command(
     return report_evaluation(result, recognizer.name, texts, outputs)
 
 
-def info_command(path: Positional[Path | None] = None, model: str | None = None) -> int:
+def info_command(path: Positional[Maybe[Path]] = None, model: Maybe[str] = None) -> int:
     """Describe a trained model, a manifest or an architecture.
 
     Example: ds2 info digits

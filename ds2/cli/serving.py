@@ -8,19 +8,19 @@ from tyro.conf import Positional
 
 from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import OptionalOutput, Settings
+from ds2.cli.options import Maybe, OptionalOutput, Settings
 from ds2.recognition.options import EngineName
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
 
 def serve_command(
-    config: Path | None = None,
-    model: str | None = None,
-    engine: EngineName | None = None,
-    host: str | None = None,
-    port: int | None = None,
-    workers: int | None = None,
+    config: Maybe[Path] = None,
+    model: Maybe[str] = None,
+    engine: Maybe[EngineName] = None,
+    host: Maybe[str] = None,
+    port: Maybe[int] = None,
+    workers: Maybe[int] = None,
     set_: Settings = (),
 ) -> int:
     """Serve live recognition: a page, Vosk's and OpenAI's protocols.
@@ -32,10 +32,10 @@ def serve_command(
     Args:
         config: A TOML file; ds2/serve/README.md lists its keys.
         model: Bundle of a model that streams, or the name of one; by default english.
-        engine: native (a CPU without PyTorch), torch, or onnx, which also takes the model.onnx of ds2 export.
-        host: Address to listen on; 0.0.0.0 for other machines.
-        port: Port to listen on; 0 takes a free one.
-        workers: Model processes.
+        engine: native (a CPU without PyTorch), torch, onnx, which also takes the model.onnx of ds2 export, or auto.
+        host: Address to listen on, by default 127.0.0.1; 0.0.0.0 for other machines.
+        port: Port to listen on, by default 2700; 0 takes a free one.
+        workers: Model processes, by default one.
     """
     from ds2.serve.config import read_serve_config
     from ds2.serve.logs import log_to_stderr

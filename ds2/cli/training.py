@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from ds2.cli.options import Device, OptionalOutput, Output, Paths, Settings
+from ds2.cli.options import Device, Maybe, OptionalOutput, Output, Paths, Settings
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def train_command(
     config: Positional[Path],
     output: Output,
-    fine_tune: str | None = None,
+    fine_tune: Maybe[str] = None,
     set_: Settings = (),
-    fraction: float | None = None,
+    fraction: Maybe[float] = None,
     device: Device = "auto",
 ) -> int:
     """Train a model from a recipe, or fine-tune one on a manifest.
@@ -92,7 +92,7 @@ def bench_train_command(
         "asynchronous",
     ),
     ranks: tuple[int, ...] = (1, 2),
-    target_loss: float | None = None,
+    target_loss: Maybe[float] = None,
     set_: Settings = (),
     device: Device = "auto",
 ) -> int:

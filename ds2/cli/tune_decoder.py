@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import Device, OptionalOutput
+from ds2.cli.options import Device, Maybe, OptionalOutput
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -25,11 +25,11 @@ FEW = 5000  # characters, about a thousand words
 def tune_decoder_command(
     manifest: Positional[Path],
     model: Path,
-    lm: Path | None = None,
+    lm: Maybe[Path] = None,
     output: OptionalOutput = None,
-    picture: Path | None = None,
+    picture: Maybe[Path] = None,
     closed: bool = False,
-    lexicon: Path | None = None,
+    lexicon: Maybe[Path] = None,
     device: Device = "auto",
 ) -> int:
     """Choose a decoder's weights and beam on held-out utterances.

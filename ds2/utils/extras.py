@@ -28,7 +28,7 @@ EXTRAS = {
 REMOVABLE = ("torch", "torchaudio")  # which come with ds2; a slim image of onnxruntime does without them
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a package can be imported."""
     return find_spec(module) is not None
 
@@ -40,7 +40,7 @@ def need(*modules: str) -> None:
         ModuleNotFoundError: as the import would.
     """
     for module in modules:
-        if not installed(module):
+        if not is_installed(module):
             raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 
