@@ -1,10 +1,11 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, boxes, containers, models, network, runs, sounds, tables, texts
+from fuzz import archives, boxes, containers, ebml, models, network, runs, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
     "webm": containers.KIND,
+    "ebml": ebml.KIND,
     "boxes": boxes.KIND,
     "transcribe": sounds.TRANSCRIBE,
     "bundle": models.BUNDLE,
