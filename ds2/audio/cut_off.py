@@ -1,4 +1,7 @@
-"""Cut-off WAV and Ogg files, found by the bytes that their headers promise: libsndfile shortens both silently."""
+"""Cut-off WAV, Ogg and MP3 files, found by the bytes that their headers promise.
+
+libsndfile shortens the first two silently; in an MP3 its decoder prints lines of its own that name no file.
+"""
 
 import io
 import shlex
@@ -6,10 +9,12 @@ import struct
 from pathlib import Path
 from typing import IO
 
+from ds2.audio.mp3 import first_frame, promised_bytes
 from ds2.utils.errors import InputError
 
 RIFF_STREAM = 0x7FFF0000  # bytes; programs that stream WAV write sizes from here on, as they do not know the end
 OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest page: header, segment table, segments
+MP3_WHOLE = 0.99  # part of the promised bytes from which on an MP3's decoder, too, takes the file as whole
 
 
 def remedy(name: str | Path) -> str:
@@ -18,7 +23,7 @@ def remedy(name: str | Path) -> str:
 
 
 def refuse_cut_off(file: IO[bytes], name: str | Path) -> None:
-    """Compares the bytes that a WAV or an Ogg promises with those that are there; other formats pass.
+    """Compares the bytes that a WAV, an Ogg or an MP3 promises with those that are there; other formats pass.
 
     Raises:
         InputError: naming the file, `name`, and how much of it is there.
@@ -30,6 +35,15 @@ def refuse_cut_off(file: IO[bytes], name: str | Path) -> None:
         _check_wav(file, name, size)
     elif header[:4] == b"OggS":
         _check_ogg(file, name, size)
+    elif header[:3] == b"ID3" or header[:1] == b"\xff":
+        _check_mp3(file, name, size)
+
+
+def _check_mp3(file: IO[bytes], name: str | Path, size: int) -> None:
+    """Tags count as sound here: with them some encoders' numbers are right, and a file is never refused for them."""
+    promised = promised_bytes(first_frame(file))
+    if size < MP3_WHOLE * promised:
+        raise InputError(f"{name}: cut off, {size:,} of {promised:,} bytes are here; {remedy(name)}")
 
 
 def _check_ogg(file: IO[bytes], name: str | Path, size: int) -> None:

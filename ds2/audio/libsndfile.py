@@ -9,10 +9,9 @@ import numpy as np
 import soundfile
 
 from ds2.audio.cut_off import remedy
+from ds2.audio.mp3 import counts_frames, first_frame
 from ds2.utils.errors import InputError
 
-FRAME_COUNTS = (b"Xing", b"Info", b"VBRI")  # what stands before the number of frames of an MP3
-FIRST_FRAME = 192  # bytes of an MP3's first frame that may hold it
 BUFFER = 1 << 18  # samples, channels together, that are decoded at once
 
 
@@ -88,19 +87,8 @@ class LibsndfileReader:
 
 
 def _mp3_counts_frames(source: bytes | IO[bytes]) -> bool:
-    """Whether the first frame of an MP3, after the tags at its start, says how many frames follow."""
     with contextlib.nullcontext(source) if not isinstance(source, bytes) else open(source, "rb") as file:
-        here, place = file.tell(), 0
-        while (head := _at(file, place, 10))[:3] == b"ID3":
-            place += 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0), strict=False))
-        first = _at(file, place, FIRST_FRAME)
-        file.seek(here)
-    return any(mark in first for mark in FRAME_COUNTS)
-
-
-def _at(file: IO[bytes], place: int, size: int) -> bytes:
-    file.seek(place)
-    return file.read(size)
+        return counts_frames(first_frame(file))
 
 
 def _mean(buffer: np.ndarray) -> np.ndarray:
