@@ -1,7 +1,9 @@
 """The reference of the site has every command, option, configuration key and package."""
 
+import ast
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -80,3 +82,42 @@ def test_every_series_of_the_server_is_in_the_reference(reference: Path) -> None
 def test_a_page_is_found_from_the_index(page: Path) -> None:
     entries = re.findall(r"^[\w/.]+$", (DOCS / "index.md").read_text(), re.MULTILINE)
     assert page.relative_to(DOCS).with_suffix("").as_posix() in [*entries, "index"]
+
+
+SHAPE = re.compile(r"(?<!\w)\((?:|\*\w+|\.\.\.|[\w' +*/.()-]+,[\w' +*/.,()-]*)\)")  # (), (...), (N,), (B, T / stride)
+SHAPELESS = {  # all tensors of a model or a generator, whatever their shapes, and what torch calls
+    *("buffers", "tensors_of", "parameter_gradients", "broadcast", "widen", "random_state", "restore_random_state"),
+    "setup_context",
+}
+
+
+def public_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Of a module, also in its public classes."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
+                yield from public_functions(node)
+            else:
+                yield node
+
+
+def types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """What a signature is annotated with."""
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    found = [function.returns, *(argument.annotation for argument in arguments)]
+    return " ".join(ast.unparse(annotation) for annotation in found if annotation is not None)
+
+
+def test_a_function_of_tensors_or_arrays_states_a_shape() -> None:
+    """Or refers to the one that does: "See `Engine`."."""
+    counted, without = 0, []
+    for path in sorted((DOCS.parent / "ds2").rglob("*.py")):
+        for function in public_functions(ast.parse(path.read_text())):
+            if function.name in SHAPELESS or not re.search(r"\bTensor\b|\bndarray\b", types(function)):
+                continue
+            text = ast.get_docstring(function) or ""
+            counted += 1
+            if not SHAPE.search(text) and not text.startswith("See `"):
+                without.append(f"{path.relative_to(DOCS.parent)}: {function.name}")
+    assert counted > 200
+    assert without == []

@@ -144,7 +144,7 @@ def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None
 
 
 def has_values(tensor: Tensor) -> bool:
-    """False while the tensor is traced, and for a batch that looks like one tensor (`is_grads_batched`)."""
+    """(...) -> False while the tensor is traced, and for a batch that looks like one tensor (`is_grads_batched`)."""
     functorch = torch._C._functorch
     return type(tensor) is Tensor and not (
         functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor)

@@ -43,7 +43,7 @@ def frame_counts(log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray
 
 
 def float_array(values: "Tensor | np.ndarray") -> np.ndarray:
-    """Values on any device as an array of float32 or float64."""
+    """(...) values on any device -> (...) as an array of float32 or float64."""
     if not isinstance(values, np.ndarray):
         half = str(values.dtype) in ("torch.float16", "torch.bfloat16")
         values = (values.float() if half else values).numpy(force=True)

@@ -93,7 +93,7 @@ def integers(*values: int) -> np.ndarray:
 
 
 def scalar(value: float) -> np.ndarray:
-    """A scalar constant."""
+    """() constant."""
     return np.array(value, np.float32)
 
 

@@ -67,9 +67,10 @@ class _Step:
 def streaming_graph(
     config: ModelConfig, weights: Mapping[str, np.ndarray], stored: Weights, metadata: dict[str, str]
 ) -> onnx.ModelProto:
-    """The step of a model; log_probs are those of the output frames from positions / stride - delay on.
+    """The step of a model; log_probs, (B, T', V), are those of the output frames from positions / stride - delay on.
 
-    positions: front-end frames of the stream before the chunk; lengths: of the whole stream, or a number beyond all.
+    samples: (B, N) of a chunk; positions: (B,) front-end frames of the stream before it; lengths: (B,) of the whole
+    stream, or a number beyond all.
 
     Raises:
         InputError: the model cannot stream, or a weight is missing.

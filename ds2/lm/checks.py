@@ -41,8 +41,8 @@ def check_words(words: Sequence[str], order: int) -> None:
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], words: int, order: int, unit: float) -> None:
-    """Raises ValueError unless every index in an automaton's arrays leads to an existing place, every search
-    for a shorter context ends, and every weight is a number."""
+    """Raises ValueError unless every index in an automaton's arrays, (S + 1,), (A,) or (S,), leads to an existing
+    place, every search for a shorter context ends, and every weight is a number."""
     for name, kinds in KINDS.items():
         array = arrays[name]
         if array.ndim != 1 or array.dtype.type not in kinds:

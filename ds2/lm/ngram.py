@@ -43,6 +43,8 @@ class NGram:
     def from_arrays(cls, words: Sequence[str], arrays: Mapping[str, np.ndarray], order: int) -> "NGram":
         """A model from arrays that are not trusted, from a file for example, by their names in `arrays`.
 
+        Their shapes are those of `Automaton`, (S + 1,), (A,) and (S,), or of `Packed`.
+
         Raises:
             ValueError: the arrays are not an automaton.
             KeyError: an array is missing.
@@ -120,7 +122,7 @@ class NGram:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the automaton, as `from_arrays` takes them."""
+        """The arrays of the automaton, (S + 1,), (A,) and (S,), as `from_arrays` takes them."""
         return {name: array for name, array in self.automaton._asdict().items() if isinstance(array, np.ndarray)}
 
     @property

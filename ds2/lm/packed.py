@@ -62,7 +62,7 @@ def pack(
     backoffs: np.ndarray,
     shorter: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    """ARRAYS from those of an `Automaton` in nats.
+    """ARRAYS from those of an `Automaton` in nats: (S + 1,), (A,), (A,), (A,), (S,), (S,).
 
     Raises:
         InputError: a context cannot be reached, because it begins with </s>.

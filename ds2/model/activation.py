@@ -6,5 +6,5 @@ from ds2.model.config import CLIP
 
 
 def clipped_relu(x: Tensor) -> Tensor:
-    """Values of any shape, between 0 and CLIP."""
+    """(...) -> (...), between 0 and CLIP."""
     return nn.functional.hardtanh(x, 0.0, CLIP)

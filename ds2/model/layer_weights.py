@@ -25,7 +25,7 @@ class LayerWeights:
         return np.asarray(self.weights[self.prefix + name]).astype(np.float32)
 
     def shaped(self, name: str, *shape: int) -> np.ndarray:
-        """In float32, for a kernel that trusts the shape.
+        """(*shape) in float32, for a kernel that trusts the shape.
 
         Raises:
             InputError: the model lacks this weight, or it has another shape.

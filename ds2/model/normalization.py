@@ -199,7 +199,7 @@ class StepBatchNorm(nn.Module):
 
     @property
     def last(self) -> Tensor:
-        """Scalar: the last step that training has reached; the statistics of later ones are as they were at first."""
+        """(): the last step that training has reached; the statistics of later ones are as they were at first."""
         reached = ((self.means != 0) | (self.variances != 1)).any(1)
         return (reached * torch.arange(STEPS, device=reached.device)).amax()
 

@@ -115,7 +115,7 @@ def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tens
 
 
 def percentiles(values: Tensor) -> list[float]:
-    """The values at PERCENTILES, from at most SAMPLE elements of a tensor."""
+    """(...) -> the values at PERCENTILES, from at most SAMPLE elements of a tensor."""
     flat = values.detach().flatten().float()
     flat = flat[:: -(-len(flat) // SAMPLE) or 1]
     return torch.quantile(flat, torch.tensor(PERCENTILES, device=flat.device) / 100).tolist()

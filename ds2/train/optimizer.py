@@ -112,7 +112,10 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 def is_hidden_matrix(name: str, value: Tensor) -> bool:
-    """Whether a parameter is a product between layers; rows of a row convolution or an embedding stand on their own."""
+    """Whether a parameter, (...), is a product between layers, (N, M).
+
+    Rows of a row convolution or an embedding stand on their own.
+    """
     return value.ndim == 2 and "output." not in name and not name.startswith(("lookahead.", "embedding."))
 
 

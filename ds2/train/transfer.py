@@ -100,14 +100,14 @@ def widen(weights: dict[str, Tensor], model: AcousticModel) -> None:
 
 
 def is_wider(new: Tensor, old: Tensor) -> bool:
-    """Whether it has more units or inputs, none less, and kernels of the same size."""
+    """Whether `new`, (N, M, ...), has more units or inputs than `old`, none less, and kernels of the same size."""
     if new.dim() != old.dim() or new.shape == old.shape or new.shape[2:] != old.shape[2:]:
         return False
     return all(more >= less for more, less in zip(new.shape, old.shape, strict=True))
 
 
 def unit_groups(name: str, weight: Tensor, model: AcousticModel) -> tuple[int, int]:
-    """Equal parts of a weight's rows, the gates, and of its columns, the frames that a time-delay layer reads."""
+    """Equal parts of a weight, (N, M): rows, the gates, and columns, the frames that a time-delay layer reads."""
     layer = model.get_submodule(name.rpartition(".")[0])
     if isinstance(layer, TimeDelay):
         return 1, layer.first if name.endswith(".narrow") else layer.second
@@ -115,7 +115,7 @@ def unit_groups(name: str, weight: Tensor, model: AcousticModel) -> tuple[int, i
 
 
 def widened(old: Tensor, new: Tensor, rows: int, columns: int) -> Tensor:
-    """`new` with the units of `old` first in each of its `rows` groups; they read 0 from what `old` lacks."""
+    """`new`, (N, M) or (N,), with the units of `old` first in each group of rows; they read 0 from what `old` lacks."""
     result = new.clone()
     wide, narrow = result.unflatten(0, (rows, -1)), old.unflatten(0, (rows, -1))
     if old.dim() > 1:

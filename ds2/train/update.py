@@ -54,7 +54,7 @@ class Updater:
     def update(self, epoch: int, norm: Tensor | None = None) -> bool:
         """Updates the weights by the gradients of the model; False where they were bad and the update was skipped.
 
-        `norm`: that of the whole gradient, of which the model has a part.
+        `norm`: (), that of the whole gradient, of which the model has a part.
 
         Raises:
             InputError: training diverged.

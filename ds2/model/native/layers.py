@@ -10,7 +10,7 @@ COLUMNS = 1 << 18  # values that a convolution gathers for one product: they sta
 
 
 def clipped_relu(x: np.ndarray) -> np.ndarray:
-    """Of any shape, between 0 and CLIP, in place."""
+    """(...) -> (...), between 0 and CLIP, in place."""
     return np.minimum(np.maximum(x, np.float32(0), out=x), np.float32(CLIP), out=x)
 
 
@@ -28,7 +28,7 @@ def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) ->
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
+    """(..., V) -> (..., V), over the last axis."""
     scores = scores - scores.max(-1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 

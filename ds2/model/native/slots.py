@@ -36,7 +36,7 @@ class SlotBatch:
         return rows
 
     def keep(self, name: str, rows: np.ndarray) -> None:
-        """What the next chunk of each stream gets."""
+        """(B, ...): what the next chunk of each stream gets."""
         self.writes[name] = rows
 
     def with_past(self, name: str, x: np.ndarray, count: int) -> np.ndarray:
