@@ -11,7 +11,7 @@ import difflib
 import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from ds2.utils.files import atomic_write, read_text
 FORMAT = 1  # raised when a reader of the old form could not read the new one
 DEFAULT_MODEL = "english"  # a bundle of the package
 MODELS = Path(__file__).parent / "models"
-LM_PREFIX, PUNCTUATION_PREFIX = "language_model/", "punctuation/"  # begin the names of their arrays among the tensors
+WITH_ARRAYS = ("language_model", "punctuation", "neural_model")  # parts; these begin the names of their tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 HIGHEST_RATE = 768_000  # Hz
 LONGEST_SECONDS = 10.0  # of windows and hops; also above every fraction
@@ -50,8 +50,9 @@ class Bundle(Record):
 
         header = {"ds2": json.dumps({"format": FORMAT, **self.metadata()}, ensure_ascii=False)}
         tensors = dict(self.weights)
-        for prefix, part in ((LM_PREFIX, self.language_model), (PUNCTUATION_PREFIX, self.punctuation)):
-            tensors |= {prefix + name: tensor for name, tensor in (part.arrays if part else {}).items()}
+        for key in WITH_ARRAYS:
+            part = getattr(self, key)
+            tensors |= {f"{key}/{name}": tensor for name, tensor in (part.arrays if part else {}).items()}
         try:
             data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, header)
         except SafetensorError as error:
@@ -78,19 +79,22 @@ class Bundle(Record):
             tensors: dict[str, Any] = load_file(path)
         except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
-        language_model, punctuation = _taken(tensors, LM_PREFIX), _taken(tensors, PUNCTUATION_PREFIX)
+        arrays_of = {key: _taken(tensors, f"{key}/") for key in WITH_ARRAYS}
         bundle = cls.parse(metadata, path, weights=tensors)
         _check_sizes(bundle.config, tensors, path)
-        return bundle.with_arrays(language_model, punctuation)
+        return bundle.with_arrays(arrays_of)
 
-    def with_arrays(self, language_model: dict[str, Any], punctuation: dict[str, Any]) -> "Bundle":
+    def with_arrays(self, arrays_of: Mapping[str, dict[str, Any]]) -> "Bundle":
         """The bundle with these arrays in the parts of its record; a part without any is left out.
+
+        Args:
+            arrays_of: those of each of WITH_ARRAYS.
 
         Raises:
             InputError: there are arrays, but the record lacks their part.
         """
         found: dict[str, Any] = {}
-        for key, arrays in (("language_model", language_model), ("punctuation", punctuation)):
+        for key, arrays in arrays_of.items():
             part = getattr(self, key)
             if arrays and part is None:
                 raise InputError(f"{self.name}: damaged model bundle ({key} is missing); copy or train it again")

@@ -45,6 +45,22 @@ class PunctuationPart:
     arrays: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True)
+class NeuralModelPart:
+    """A language model for the second pass, see `ds2.lm.neural`.
+
+    Attributes:
+        pieces: of words, in the order of their numbers.
+        weight, bonus: of its log-probability, and nats for each word.
+        arrays: its weights; empty where only the record was read.
+    """
+
+    pieces: Sequence[str]
+    weight: float = 0.0
+    bonus: float = 0.0
+    arrays: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Record:
     """What a bundle says of its model.
@@ -72,6 +88,7 @@ class Record:
     vocabulary: list[str] | None = None
     language_model: LanguageModelPart | None = None
     punctuation: PunctuationPart | None = None
+    neural_model: NeuralModelPart | None = None
     more: dict[str, Any] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     name: str = field(default="the bundle", compare=False)
@@ -109,6 +126,8 @@ class Record:
         if (tagger := self.punctuation) is not None:
             about = {"f1": tagger.f1 or None, "trained_words": tagger.trained_words, "words": tagger.words}
             values["punctuation"] = {key: value for key, value in about.items() if value is not None}
+        if (neural := self.neural_model) is not None:
+            values["neural_model"] = {"weight": neural.weight, "bonus": neural.bonus, "pieces": neural.pieces}
         values = {key: value for key, value in (values | self.more).items() if value is not None}
         return {key: values[key] for key in self.keys if key in values} | values
 
@@ -165,6 +184,11 @@ def _punctuation(value: Any, what: str) -> PunctuationPart:
     return PunctuationPart(**_fitting(_object(value, what), what, **facts))
 
 
+def _neural_model(value: Any, what: str) -> NeuralModelPart:
+    facts = {"pieces": _are_texts, "weight": _is_number, "bonus": _is_number}
+    return NeuralModelPart(**_fitting(_object(value, what), what, **facts))
+
+
 def _vocabulary(value: Any, what: str) -> list[str] | None:
     if value is not None and not (_are_texts(value) and all(value)):
         raise InputError(f"{what} is not a list of words); copy or train it again")
@@ -194,5 +218,6 @@ PARTS: dict[str, Callable[[Any, str], Any]] = {  # that a bundle may hold: the v
     "vocabulary": _vocabulary,
     "language_model": _language_model,
     "punctuation": _punctuation,
+    "neural_model": _neural_model,
 }
 KEYS = {"config", "tokens", *PARTS}

@@ -1,0 +1,141 @@
+"""A neural language model of whole sentences, for the second pass: an LSTM over pieces of words, computed by NumPy.
+
+    the cat sat    0 _the _cat _s at  ->  LSTM  ->  probabilities of _the _cat _s at 0
+    the cat sang           the states of shared beginnings are computed once
+
+The layer projects its output (Sak et al. 2014, "Long Short-Term Memory Recurrent Neural Network Architectures for Large
+Scale Acoustic Modeling", section 2.2), and the projection is as wide as the embedding, which also scores the pieces
+(Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"). `recipes/english/neural_lm.py` trains
+one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ds2.lm.pieces import Pieces
+from ds2.utils.errors import InputError
+
+MATRICES = ("embedding", "input", "recurrent", "projection")
+VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
+LEVELS = 127  # of a quantised weight, to each side
+TINY = 1e-5  # added to a variance
+
+
+class NeuralModel:
+    """Log-probabilities of sentences."""
+
+    def __init__(self, pieces: Sequence[str], arrays: Mapping[str, np.ndarray]):
+        """`arrays`: of `shapes`, each matrix in int8 with the scales of its rows.
+
+        Raises:
+            InputError: they do not fit each other.
+        """
+        self.pieces = Pieces(pieces)
+        try:
+            width, cells = arrays["projection"].shape
+        except (KeyError, ValueError) as error:
+            raise InputError("the neural language model is damaged; add it again") from error
+        expected = shapes(len(self.pieces), width, cells)
+        if {name: values.shape for name, values in arrays.items()} != expected:
+            raise InputError("the neural language model is damaged, or of another version; add it again")
+        self.cells = cells
+        self.weights = {name: dequantized(arrays[name], arrays[f"{name}_scales"]) for name in MATRICES}
+        self.weights |= {name: np.asarray(arrays[name], np.float32) for name in VECTORS}
+
+    def knows(self, word: str) -> bool:
+        """Whether the model has a probability for a word."""
+        return self.pieces.divide(word) is not None
+
+    def score(self, words: Sequence[str]) -> float:
+        """Natural log-probability of a sentence between <s> and </s>."""
+        return self.scores([words])[0]
+
+    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+        """Natural log-probabilities of sentences; shared beginnings are computed once.
+
+        Words that the model does not know are left out.
+        """
+        numbers = [[n for word in words for n in self.pieces.divide(word) or ()] for words in sentences]
+        totals = np.zeros(len(sentences))
+        nodes = np.zeros(len(sentences), np.int64)  # of each sentence in the present level
+        width = len(self.weights["projection"])
+        state = State(np.zeros((1, width), np.float32), np.zeros((1, self.cells), np.float32))
+        taken = np.zeros(1, np.int64)
+        for place in range(max(map(len, numbers), default=-1) + 1):
+            state = self._step(taken, state)
+            log_probs = self._log_probs(state.output)
+            going = [each for each, pieces in enumerate(numbers) if place <= len(pieces)]
+            following = np.array([(*numbers[each], 0)[place] for each in going])
+            totals[going] += log_probs[nodes[going], following]
+            # The sentences that go on are the next level: one node for each that has its own beginning.
+            going = [each for each in going if place < len(numbers[each])]
+            if not going:
+                break
+            pairs = np.stack([nodes[going], [numbers[each][place] for each in going]], 1)
+            unique, own = np.unique(pairs, axis=0, return_inverse=True)
+            nodes[going] = own.reshape(-1)
+            state, taken = state.of(unique[:, 0]), unique[:, 1]
+        return totals.tolist()
+
+    def _step(self, pieces: np.ndarray, state: "State") -> "State":
+        """(N,) pieces and N states -> N states; torch's order of the gates: input, forget, candidate, output."""
+        w, size = self.weights, self.cells
+        inputs = w["embedding"][pieces] * np.float32(w["embedding"].shape[1] ** 0.5)
+        gates = inputs @ w["input"].T + state.output @ w["recurrent"].T + w["gate_bias"]
+        candidate = np.tanh(gates[:, 2 * size : 3 * size])
+        gates = 0.5 + 0.5 * np.tanh(0.5 * gates)  # the logistic function of the other three
+        cell = gates[:, size : 2 * size] * state.cell + gates[:, :size] * candidate
+        return State((gates[:, 3 * size :] * np.tanh(cell)) @ w["projection"].T, cell)
+
+    def _log_probs(self, output: np.ndarray) -> np.ndarray:
+        """(N, P) outputs of the layer -> (N, V) log-probabilities of the next piece."""
+        w = self.weights
+        centred = output - output.mean(1, keepdims=True)
+        normal = centred / np.sqrt((centred**2).mean(1, keepdims=True) + TINY) * w["norm_scale"] + w["norm_bias"]
+        scores = normal @ w["embedding"].T + w["output_bias"]
+        scores -= scores.max(1, keepdims=True)
+        found: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        return found
+
+
+@dataclass(frozen=True)
+class State:
+    """Of N sentences' beginnings.
+
+    Attributes:
+        output: (N, P) what the layer gave last.
+        cell: (N, H).
+    """
+
+    output: np.ndarray
+    cell: np.ndarray
+
+    def of(self, rows: np.ndarray) -> "State":
+        """The states of some of them."""
+        return State(self.output[rows], self.cell[rows])
+
+
+def shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of a model's arrays: `pieces` with the sentences' end, `width` of the embedding."""
+    matrices = {
+        "embedding": (pieces, width), "input": (4 * cells, width), "recurrent": (4 * cells, width),
+        "projection": (width, cells),
+    }  # fmt: skip
+    vectors = {"gate_bias": 4 * cells, "norm_scale": width, "norm_bias": width, "output_bias": pieces}
+    found: dict[str, tuple[int, ...]] = {name: (count,) for name, count in vectors.items()}
+    for name, shape in matrices.items():
+        found |= {name: shape, f"{name}_scales": shape[:1]}
+    return found
+
+
+def quantized(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, M) weights -> (N, M) int8 and (N,) float32 scales, by which the rows are to be multiplied."""
+    scales = np.maximum(np.abs(matrix).max(1) / LEVELS, 1e-12).astype(np.float32)
+    return np.rint(matrix / scales[:, None]).astype(np.int8), scales
+
+
+def dequantized(levels: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The (N, M) float32 weights of `quantized`."""
+    return levels.astype(np.float32) * np.asarray(scales, np.float32)[:, None]

@@ -1,0 +1,125 @@
+"""The neural language model against PyTorch's LSTM in float64, and pieces of words against a plain way to merge."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ds2.lm.neural import MATRICES, NeuralModel, dequantized, quantized, shapes
+from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
+from ds2.utils.errors import InputError
+
+WIDTH, CELLS = 6, 10
+PIECES = ["_a", "_b", "_c", "a", "b", "c", "_ab", "bc"]
+WORDS = st.text("abc", min_size=1, max_size=5)
+
+
+def arrays_of(seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for name, shape in shapes(len(PIECES) + 1, WIDTH, CELLS).items():
+        if name in MATRICES:
+            found[name], found[f"{name}_scales"] = quantized(random.normal(size=shape).astype(np.float32))
+        elif not name.endswith("_scales"):
+            found[name] = random.normal(size=shape).astype(np.float32)
+    return found
+
+
+def log_probability(arrays: dict[str, np.ndarray], words: list[str]) -> float:
+    """By PyTorch, one sentence after another."""
+    weights = {name: torch.tensor(dequantized(arrays[name], arrays[f"{name}_scales"])).double() for name in MATRICES}
+    vectors = {name: torch.from_numpy(values).double() for name, values in arrays.items() if name not in MATRICES}
+    lstm = torch.nn.LSTM(WIDTH, CELLS, proj_size=WIDTH).double()
+    names = {"input": "weight_ih_l0", "recurrent": "weight_hh_l0", "projection": "weight_hr_l0"}
+    state = {theirs: weights[ours] for ours, theirs in names.items()}
+    lstm.load_state_dict(state | {"bias_ih_l0": vectors["gate_bias"], "bias_hh_l0": torch.zeros(4 * CELLS)})
+    numbers = [number for word in words for number in Pieces(PIECES).divide(word) or ()]
+    outputs, _ = lstm(weights["embedding"][[0, *numbers]] * WIDTH**0.5)
+    normal = torch.nn.functional.layer_norm(outputs, (WIDTH,), vectors["norm_scale"], vectors["norm_bias"])
+    scores = torch.nn.functional.linear(normal, weights["embedding"], vectors["output_bias"])
+    return -torch.nn.functional.cross_entropy(scores, torch.tensor([*numbers, 0]), reduction="sum").item()
+
+
+@settings(max_examples=50)
+@given(sentences=st.lists(st.lists(WORDS, max_size=6), max_size=8), seed=st.integers(0, 3))
+def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> None:
+    arrays = arrays_of(seed)
+    model = NeuralModel(PIECES, arrays)
+    scores = model.scores(sentences)
+    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], abs=1e-3)
+    assert [model.score(words) for words in sentences] == pytest.approx(scores, abs=1e-3)
+
+
+def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
+    """One step after another: the ends and the continuations of the empty sentence."""
+    model = NeuralModel(PIECES, arrays_of(1))
+    first = [[], *([piece.removeprefix("_")] for piece in PIECES if piece.startswith("_"))]
+    ended = np.exp(model.scores(first))
+    assert 0 < ended[0] < 1
+    assert ended.sum() < 1
+
+
+def test_shared_beginnings_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows = NeuralModel(PIECES, arrays_of(1)), []
+    step = model._step
+    monkeypatch.setattr(model, "_step", lambda pieces, state: rows.append(len(pieces)) or step(pieces, state))
+    model.scores([["a", "b", "c"], ["a", "b", "b"], ["a", "b"], ["a", "b", "c"]])
+    assert rows == [1, 1, 1, 2]
+
+
+def test_a_word_with_other_letters_is_not_known_and_left_out() -> None:
+    model = NeuralModel(PIECES, arrays_of(1))
+    assert model.knows("abc")
+    assert not model.knows("abd")
+    assert model.score(["a", "xyz", "b"]) == model.score(["a", "b"])
+
+
+def test_a_damaged_model_is_refused() -> None:
+    arrays = arrays_of(1)
+    for damaged in ({}, {**arrays, "gate_bias": arrays["gate_bias"][1:]}, {**arrays, "more": arrays["gate_bias"]}):
+        with pytest.raises(InputError, match="neural language model is damaged"):
+            NeuralModel(PIECES, damaged)
+    for pieces in ([*PIECES[:-1], ""], [*PIECES[:-1], "_a"]):
+        with pytest.raises(InputError, match="pieces of words are damaged"):
+            NeuralModel(pieces, arrays)
+
+
+def test_quantised_rows_are_within_half_a_level() -> None:
+    matrix = np.random.default_rng(1).normal(size=(5, 40)).astype(np.float32)
+    matrix[2] = 0
+    levels, scales = quantized(matrix)
+    assert np.abs(dequantized(levels, scales) - matrix).max(1) == pytest.approx(scales / 2, rel=0.2)
+    assert not dequantized(levels, scales)[2].any()
+
+
+@given(counts=st.dictionaries(WORDS, st.integers(1, 9), min_size=1, max_size=12), size=st.integers(1, 20))
+def test_pieces_are_those_of_counting_anew_for_each_merge(counts: dict[str, int], size: int) -> None:
+    words = {word: letters_of(word) for word in counts}
+    expected = sorted({letter for parts in words.values() for letter in parts})
+    while len(expected) < size:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, parts in words.items():
+            for pair in itertools.pairwise(parts):
+                pairs[pair] += counts[word]
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        words = {word: joined(parts, best) for word, parts in words.items()}
+        expected += ["".join(best)] if "".join(best) not in expected else []
+    pieces = learn_pieces(counts, size)
+    assert pieces == expected
+    for word in counts:
+        numbers = Pieces(pieces).divide(word)
+        assert numbers is not None
+        assert "".join(pieces[number - 1] for number in numbers) == f"_{word}"
+
+
+def test_a_word_is_divided_by_the_earliest_merges() -> None:
+    pieces = ["_l", "_n", "e", "o", "r", "s", "t", "w", "es", "est", "_lo", "_low"]
+    assert [pieces[number - 1] for number in Pieces(pieces).divide("lowest") or ()] == ["_low", "est"]
+    assert [pieces[number - 1] for number in Pieces(pieces).divide("newest") or ()] == ["_n", "e", "w", "est"]
+    assert Pieces(pieces).divide("high") is None
