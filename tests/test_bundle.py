@@ -56,7 +56,7 @@ def test_what_a_record_says_is_there(tmp_path: Path) -> None:
     assert (again.language_model, again.punctuation) == (None, None)
     assert again.metadata() == METADATA
     with pytest.raises(InputError, match="punctuation is missing"):
-        bundle.with_arrays({}, {"x": torch.zeros(1)})
+        bundle.with_arrays({"punctuation": {"x": torch.zeros(1)}})
 
 
 def test_metadata_alone_needs_no_torch(tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ class KenLMModel:
         """Natural log-probability of a sentence, with <s> and </s> if requested."""
         return float(self._model.score(" ".join(words), bos=begin, eos=end)) * LN_10
 
+    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+        """Natural log-probabilities of sentences, each between <s> and </s>."""
+        return list(map(self.score, sentences))
+
     def knows(self, word: str) -> bool:
         """Whether the word is in the vocabulary."""
         return word in self._model

@@ -27,7 +27,7 @@ class NeuralModel:
     """Log-probabilities of sentences."""
 
     def __init__(self, pieces: Sequence[str], arrays: Mapping[str, np.ndarray]):
-        """`arrays`: of `shapes`, each matrix in int8 with the scales of its rows.
+        """`arrays`: of `array_shapes`, each matrix in int8 with the scales of its rows.
 
         Raises:
             InputError: they do not fit each other.
@@ -37,7 +37,7 @@ class NeuralModel:
             width, cells = arrays["projection"].shape
         except (KeyError, ValueError) as error:
             raise InputError("the neural language model is damaged; add it again") from error
-        expected = shapes(len(self.pieces), width, cells)
+        expected = array_shapes(len(self.pieces), width, cells)
         if {name: values.shape for name, values in arrays.items()} != expected:
             raise InputError("the neural language model is damaged, or of another version; add it again")
         self.cells = cells
@@ -117,7 +117,7 @@ class State:
         return State(self.output[rows], self.cell[rows])
 
 
-def shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ...]]:
+def array_shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ...]]:
     """The names and shapes of a model's arrays: `pieces` with the sentences' end, `width` of the embedding."""
     matrices = {
         "embedding": (pieces, width), "input": (4 * cells, width), "recurrent": (4 * cells, width),

@@ -181,6 +181,10 @@ class NGram:
             total += log_prob
         return total
 
+    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+        """Natural log-probabilities of sentences, each between <s> and </s>."""
+        return list(map(self.score, sentences))
+
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""
         return word in self.index

@@ -9,10 +9,13 @@ from ds2.lm.ngram import NGram
 
 
 class SentenceModel(Protocol):
-    """A model that scores whole sentences: an NGram, or a KenLMModel."""
+    """A model that scores whole sentences: an NGram, a KenLMModel, or a NeuralModel."""
 
     def score(self, words: Sequence[str]) -> float:
         """Natural log-probability of a sentence between <s> and </s>."""
+
+    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+        """Those of several sentences."""
 
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""

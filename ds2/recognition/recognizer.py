@@ -16,8 +16,7 @@ from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.decoder.rescore import rescore
-from ds2.lm.sentence_model import SentenceModel, load_sentence_model
+from ds2.decoder.rescore import Rescorer
 from ds2.recognition import windows
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
@@ -25,6 +24,7 @@ from ds2.recognition.live import LiveStream
 from ds2.recognition.offline_segments import LogProbSegment, cut_at_pauses
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
 from ds2.recognition.samples import to_samples
+from ds2.recognition.second_pass import make_rescorer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
@@ -51,14 +51,14 @@ class Recognizer:
         model: Engine,
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
-        rescorer: SentenceModel | None = None,
+        rescorer: Rescorer | None = None,
         finish: TranscriptBuilder | None = None,
     ):
         """Most callers use `load`.
 
         Args:
             beam: the search; None decodes greedily.
-            rescorer: language model that rescores the n-best hypotheses.
+            rescorer: weighs the n-best hypotheses anew.
             finish: makes transcripts; by default without calibration and punctuation.
         """
         self.model = model
@@ -116,7 +116,7 @@ class Recognizer:
         beam = make_beam(tokenizer, bundle, options)
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
             logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)
-        rescorer = load_sentence_model(options.rescore) if options.rescore is not None else None
+        rescorer = make_rescorer(bundle, options, beam)
         finish = make_builder(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, rescorer, finish)
 
@@ -282,7 +282,6 @@ class Recognizer:
         return BatchedDecoder(*self.beam.space)
 
     def _rescored(self, nbest: list[Hypothesis]) -> list[Hypothesis]:
-        if self.rescorer is None or self.beam is None:
+        if self.rescorer is None:
             return nbest
-        config, texts = self.beam.config, [self.tokenizer.decode(hypothesis.tokens) for hypothesis in nbest]
-        return rescore(nbest, list(map(split_words, texts)), self.rescorer, config.lm_weight, config.word_bonus)
+        return self.rescorer(nbest, [split_words(self.tokenizer.decode(each.tokens)) for each in nbest])

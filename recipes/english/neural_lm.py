@@ -3,8 +3,8 @@
     python recipes/english/neural_lm.py train TEXTS neural.safetensors
     python recipes/english/neural_lm.py add neural.safetensors BUNDLE
 
-TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps the texts as numbers
-of pieces. Training that was killed goes on when the command is run again; --updates may be raised, since the rate falls
+TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps them as numbers of
+pieces. Training that was killed goes on when the command is run again; --updates may be raised, since the rate falls
 in the last updates only. The perplexity of dev is for each word and each end of a sentence.
 """
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import MATRICES, NeuralModel, dequantized, quantized, shapes
+from ds2.lm.neural import MATRICES, NeuralModel, array_shapes, dequantized, quantized
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -21,7 +21,7 @@ WORDS = st.text("abc", min_size=1, max_size=5)
 def arrays_of(seed: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     found: dict[str, np.ndarray] = {}
-    for name, shape in shapes(len(PIECES) + 1, WIDTH, CELLS).items():
+    for name, shape in array_shapes(len(PIECES) + 1, WIDTH, CELLS).items():
         if name in MATRICES:
             found[name], found[f"{name}_scales"] = quantized(random.normal(size=shape).astype(np.float32))
         elif not name.endswith("_scales"):

@@ -1,0 +1,31 @@
+"""The second pass of a bundle: a language model that weighs the best hypotheses of the search anew."""
+
+import numpy as np
+
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.rescore import Rescorer
+from ds2.lm.neural import NeuralModel
+from ds2.lm.sentence_model import load_sentence_model
+from ds2.recognition.options import DecoderOptions
+from ds2.record import Record
+
+
+def make_rescorer(
+    bundle: Record, options: DecoderOptions, beam: BeamDecoder | PronouncingDecoder | None
+) -> Rescorer | None:
+    """The second pass by the caller's model in place of the search's, or by the bundle's together with the search's.
+
+    The bundle's belongs to its own language model and is left out if another one is asked for.
+
+    Raises:
+        InputError: a language model cannot be read.
+    """
+    if beam is None:
+        return None
+    if options.rescore is not None:
+        return Rescorer(load_sentence_model(options.rescore), beam.config.lm_weight, beam.config.word_bonus)
+    if (part := bundle.neural_model) is None or options.lm is not None:
+        return None
+    arrays = {name: np.asarray(array) for name, array in part.arrays.items()}
+    return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, kept=1.0)
