@@ -1,6 +1,7 @@
 """The second pass: weighs the n-best hypotheses with a language model that is too slow or too large for the search."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,15 +23,21 @@ class Rescorer:
     bonus: float
     kept: float = 0.0
 
-    def __call__(self, hypotheses: Sequence[Hypothesis], sentences: Sequence[Sequence[str]]) -> list[Hypothesis]:
-        """The hypotheses, best first; equal ones keep their order.
+    def __call__(
+        self, nbests: Sequence[Sequence[Hypothesis]], sentences: Sequence[Sequence[Sequence[str]]]
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each segment, best first; equal ones keep their order.
 
         Args:
-            sentences: the words of each hypothesis.
+            sentences: the words of each hypothesis of each segment.
         """
-        weighed = []
-        for hypothesis, words, log_prob in zip(hypotheses, sentences, self.lm.scores(sentences), strict=True):
-            gains = self.kept * hypothesis.gains + self.weight * log_prob + self.bonus * len(words)
-            score = hypothesis.score - hypothesis.gains + gains
-            weighed.append(dataclasses.replace(hypothesis, score=score, gains=gains))
-        return sorted(weighed, key=lambda hypothesis: -hypothesis.score)
+        # All sentences at once: a neural model multiplies larger matrices. Each segment takes as many as it has.
+        log_probs = iter(self.lm.scores(list(itertools.chain.from_iterable(sentences))))
+        return [
+            sorted(map(self._weighed, nbest, words, log_probs), key=lambda each: -each.score)
+            for nbest, words in zip(nbests, sentences, strict=True)
+        ]
+
+    def _weighed(self, hypothesis: Hypothesis, words: Sequence[str], log_prob: float) -> Hypothesis:
+        gains = self.kept * hypothesis.gains + self.weight * log_prob + self.bonus * len(words)
+        return dataclasses.replace(hypothesis, score=hypothesis.score - hypothesis.gains + gains, gains=gains)

@@ -257,7 +257,9 @@ class Recognizer:
         if not rows:
             return []
         found = self._search(*padded(rows))
-        return list(map(self._rescored, found))
+        if self.rescorer is None:
+            return found
+        return self.rescorer(found, [[split_words(self.tokenizer.decode(h.tokens)) for h in nbest] for nbest in found])
 
     def _search(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):
@@ -280,8 +282,3 @@ class Recognizer:
 
         assert isinstance(self.beam, BeamDecoder)
         return BatchedDecoder(*self.beam.space)
-
-    def _rescored(self, nbest: list[Hypothesis]) -> list[Hypothesis]:
-        if self.rescorer is None:
-            return nbest
-        return self.rescorer(nbest, [split_words(self.tokenizer.decode(each.tokens)) for each in nbest])
