@@ -110,6 +110,7 @@ class LiveStream:
 
     def _keep(self, segments: list[LiveSegment]) -> None:
         for found in segments:
-            transcript = self.builder(found.hypotheses, found.rows, found.duration, found.start)
+            [hypotheses] = self.builder.rescored([found.hypotheses])
+            transcript = self.builder(hypotheses, found.rows, found.duration, found.start)
             if transcript.text:
                 self.ended.append(replace(transcript, duration=found.start + found.duration))

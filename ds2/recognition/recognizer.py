@@ -16,7 +16,6 @@ from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
-from ds2.decoder.rescore import Rescorer
 from ds2.recognition import windows
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
@@ -24,12 +23,11 @@ from ds2.recognition.live import LiveStream
 from ds2.recognition.offline_segments import LogProbSegment, cut_at_pauses
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
 from ds2.recognition.samples import to_samples
-from ds2.recognition.second_pass import make_rescorer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
 from ds2.record import Record
-from ds2.text import Tokenizer, split_words
+from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -51,20 +49,17 @@ class Recognizer:
         model: Engine,
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
-        rescorer: Rescorer | None = None,
         finish: TranscriptBuilder | None = None,
     ):
         """Most callers use `load`.
 
         Args:
             beam: the search; None decodes greedily.
-            rescorer: weighs the n-best hypotheses anew.
-            finish: makes transcripts; by default without calibration and punctuation.
+            finish: makes transcripts; by default without a second pass, calibration and punctuation.
         """
         self.model = model
         self.tokenizer = tokenizer
         self.beam = beam
-        self.rescorer = rescorer
         self.finish = finish or TranscriptBuilder(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
@@ -116,9 +111,8 @@ class Recognizer:
         beam = make_beam(tokenizer, bundle, options)
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
             logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)
-        rescorer = make_rescorer(bundle, options, beam)
         finish = make_builder(tokenizer, bundle, options, beam, name)
-        return cls(model, tokenizer, beam, rescorer, finish)
+        return cls(model, tokenizer, beam, finish)
 
     def with_alternatives(self, most: int) -> "Recognizer":
         """The same, whose transcripts also hold the best texts, at most so many; see `Transcript.alternatives`.
@@ -133,9 +127,9 @@ class Recognizer:
         finish = dataclasses.replace(self.finish, compared=beam.config.nbest, alternatives=most)
         # Several hypotheses may have one text. A rescorer weighs no more than without alternatives: it would choose
         # another best one among them.
-        if self.rescorer is None:
+        if self.finish.rescorer is None:
             beam = beam.with_nbest(beam.config.beam_width)
-        return Recognizer(self.model, self.tokenizer, beam, self.rescorer, finish)
+        return Recognizer(self.model, self.tokenizer, beam, finish)
 
     @property
     def name(self) -> str:
@@ -256,10 +250,7 @@ class Recognizer:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
         if not rows:
             return []
-        found = self._search(*padded(rows))
-        if self.rescorer is None:
-            return found
-        return self.rescorer(found, [[split_words(self.tokenizer.decode(h.tokens)) for h in nbest] for nbest in found])
+        return self.finish.rescored(self._search(*padded(rows)))
 
     def _search(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):

@@ -11,12 +11,14 @@ import numpy as np
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.rescore import Rescorer
 from ds2.model.config import ModelConfig
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.numerals import with_figures
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import Punctuator
+from ds2.recognition.second_pass import make_rescorer
 from ds2.recognition.transcript import (
     Alternative,
     SegmentAlternatives,
@@ -26,7 +28,7 @@ from ds2.recognition.transcript import (
     with_confidences,
 )
 from ds2.record import Record
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 
 
@@ -42,6 +44,7 @@ class TranscriptBuilder:
         model: name or path of the bundle.
         compared: how many hypotheses, the best one among them, give its words their confidence; None: all.
         alternatives: how many of the best texts a transcript holds besides its own.
+        rescorer: weighs hypotheses anew.
     """
 
     tokenizer: Tokenizer
@@ -52,6 +55,14 @@ class TranscriptBuilder:
     model: str = ""
     compared: int | None = None
     alternatives: int = 0
+    rescorer: Rescorer | None = None
+
+    def rescored(self, nbests: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The hypotheses of several segments, as the second pass sorts them: what a transcript is made of."""
+        if self.rescorer is None:
+            return nbests
+        decode = self.tokenizer.decode
+        return self.rescorer(nbests, [[split_words(decode(each.tokens)) for each in nbest] for nbest in nbests])
 
     def __call__(
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
@@ -155,14 +166,15 @@ def make_builder(
     """The builder of a bundle. Its calibration belongs to its own search and is left out if another one is asked for.
 
     Raises:
-        InputError: the calibration or the punctuation is damaged.
+        InputError: the calibration, the punctuation or a language model is damaged.
     """
     judge, lm = None, beam.lm if beam is not None else None
     if bundle.confidence is not None and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     frame_seconds = ModelConfig.of(bundle).frame_seconds
-    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.figures, name)
+    rescorer = make_rescorer(bundle, options, beam)
+    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.figures, name, rescorer=rescorer)
 
 
 def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) -> Transcript:

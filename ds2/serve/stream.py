@@ -140,7 +140,8 @@ class ClientStream:
         return [final for final in finals if final.transcript.text]
 
     def _final(self, segment: LiveSegment) -> Final:
-        finish, hypotheses = self.setup.finish, segment.hypotheses
+        finish = self.setup.finish
+        [hypotheses] = finish.rescored([segment.hypotheses])
         times = segment.duration, segment.start
         best = finish(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
