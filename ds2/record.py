@@ -13,6 +13,7 @@ from ds2.utils.errors import InputError
 
 KNOWS_ANY = "words of any kind, spelt as they sound"
 WORDS_SHOWN = 12  # of a closed vocabulary
+LARGEST_SHARE = 1000.0  # weight of a second pass
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _punctuation(value: Any, what: str) -> PunctuationPart:
 
 
 def _neural_model(value: Any, what: str) -> NeuralModelPart:
-    facts = {"pieces": _are_texts, "weight": _is_number, "bonus": _is_number}
+    facts = {"pieces": _are_texts, "weight": _is_share, "bonus": _is_share}
     return NeuralModelPart(**_fitting(_object(value, what), what, **facts))
 
 
@@ -201,6 +202,10 @@ def _are_texts(values: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # which NaN fails, too
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and abs(value) <= LARGEST_SHARE
 
 
 def _are_numbers(values: Any) -> bool:

@@ -152,6 +152,8 @@ def _describe_words(bundle: Bundle) -> list[str]:
     lines = []
     if lm := bundle.language_model:
         lines.append(f"language model: {lm.order}-gram, {len(lm.words):,} words")
+    if neural := bundle.neural_model:
+        lines.append(f"second pass: neural language model, {len(neural.pieces):,} pieces, weight {neural.weight:g}")
     if least := bundle.least_confidence:
         lines.append(f"confidence: calibrated; segments with a mean below {least:g} are no speech")
     if (tagger := bundle.punctuation) and tagger.f1:

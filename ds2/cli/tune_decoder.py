@@ -34,7 +34,8 @@ def tune_decoder_command(
 ) -> int:
     """Choose a decoder's weights and beam on held-out utterances.
 
-    Prints the error rate before and after; nothing is written if it would rise. Run ds2 calibrate afterwards.
+    Prints the error rate before and after; nothing is written if it would rise. In a bundle with a neural language
+    model the weight of its second pass follows. Run ds2 calibrate afterwards.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 
@@ -66,10 +67,26 @@ def tune_decoder_command(
     if picture is not None:
         draw_tuning(tuning, picture)
     written = output or model if tuning.after <= tuning.before else None
-    if written is not None:
-        tuned_bundle(candidate, tuning).save(written)
     _print_tuning(tuning, written)
+    if written is not None:
+        _with_second_pass(tuned_bundle(candidate, tuning), utterances, device).save(written)
     return SOME_FAILED if tuning.skipped or written is None else 0
+
+
+def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", device: str) -> "Bundle":
+    """The bundle with the weight and the bonus of its neural model, if it has one; prints what that gives."""
+    from ds2.recognition.recognizer import Recognizer
+    from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
+    from ds2.utils.progress import Progress
+
+    if bundle.neural_model is None:
+        return bundle
+    recognizer = Recognizer.from_bundle(bundle, "the tuned bundle", device)
+    with Progress("second pass", len(utterances), "utterances") as progress:
+        chosen = tune_second_pass(recognizer, utterances, progress.step)
+    print(f"error rate {chosen.before:.2%} by the first pass, {chosen.after:.2%} by both at ", end="")
+    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}")
+    return with_second_pass(bundle, chosen)
 
 
 def _warn_of_texts(recognizer: "Recognizer", utterances: "Sequence[Utterance]") -> None:

@@ -121,7 +121,7 @@ def labelled(graph: onnx.ModelProto, about: dict[str, str]) -> onnx.ModelProto:
 
 def _metadata(bundle: Bundle, config: ModelConfig) -> dict[str, str]:
     """What stands in the file besides the graph: for every runtime, and as `ds2` for our own."""
-    facts = replace(bundle, language_model=None, punctuation=None).metadata()
+    facts = replace(bundle, language_model=None, punctuation=None, neural_model=None).metadata()
     return {
         "tokens": json.dumps(bundle.tokens, ensure_ascii=False),
         "sample_rate": str(config.frontend.sample_rate),

@@ -21,6 +21,7 @@ MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
 LEVELS = 127  # of a quantised weight, to each side
 TINY = 1e-5  # added to a variance
+LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 
 
 class NeuralModel:
@@ -33,16 +34,18 @@ class NeuralModel:
             InputError: they do not fit each other.
         """
         self.pieces = Pieces(pieces)
+        damaged = InputError("the neural language model is damaged, or of another version; add it again")
         try:
-            width, cells = arrays["projection"].shape
+            width, self.cells = arrays["projection"].shape
         except (KeyError, ValueError) as error:
-            raise InputError("the neural language model is damaged; add it again") from error
-        expected = array_shapes(len(self.pieces), width, cells)
+            raise damaged from error
+        expected = array_shapes(len(self.pieces), width, self.cells)
         if {name: values.shape for name, values in arrays.items()} != expected:
-            raise InputError("the neural language model is damaged, or of another version; add it again")
-        self.cells = cells
+            raise damaged
         self.weights = {name: dequantized(arrays[name], arrays[f"{name}_scales"]) for name in MATRICES}
         self.weights |= {name: np.asarray(arrays[name], np.float32) for name in VECTORS}
+        if not all(np.abs(values).max() <= LARGEST for values in self.weights.values()):
+            raise damaged
 
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""

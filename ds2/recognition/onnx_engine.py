@@ -125,7 +125,7 @@ def _exported(path: Path) -> tuple[OnnxEngine, Record]:
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not an ONNX file that ds2 export wrote") from error
     # Exports of before speak of punctuation, which they do not hold.
-    record = replace(Record.parse(metadata, path), language_model=None, punctuation=None)
+    record = replace(Record.parse(metadata, path), language_model=None, punctuation=None, neural_model=None)
     streaming = functools.partial(_read_model, path.with_name("streaming.onnx"))
     engine = OnnxEngine(ModelConfig.of(record), len(record.tokens), lambda: data, streaming)
     engine.session = engine.checked(session, str(path))

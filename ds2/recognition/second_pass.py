@@ -9,6 +9,7 @@ from ds2.lm.neural import NeuralModel
 from ds2.lm.sentence_model import load_sentence_model
 from ds2.recognition.options import DecoderOptions
 from ds2.record import Record
+from ds2.utils.errors import InputError
 
 
 def make_rescorer(
@@ -19,7 +20,7 @@ def make_rescorer(
     The bundle's belongs to its own language model and is left out if another one is asked for.
 
     Raises:
-        InputError: a language model cannot be read.
+        InputError: a language model cannot be read, or is damaged.
     """
     if beam is None:
         return None
@@ -27,5 +28,8 @@ def make_rescorer(
         return Rescorer(load_sentence_model(options.rescore), beam.config.lm_weight, beam.config.word_bonus)
     if (part := bundle.neural_model) is None or options.lm is not None:
         return None
-    arrays = {name: np.asarray(array) for name, array in part.arrays.items()}
+    try:
+        arrays = {name: np.asarray(array) for name, array in part.arrays.items()}
+    except TypeError as error:  # a type that numpy lacks
+        raise InputError("the bundle's neural language model is damaged; add it again") from error
     return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, kept=1.0)

@@ -79,8 +79,8 @@ class ServeConfig:
             raise ValueError(f"port must be 0 to 65535, got {self.port}")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key need each other")
-        if self.decoder.rescore is not None or self.decoder.beam == 0:
-            raise ValueError("decoder: live streams need a beam search and cannot be rescored")
+        if self.decoder.beam == 0:
+            raise ValueError("decoder: live streams need a beam search")
 
 
 def read_serve_config(path: Path | None, flags: Mapping[str, str], environment: Mapping[str, str]) -> ServeConfig:

@@ -1,7 +1,7 @@
 """Trains the neural language model of the second pass on texts, and adds it to a bundle.
 
     python recipes/english/neural_lm.py train TEXTS neural.safetensors
-    python recipes/english/neural_lm.py add neural.safetensors BUNDLE
+    python recipes/english/neural_lm.py add neural.safetensors BUNDLE TUNING
 
 TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps them as numbers of
 pieces. Training that was killed goes on when the command is run again; --updates may be raised, since the rate falls
@@ -26,8 +26,11 @@ from torch import Tensor
 
 from ds2.bundle import Bundle
 from ds2.cli.prepare import run_script
+from ds2.data.manifest import read_manifest
 from ds2.lm.pieces import Pieces, learn_pieces
 from ds2.model.int8_dot import has_bfloat16
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
 from ds2.record import NeuralModelPart
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write, make_folder, numbered_lines
@@ -59,19 +62,21 @@ def main() -> None:
     added = commands.add_parser("add")
     added.add_argument("neural", type=Path)
     added.add_argument("bundle", type=Path)
-    added.add_argument("--weight", type=float, required=True)
-    added.add_argument("--bonus", type=float, required=True)
+    added.add_argument("tuning", type=Path, help="manifest whose utterances choose the weight of the second pass")
     added.set_defaults(run=add)
     arguments = parser.parse_args()
     arguments.run(arguments)
 
 
 def add(arguments: argparse.Namespace) -> None:
-    """Copies the model into a bundle, with the weight and the bonus of the second pass."""
-    part, bundle = Bundle.load(arguments.neural).neural_model, Bundle.load(arguments.bundle)
-    assert part is not None
-    part = replace(part, weight=arguments.weight, bonus=arguments.bonus)
-    replace(bundle, neural_model=part).save(arguments.bundle)
+    """Copies the model into a bundle, and chooses the weight and the bonus of its second pass."""
+    added, bundle = Bundle.load(arguments.neural), Bundle.load(arguments.bundle)
+    bundle = replace(bundle, neural_model=added.neural_model)
+    recognizer = Recognizer.from_bundle(bundle, str(arguments.bundle))
+    chosen = tune_second_pass(recognizer, read_manifest(arguments.tuning))
+    with_second_pass(bundle, chosen).save(arguments.bundle)
+    print(f"error rate {chosen.before:.2%} by the first pass, {chosen.after:.2%} by both")
+    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}")
 
 
 def train(arguments: argparse.Namespace) -> None:

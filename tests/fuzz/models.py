@@ -18,6 +18,7 @@ from conftest import TINY
 from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 from fuzz.sounds import AUDIO
+from helpers.neural import random_arrays
 
 from ds2.bundle import Bundle, read_record
 from ds2.cli.describe import describe_bundle
@@ -35,7 +36,7 @@ from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_confidence import calibrated
-from ds2.record import PunctuationPart
+from ds2.record import NeuralModelPart, PunctuationPart
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict
@@ -68,6 +69,8 @@ def bundle_seeds() -> list[Files]:
     judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))
     tagger = {name: torch.randn(shape).half() for name, shape in shapes(2, 4, 3, 2).items()}
     full = dataclasses.replace(judged, punctuation=PunctuationPart(["a", "b"], {"comma": 0.5}, arrays=tagger))
+    neural = {name: torch.from_numpy(values) for name, values in random_arrays(["_a", "_b"], 4, 6, seed=1).items()}
+    full = dataclasses.replace(full, neural_model=NeuralModelPart(["_a", "_b"], 0.5, 0.5, neural))
     bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 

@@ -6,10 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from helpers.neural import random_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import MATRICES, NeuralModel, array_shapes, dequantized, quantized
+from ds2.lm.neural import MATRICES, NeuralModel, dequantized, quantized
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -19,14 +20,7 @@ WORDS = st.text("abc", min_size=1, max_size=5)
 
 
 def arrays_of(seed: int) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(seed)
-    found: dict[str, np.ndarray] = {}
-    for name, shape in array_shapes(len(PIECES) + 1, WIDTH, CELLS).items():
-        if name in MATRICES:
-            found[name], found[f"{name}_scales"] = quantized(random.normal(size=shape).astype(np.float32))
-        elif not name.endswith("_scales"):
-            found[name] = random.normal(size=shape).astype(np.float32)
-    return found
+    return random_arrays(PIECES, WIDTH, CELLS, seed)
 
 
 def log_probability(arrays: dict[str, np.ndarray], words: list[str]) -> float:
@@ -80,7 +74,9 @@ def test_a_word_with_other_letters_is_not_known_and_left_out() -> None:
 
 def test_a_damaged_model_is_refused() -> None:
     arrays = arrays_of(1)
-    for damaged in ({}, {**arrays, "gate_bias": arrays["gate_bias"][1:]}, {**arrays, "more": arrays["gate_bias"]}):
+    no_number = {**arrays, "norm_bias": np.full(WIDTH, np.nan, np.float32)}
+    short, more = {**arrays, "gate_bias": arrays["gate_bias"][1:]}, {**arrays, "more": arrays["gate_bias"]}
+    for damaged in ({}, short, more, no_number):
         with pytest.raises(InputError, match="neural language model is damaged"):
             NeuralModel(PIECES, damaged)
     for pieces in ([*PIECES[:-1], ""], [*PIECES[:-1], "_a"]):

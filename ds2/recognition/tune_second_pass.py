@@ -1,0 +1,139 @@
+"""Chooses the weight and the bonus of a bundle's second pass on held-out utterances: the search runs once for each."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ds2.bundle import Bundle
+from ds2.data.utterance import Utterance
+from ds2.decoder import Hypothesis
+from ds2.decoder.rescore import Rescorer
+from ds2.metrics import ErrorCounts, character_errors, word_errors
+from ds2.recognition.decoding import is_over_tokens
+from ds2.recognition.recognizer import Recognizer
+from ds2.text import split_words
+from ds2.utils.errors import InputError
+
+WEIGHTS = np.arange(0.0, 1.51, 0.05)
+BONUSES = np.arange(-2.0, 6.01, 0.25)
+AT_ONCE = 64  # utterances whose hypotheses the model scores together
+
+
+@dataclass(frozen=True)
+class SecondPass:
+    """The result of a search for the weight and the bonus.
+
+    Attributes:
+        before: the error rate of the first pass alone.
+        after: the error rate with both.
+        skipped: a line for each utterance that could not be read.
+    """
+
+    weight: float
+    bonus: float
+    before: float
+    after: float
+    skipped: list[str]
+
+
+@dataclass(frozen=True)
+class Competitors:
+    """The H hypotheses of an utterance.
+
+    Attributes:
+        errors: (H,) words, or characters, that each has wrong.
+        scores: (H,) by the first pass.
+        log_probs: (H,) by the model of the second pass.
+        words: (H,) how many each has.
+    """
+
+    errors: np.ndarray
+    scores: np.ndarray
+    log_probs: np.ndarray
+    words: np.ndarray
+
+    def wrong(self) -> np.ndarray:
+        """(WEIGHTS, BONUSES) errors of the hypothesis that each weight and bonus choose."""
+        gains = WEIGHTS[:, None, None] * self.log_probs + BONUSES[None, :, None] * self.words
+        found: np.ndarray = self.errors[np.argmax(self.scores + gains, 2)]
+        return found
+
+
+def tune_second_pass(
+    recognizer: Recognizer, utterances: Sequence[Utterance], on_utterance: Callable[[], None] = lambda: None
+) -> SecondPass:
+    """Tries all weights and bonuses; the best one is that whose neighbours are good, too.
+
+    Args:
+        recognizer: of the bundle, whose first pass is tuned.
+        on_utterance: called for each utterance, when it has been heard.
+
+    Raises:
+        InputError: no utterance can be read.
+    """
+    rescorer = recognizer.finish.rescorer
+    assert rescorer is not None
+    finish = dataclasses.replace(recognizer.finish, rescorer=None)
+    first_pass = Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, finish)
+    lm = recognizer.beam.lm if recognizer.beam is not None else None
+    count = character_errors if lm is not None and is_over_tokens(lm, recognizer.tokenizer) else word_errors
+    heard, skipped = [], []
+    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
+    for utterance, (_, _, result) in zip(utterances, results, strict=True):
+        on_utterance()
+        if isinstance(result, InputError):
+            skipped.append(str(result))
+        else:
+            heard.append((utterance.text, first_pass.nbest([result])[0]))
+    if not heard:
+        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    wrong = np.zeros((len(WEIGHTS), len(BONUSES)))
+    for each in _competitors(recognizer, rescorer, heard, count):
+        wrong += each.wrong()
+    rates = wrong / max(1, sum(count(text, "").reference_length for text, _ in heard))
+    weight, bonus = np.unravel_index(np.argmin(_smoothed(wrong)), wrong.shape)
+    return SecondPass(
+        weight=round(float(WEIGHTS[weight]), 2),
+        bonus=round(float(BONUSES[bonus]), 2),
+        before=float(rates[0, np.searchsorted(BONUSES, 0.0)]),
+        after=float(rates[weight, bonus]),
+        skipped=skipped,
+    )
+
+
+def with_second_pass(bundle: Bundle, chosen: SecondPass) -> Bundle:
+    """The bundle whose neural model has the weight and the bonus."""
+    assert bundle.neural_model is not None
+    part = dataclasses.replace(bundle.neural_model, weight=chosen.weight, bonus=chosen.bonus)
+    return dataclasses.replace(bundle, neural_model=part)
+
+
+def _competitors(
+    recognizer: Recognizer,
+    rescorer: Rescorer,
+    heard: Sequence[tuple[str, list[Hypothesis]]],
+    count: Callable[[str, str], ErrorCounts],
+) -> Iterator[Competitors]:
+    """Those of each utterance, from its text and its hypotheses."""
+    for first in range(0, len(heard), AT_ONCE):
+        group = heard[first : first + AT_ONCE]
+        texts = [[recognizer.tokenizer.decode(each.tokens) for each in nbest] for _, nbest in group]
+        sentences = [list(map(split_words, each)) for each in texts]
+        log_probs = iter(rescorer.lm.scores(list(itertools.chain.from_iterable(sentences))))
+        for (reference, nbest), own, words in zip(group, texts, sentences, strict=True):
+            yield Competitors(
+                errors=np.array([count(reference, " ".join(text.split())).errors for text in own]),
+                scores=np.array([each.score for each in nbest]),
+                log_probs=np.array(list(itertools.islice(log_probs, len(nbest)))),
+                words=np.array(list(map(len, words))),
+            )
+
+
+def _smoothed(surface: np.ndarray) -> np.ndarray:
+    """(M, N) -> (M, N) means of each point and its neighbours: a single good point may be chance."""
+    padded = np.pad(surface, 1, mode="edge")
+    rows, columns = surface.shape
+    return np.mean([padded[i : i + rows, j : j + columns] for i in range(3) for j in range(3)], 0)

@@ -1,0 +1,19 @@
+"""Small neural language models of random weights."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ds2.lm.neural import MATRICES, array_shapes, quantized
+
+
+def random_arrays(pieces: Sequence[str], width: int, cells: int, seed: int) -> dict[str, np.ndarray]:
+    """The arrays of a model over these pieces."""
+    random = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for name, shape in array_shapes(len(pieces) + 1, width, cells).items():
+        if name in MATRICES:
+            found[name], found[f"{name}_scales"] = quantized(random.normal(size=shape).astype(np.float32))
+        elif not name.endswith("_scales"):
+            found[name] = random.normal(size=shape).astype(np.float32)
+    return found
