@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ds2.ctc.inputs import LossInputs
 from ds2.ctc.kernel_types import BatchArrays
 from ds2.ctc.threads import run_in_threads
 from ds2.ctc.utterances import ctc_utterances
@@ -17,21 +18,14 @@ LEAST_ROOM = 160 << 10  # bytes per thread
 HUGE = 8 << 20  # bytes: larger arrays get fresh memory from the system
 
 
-def ctc_on_cpu(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
+def ctc_on_cpu(inputs: LossInputs) -> tuple[Tensor, Tensor]:
     """(B,) losses of float32 or float64 logits (B, T, V), and weights[b] times their gradients, in the logits' layout.
 
     Raises:
         ValueError: lengths or labels do not fit.
     """
-    _check_values(logits, targets, input_lengths, target_lengths, blank)
+    _check_values(inputs)
+    logits, targets, input_lengths, target_lengths, weights, blank, differentiable = inputs
     batch, frames, outputs = logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
     losses = np.zeros(batch)
@@ -87,7 +81,8 @@ def _integers(tensor: Tensor) -> np.ndarray:
     return tensor.to(torch.int64).contiguous().numpy()
 
 
-def _check_values(logits: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
+def _check_values(inputs: LossInputs) -> None:
+    logits, targets, input_lengths, target_lengths, _, blank, _ = inputs
     batch, frames, outputs = logits.shape
     if batch == 0:
         return

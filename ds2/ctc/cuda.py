@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
+from ds2.ctc.inputs import LossInputs
 from ds2.utils.cuda_library import call, kernels_or_none, launch
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
@@ -34,38 +35,21 @@ class Rescaling(ctypes.Structure):
     )
 
 
-def ctc_on_cuda(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
+def ctc_on_cuda(inputs: LossInputs) -> tuple[Tensor, Tensor]:
     """(B,) losses of logits (B, T, V) of any floating type, and weights[b] times their gradients, in their layout.
 
     Falls back to the CPU without nvcc, with a warning, and for more labels than the kernels can hold.
     """
-    rest = (targets, input_lengths, target_lengths, weights)
-    with torch.cuda.device(logits.device):
+    with torch.cuda.device(inputs.logits.device):
         library = kernels_or_none("ctc", "CTC is computed on the CPU")
-        if library is None or most_labels(logits, targets, target_lengths) > library.ds2_ctc_most_labels():
-            return _on_cpu(logits, rest, blank, differentiable)
-        return run_ctc_kernels(library, logits, *rest, blank, differentiable)
+        if library is None or most_labels(inputs) > library.ds2_ctc_most_labels():
+            return _on_cpu(inputs)
+        return run_ctc_kernels(library, inputs)
 
 
-def run_ctc_kernels(
-    library: ctypes.CDLL,
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
-    """Like `ctc_on_cuda`, (B, T, V) logits and so on, with the given library, in the memory of the logits' device."""
+def run_ctc_kernels(library: ctypes.CDLL, inputs: LossInputs) -> tuple[Tensor, Tensor]:
+    """Like `ctc_on_cuda`, with the given library, in the memory of the logits' device."""
+    logits, targets, input_lengths, target_lengths, weights, blank, differentiable = inputs
     logits = logits.detach()
     device, (batch, frames, outputs) = logits.device, logits.shape
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
@@ -85,7 +69,7 @@ def run_ctc_kernels(
         scores.data_ptr(), result.data_ptr() if differentiable else None, labels.data_ptr(),
         label_counts.data_ptr(), frame_counts.data_ptr(), weights.data_ptr(), losses.data_ptr(), None,
         batch, frames, outputs, blank, scores.stride(0), scores.stride(1),
-        most_labels(logits, targets, target_lengths), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
+        most_labels(inputs), labels.numel(), targets.shape[1] if targets.dim() == 2 else 0,
         TYPES[logits.dtype],
     )  # fmt: skip
     stream = torch.cuda.current_stream().cuda_stream if logits.is_cuda else 0
@@ -95,8 +79,9 @@ def run_ctc_kernels(
     return losses, gradient
 
 
-def most_labels(logits: Tensor, targets: Tensor, target_lengths: Tensor) -> int:
-    """(B, T, V), (B, L), (B,) -> upper bound on the labels of an utterance that can be aligned; waits for no GPU."""
+def most_labels(inputs: LossInputs) -> int:
+    """Upper bound on the labels of an utterance that can be aligned; waits for no GPU."""
+    logits, targets, _, target_lengths, *_ = inputs
     if target_lengths.is_cuda or not len(target_lengths):
         return min(logits.shape[1], targets.shape[-1])
     return min(logits.shape[1], targets.shape[-1], max(0, int(target_lengths.max())))
@@ -121,10 +106,10 @@ def run_rescale(library: ctypes.CDLL, gradient: Tensor, weights: Tensor, wanted:
     return gradient
 
 
-def _on_cpu(
-    logits: Tensor, rest: tuple[Tensor, Tensor, Tensor, Tensor], blank: int, differentiable: bool
-) -> tuple[Tensor, Tensor]:
-    scores = logits.cpu() if logits.dtype == torch.float64 else logits.cpu().float()
-    targets, input_lengths, target_lengths, weights = (tensor.cpu() for tensor in rest)
-    losses, gradient = ctc_on_cpu(scores, targets, input_lengths, target_lengths, weights, blank, differentiable)
+def _on_cpu(inputs: LossInputs) -> tuple[Tensor, Tensor]:
+    logits = inputs.logits
+    own = LossInputs._make(value.cpu() if isinstance(value, Tensor) else value for value in inputs)
+    if logits.dtype != torch.float64:
+        own = own._replace(logits=own.logits.float())
+    losses, gradient = ctc_on_cpu(own)
     return losses.to(logits.device), gradient.to(logits.device, logits.dtype)

@@ -13,8 +13,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ds2.ctc.inputs import LossInputs
 from ds2.text import BLANK
 
+SCHEMA = (
+    "(Tensor logits, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor weights, SymInt blank, "
+    "bool differentiable) -> (Tensor, Tensor)"
+)
 Reduction = Literal["none", "sum", "mean"]
 
 
@@ -88,35 +93,27 @@ def required_frames(targets: Tensor, target_lengths: Tensor) -> Tensor:
     return target_lengths + ((targets[:, 1:] == targets[:, :-1]) & inside).sum(1)
 
 
-@torch.library.custom_op("ds2::ctc", mutates_args=(), device_types="cpu")
-def _ctc(
-    logits: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    weights: Tensor,
-    blank: int,
-    differentiable: bool,
-) -> tuple[Tensor, Tensor]:
+@torch.library.custom_op("ds2::ctc", mutates_args=(), device_types="cpu", schema=SCHEMA)
+def _ctc(*inputs: Any) -> tuple[Tensor, Tensor]:
     """(B,) losses, and weights[b] times their gradients as `logits` (empty unless differentiable).
 
     The gradients belong to the operator: on a GPU the backward pass changes them in place.
     """
     from ds2.ctc.cpu import ctc_on_cpu
 
-    return ctc_on_cpu(logits, targets, input_lengths, target_lengths, weights, blank, differentiable)
+    return ctc_on_cpu(LossInputs(*inputs))
 
 
 @_ctc.register_kernel("cuda")
 def _(*inputs: Any) -> tuple[Tensor, Tensor]:
     from ds2.ctc.cuda import ctc_on_cuda
 
-    return ctc_on_cuda(*inputs)
+    return ctc_on_cuda(LossInputs(*inputs))
 
 
 @_ctc.register_fake
-def _(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    *_, differentiable = others
+def _(*inputs: Any) -> tuple[Tensor, Tensor]:
+    logits, *_, differentiable = inputs
     kind = torch.float64 if logits.dtype == torch.float64 else torch.float32
     gradient = torch.empty_like(logits) if differentiable else logits.new_empty(0)
     return logits.new_empty(logits.shape[0], dtype=kind), gradient
@@ -124,23 +121,24 @@ def _(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
 
 def _setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     ctx.set_materialize_grads(False)  # or zeros as large as the logits would be made for the second output
-    ctx.save_for_backward(output[1], inputs[4])
+    ctx.save_for_backward(output[1], LossInputs(*inputs).weights)
 
 
 def _backward(ctx: Any, grad_losses: Tensor | None, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+    none = (None,) * 6  # gradients of the other inputs
     if grad_losses is None:
-        return (None,) * 7
+        return None, *none
     gradient, weights = ctx.saved_tensors
     weights = weights.to(grad_losses.device, grad_losses.dtype).contiguous()
     if has_values(grad_losses):
         if grad_losses.is_cuda and not backward_runs_again():
             from ds2.ctc.cuda import rescale_on_cuda
 
-            return rescale_on_cuda(gradient, weights, grad_losses), None, None, None, None, None, None
+            return rescale_on_cuda(gradient, weights, grad_losses), *none
         if not grad_losses.is_cuda and torch.equal(grad_losses, weights):  # not on a GPU: the host would wait
-            return gradient, None, None, None, None, None, None
+            return gradient, *none
     gradient = gradient * (grad_losses / weights)[:, None, None].to(gradient.dtype)
-    return gradient, None, None, None, None, None, None
+    return gradient, *none
 
 
 def has_values(tensor: Tensor) -> bool:

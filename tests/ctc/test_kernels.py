@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.cuda import run_ctc_kernels, run_rescale
+from ds2.ctc.inputs import LossInputs
 from ds2.ctc.loss import required_frames
 
 Result = tuple[Tensor, Tensor]
@@ -29,7 +30,11 @@ def kernels(request: pytest.FixtureRequest) -> Callable[..., Result]:
     if request.param == "gpu":
         return on_gpu
     library = request.getfixturevalue("emulated")
-    return lambda logits, *rest, weights=None: run_ctc_kernels(library, logits, *rest, ones(rest, weights), 0, True)
+
+    def run(logits: Tensor, *rest: Tensor, weights: Tensor | None = None) -> Result:
+        return run_ctc_kernels(library, LossInputs(logits, *rest, ones(rest, weights), 0, True))
+
+    return run
 
 
 def on_gpu(logits: Tensor, *rest: Tensor, weights: Tensor | None = None) -> Result:
@@ -120,7 +125,7 @@ def test_any_batch_equals_the_cpu(
     weights = torch.rand(len(sizes), generator=generator, dtype=torch.float64)
     arguments = (logits, targets, *counts, weights, blank, True)
     expected, expected_gradient = torch.ops.ds2.ctc(*arguments)
-    losses, gradient = run_ctc_kernels(emulated, *arguments)
+    losses, gradient = run_ctc_kernels(emulated, LossInputs(*arguments))
     assert torch.allclose(losses, expected, rtol=1e-10, atol=1e-10)
     assert torch.allclose(gradient, expected_gradient, atol=1e-10)
 
@@ -247,9 +252,9 @@ def test_padding_has_no_influence_and_no_gradient(kernels: Callable[..., Result]
 def test_losses_alone(emulated: ctypes.CDLL) -> None:
     arguments = batch(7, 9, [(30, 8), (20, 3)])
     weights = torch.ones(2, dtype=torch.float64)
-    losses, gradient = run_ctc_kernels(emulated, *arguments, weights, 0, False)
+    losses, gradient = run_ctc_kernels(emulated, LossInputs(*arguments, weights, 0, False))
     assert gradient.numel() == 0
-    assert torch.equal(losses, run_ctc_kernels(emulated, *arguments, weights, 0, True)[0])
+    assert torch.equal(losses, run_ctc_kernels(emulated, LossInputs(*arguments, weights, 0, True))[0])
 
 
 @pytest.mark.parametrize("sizes", [[(40, 30), (9, 2)], [(300, 290)], [(600, 560)]])
@@ -260,7 +265,7 @@ def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, size
     results = []
     for seed in range(5):
         emulated.emulator_seed(seed)
-        results.append(run_ctc_kernels(emulated, logits.float(), *rest, weights, 0, True))
+        results.append(run_ctc_kernels(emulated, LossInputs(logits.float(), *rest, weights, 0, True)))
     for losses, gradient in results[1:]:
         assert torch.equal(losses, results[0][0])
         assert torch.equal(gradient, results[0][1])

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.cuda import run_ctc_kernels
+from ds2.ctc.inputs import LossInputs
 from ds2.ctc.loss import required_frames
 
 SCALES = (0.1, 300.0)  # of the logits: each utterance has its own, log-uniform
@@ -85,7 +86,8 @@ def on_cpu(logits: Tensor, *rest: Tensor) -> Result:
 
 def on_emulated_gpu(library: ctypes.CDLL) -> Callable[..., Result]:
     def run(logits: Tensor, *rest: Tensor) -> Result:
-        return run_ctc_kernels(library, logits, *rest, torch.ones(len(logits), dtype=torch.float64), 0, True)
+        weights = torch.ones(len(logits), dtype=torch.float64)
+        return run_ctc_kernels(library, LossInputs(logits, *rest, weights, 0, True))
 
     return run
 
