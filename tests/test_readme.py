@@ -8,6 +8,7 @@ import tomllib
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -84,8 +85,33 @@ def test_a_file_named_in_a_page_exists() -> None:
 
 def test_a_link_in_a_page_leads_to_a_file() -> None:
     for page in [page for page in PAGES if ROOT / "docs" not in page.parents]:  # Sphinx follows those of the site
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
+            found = page.parent / target if target else page
+            assert found.exists(), f"{page}: {target}"
+            assert not heading or heading in headings(found), f"{page}: {target}#{heading}"
+
+
+def headings(page: Path) -> set[str]:
+    """Those of a page as links name them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_a_link_to_another_site_is_whole() -> None:
+    """It names a host, goes by https where the host speaks it, and ends before the sentence goes on."""
+    without_tls = {"www.speech.cs.cmu.edu", "www.repository.voxforge1.org"}
+    found = 0
+    for page in {*PAGES, *ROOT.glob("docs/how_it_works/*.md"), *ROOT.glob("*/README.md")}:
+        text = re.sub(r"(?ms)^```.*?^```|`[^`]+`|^    .*?$", "", page.read_text(encoding="utf-8"))  # without code
+        for address in re.findall(r"https?://[^\s)>]+", text):
+            host = urlsplit(address).hostname or ""
+            assert "." in host, f"{page}: {address}"
+            if host == "127.0.0.1":
+                continue
+            assert address.startswith("https") or host in without_tls, f"{page}: {address}"
+            assert not address.endswith(";"), f"{page}: {address} ends with what follows it"
+            found += 1
+    assert found > 20
 
 
 def test_a_name_imported_or_dotted_in_a_page_exists() -> None:
