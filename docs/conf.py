@@ -10,6 +10,7 @@ FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 os.environ["DS2"] = str(FOLDER.parent)  # in the cells of the pages: the checkout
 os.environ["MATPLOTLIBRC"] = str(FOLDER / "style")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two pages at a time, each with a core: more threads only wait
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 import pages  # noqa: E402
@@ -52,6 +53,11 @@ def add_link_to_notebook(_: Any, page: str, source: list[str]) -> None:
         source[0] += "with the folder of the checkout as `DS2` in its environment.\n"
 
 
+def deal_pages(_app: Any, _env: Any, pages: list[str]) -> None:
+    """Among the chunks that are read at a time, so that none has all tutorials, which are slow."""
+    pages[:] = [page for first in range(4) for page in sorted(pages)[first::4]]
+
+
 def copy_notebooks(app: Any, error: Exception | None) -> None:
     """Puts each page's notebook, with its outputs, beside the page."""
     executed = Path(app.outdir).with_name("jupyter_execute")
@@ -62,6 +68,7 @@ def copy_notebooks(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """Writes the pages of the reference before Sphinx reads them, and gives the cells their `%%bash`."""
+    app.connect("env-before-read-docs", deal_pages)
     app.connect("source-read", add_link_to_notebook)
     app.connect("build-finished", copy_notebooks)
     startup = FOLDER.parent / "build" / "ipython" / "profile_default" / "startup"
