@@ -100,8 +100,9 @@ def compile_kernels(name: str, output: Path, architectures: list[str]) -> None:
     nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
     if nvcc is None:
         raise NoCompiler("nvcc is not on PATH: install the CUDA toolkit to have ds2's own kernels")
-    codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
-    command = [nvcc, *FLAGS, *codes, "-o", str(output), str(SOURCES / f"{name}.cu")]
+    machines = ",".join(f"sm_{number}" for number in architectures)
+    code = f"-gencode=arch=compute_{min(architectures, key=int)},code=[{machines}]"  # the long first half only once
+    command = [nvcc, *FLAGS, code, "-o", str(output), str(SOURCES / f"{name}.cu")]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise NoCompiler(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
