@@ -1,5 +1,6 @@
 """The digits recipe: what is held out is held out, and the bundled model holds what the README says."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -38,8 +39,18 @@ def test_strangers_are_half_of_the_readers(prepare: ModuleType) -> None:
     assert strangers < readers
 
 
-def test_held_out_speaker_is_in_test_alone(tmp_path: Path) -> None:
-    run_script(DIGITS / "prepare.py", "--output", tmp_path, "--hold-out", "theo")
+def prepared(prepare: ModuleType, strings: dict[str, int], *arguments: object) -> None:
+    """Runs the script with so many composed strings of each split, and one copy of the read ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "STRINGS", strings)
+        patch.setattr(prepare, "READ_COPIES", 1)
+        patch.setattr(prepare, "SYNTHETIC_COPIES", 1)
+        patch.setattr(sys, "argv", ["prepare.py", *map(str, arguments)])
+        prepare.main()
+
+
+def test_held_out_speaker_is_in_test_alone(prepare: ModuleType, tmp_path: Path) -> None:
+    prepared(prepare, {"test": 30, "dev": 30, "train": 120}, "--output", tmp_path, "--hold-out", "theo")
     speakers = {
         split: {utterance.speaker for utterance in read_manifest(tmp_path / f"{split}.jsonl")}
         for split in ("train", "dev", "test", "strangers", "small")
@@ -49,8 +60,9 @@ def test_held_out_speaker_is_in_test_alone(tmp_path: Path) -> None:
     assert not speakers["strangers"] & speakers["train"]
 
 
-def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(tmp_path: Path) -> None:
-    run_script(DIGITS / "prepare.py", "--output", tmp_path)
+def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(prepare: ModuleType, tmp_path: Path) -> None:
+    """The test split is composed first, whatever follows."""
+    prepared(prepare, {**prepare.STRINGS, "dev": 1, "train": 1}, "--output", tmp_path)
     result = evaluate(ds2.load("digits", "cpu"), read_manifest(tmp_path / "test.jsonl"))
     assert result.words.reference_length >= 1000
     assert result.words.rate <= 0.01  # measured: 0.0033, see the recipe's README
