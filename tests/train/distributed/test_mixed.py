@@ -25,20 +25,19 @@ from ds2.utils.errors import InputError
 ONE_GROUP = ("parallel.strategy=mixed", "parallel.group=2", "parallel.staleness=0", "epochs=2")
 
 
-@pytest.mark.parametrize("servers", [1, 2])
-def test_one_group_without_staleness_is_synchronous(spoken_digits, launch, tmp_path: Path, servers: int) -> None:
+def test_one_group_without_staleness_is_synchronous(spoken_digits, launch, tmp_path: Path) -> None:
     """With two servers each holds half of the weights, and the second one is no leader."""
     manifest = spoken_digits(21)
     finished(launch(2, manifest, tmp_path / "synchronous", "epochs=2"))
-    finished(launch(2, manifest, tmp_path / "mixed", *ONE_GROUP, f"parallel.servers={servers}"))
-    saved = [load_checkpoint(tmp_path / run / "checkpoint.pt")["replicas"] for run in ("synchronous", "mixed")]
-    assert [len(replicas) for replicas in saved] == [1, 1]
-    (expected,), (found,) = saved
-    assert difference(expected["model"], found["model"]) < 1e-6
-    momenta = [each["optimizer"]["state"] for each in (expected, found)]
-    assert momenta[0].keys() == momenta[1].keys()
-    for parameter, state in momenta[0].items():
-        assert torch.allclose(state["momentum_buffer"], momenta[1][parameter]["momentum_buffer"], atol=1e-4)
+    [expected] = load_checkpoint(tmp_path / "synchronous" / "checkpoint.pt")["replicas"]
+    for servers in (1, 2):
+        finished(launch(2, manifest, tmp_path / f"mixed{servers}", *ONE_GROUP, f"parallel.servers={servers}"))
+        [found] = load_checkpoint(tmp_path / f"mixed{servers}" / "checkpoint.pt")["replicas"]
+        assert difference(expected["model"], found["model"]) < 1e-6
+        momenta = [each["optimizer"]["state"] for each in (expected, found)]
+        assert momenta[0].keys() == momenta[1].keys()
+        for parameter, state in momenta[0].items():
+            assert torch.allclose(state["momentum_buffer"], momenta[1][parameter]["momentum_buffer"], atol=1e-4)
 
 
 SCRIPT = """
@@ -47,39 +46,43 @@ import torch.distributed as dist
 from helpers.strategies import trained_in_turns
 from ds2.train.distributed.ranks import join_ranks
 with join_ranks("cpu") as (ranks, _):
-    trained_in_turns(ranks, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    for run in sys.argv[2:]:
+        strategy, group, servers = run.split(",")
+        trained_in_turns(ranks, strategy, int(group), int(servers), sys.argv[1] + run)
 """
 
 
 @pytest.fixture
-def turns(tmp_path: Path) -> Callable[..., list]:
-    """turns(ranks, strategy, group, servers): what helpers.strategies.trained_in_turns found in each rank."""
+def turns(tmp_path: Path) -> Callable[..., list[list]]:
+    """turns(ranks, "strategy,group,servers", ...): what helpers.strategies.trained_in_turns found in each rank, by run.
 
-    def run(ranks: int, strategy: str, group: int, servers: int) -> list:
-        script, output = tmp_path / "turns.py", tmp_path / f"{strategy}{group}{servers}"
+    The same processes make all runs.
+    """
+
+    def start(ranks: int, *runs: str) -> list[list]:
+        script = tmp_path / "turns.py"
         script.write_text(SCRIPT)
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-        arguments = [str(script), strategy, str(group), str(servers), str(output)]
+        arguments = [str(script), f"{tmp_path}/", *runs]
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         subprocess.run([sys.executable, *torchrun, *arguments], check=True, timeout=120, env=environment)
-        return [torch.load(f"{output}.{rank}.pt") for rank in range(ranks)]
+        return [[torch.load(tmp_path / f"{run}.{rank}.pt") for rank in range(ranks)] for run in runs]
 
-    return run
+    return start
 
 
 def test_groups_of_one_are_asynchronous(turns) -> None:
     """Two ranks that update in turns, so that the order of updates is fixed: the same bits."""
-    asynchronous, mixed = turns(2, "asynchronous", 1, 0), turns(2, "mixed", 1, 1)
+    asynchronous, mixed, two_servers = turns(2, "asynchronous,1,0", "mixed,1,1", "mixed,1,2")
     assert difference(asynchronous[0]["model"], mixed[0]["model"]) == 0
-    two_servers = turns(2, "mixed", 1, 2)
     assert difference(asynchronous[0]["model"], two_servers[0]["model"]) < 1e-6
     assert difference(two_servers[0]["model"], two_servers[1]["model"]) == 0
 
 
 def test_bytes_of_each_link(turns) -> None:
     """Four ranks in two groups, two servers in ranks 0 and 1; leaders are ranks 0 and 2, three exchanges each."""
-    found = turns(4, "mixed", 2, 2)
+    [found] = turns(4, "mixed,2,2")
     parameters, statistics = found[0]["sizes"]
     first, second = found[0]["shares"]
     assert first + second == parameters
