@@ -1,4 +1,4 @@
-"""A neural language model of whole sentences, for the second pass: an LSTM over pieces of words, computed by NumPy.
+"""A neural language model of whole sentences, for the second pass: an LSTM over pieces of words in int8.
 
     the cat sat    0 _the _cat _s at  ->  LSTM  ->  probabilities of _the _cat _s at 0
     the cat sang           the states of shared beginnings are computed once
@@ -16,10 +16,10 @@ import numpy as np
 
 from ds2.lm.pieces import Pieces
 from ds2.utils.errors import InputError
+from ds2.utils.int8_linear import Int8Weight, int8_linear
 
 MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
-LEVELS = 127  # of a quantised weight, to each side
 TINY = 1e-5  # added to a variance
 LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 
@@ -40,12 +40,14 @@ class NeuralModel:
         except (KeyError, ValueError) as error:
             raise damaged from error
         expected = array_shapes(len(self.pieces), width, self.cells)
-        if {name: values.shape for name, values in arrays.items()} != expected:
+        kinds = {name: (np.int8 if name in MATRICES else np.float32, shape) for name, shape in expected.items()}
+        if {name: (values.dtype, values.shape) for name, values in arrays.items()} != kinds:
             raise damaged
-        self.weights = {name: dequantized(arrays[name], arrays[f"{name}_scales"]) for name in MATRICES}
-        self.weights |= {name: np.asarray(arrays[name], np.float32) for name in VECTORS}
-        if not all(np.abs(values).max() <= LARGEST for values in self.weights.values()):
+        if not all(np.abs(values).max() <= LARGEST for name, values in arrays.items() if name not in MATRICES):
             raise damaged
+        self.matrices = {name: Int8Weight.padded(arrays[name], arrays[f"{name}_scales"]) for name in MATRICES}
+        self.vectors = {name: arrays[name] for name in VECTORS}
+        self.width = width
 
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""
@@ -63,8 +65,7 @@ class NeuralModel:
         numbers = [[n for word in words for n in self.pieces.divide(word) or ()] for words in sentences]
         totals = np.zeros(len(sentences))
         nodes = np.zeros(len(sentences), np.int64)  # of each sentence in the present level
-        width = len(self.weights["projection"])
-        state = State(np.zeros((1, width), np.float32), np.zeros((1, self.cells), np.float32))
+        state = State(np.zeros((1, self.width), np.float32), np.zeros((1, self.cells), np.float32))
         taken = np.zeros(1, np.int64)
         for place in range(max(map(len, numbers), default=-1) + 1):
             state = self._step(taken, state)
@@ -84,23 +85,35 @@ class NeuralModel:
 
     def _step(self, pieces: np.ndarray, state: "State") -> "State":
         """(N,) pieces and N states -> N states; torch's order of the gates: input, forget, candidate, output."""
-        w, size = self.weights, self.cells
-        inputs = w["embedding"][pieces] * np.float32(w["embedding"].shape[1] ** 0.5)
-        gates = inputs @ w["input"].T + state.output @ w["recurrent"].T + w["gate_bias"]
+        size = self.cells
+        gates = self._product("input", self._embedded(pieces), self.vectors["gate_bias"])
+        gates += self._product("recurrent", state.output)
         candidate = np.tanh(gates[:, 2 * size : 3 * size])
         gates = 0.5 + 0.5 * np.tanh(0.5 * gates)  # the logistic function of the other three
         cell = gates[:, size : 2 * size] * state.cell + gates[:, :size] * candidate
-        return State((gates[:, 3 * size :] * np.tanh(cell)) @ w["projection"].T, cell)
+        return State(self._product("projection", gates[:, 3 * size :] * np.tanh(cell)), cell)
+
+    def _embedded(self, pieces: np.ndarray) -> np.ndarray:
+        """(N,) -> (N, P); embeddings have a variance of 1."""
+        embedding = self.matrices["embedding"]
+        scales = embedding.scale[pieces, None] * np.float32(self.width**0.5)
+        return embedding.levels[pieces, : self.width] * scales
 
     def _log_probs(self, output: np.ndarray) -> np.ndarray:
         """(N, P) outputs of the layer -> (N, V) log-probabilities of the next piece."""
-        w = self.weights
+        vectors = self.vectors
         centred = output - output.mean(1, keepdims=True)
-        normal = centred / np.sqrt((centred**2).mean(1, keepdims=True) + TINY) * w["norm_scale"] + w["norm_bias"]
-        scores = normal @ w["embedding"].T + w["output_bias"]
+        variance = (centred**2).mean(1, keepdims=True)
+        normal = centred / np.sqrt(variance + TINY) * vectors["norm_scale"] + vectors["norm_bias"]
+        scores = self._product("embedding", normal, vectors["output_bias"])
         scores -= scores.max(1, keepdims=True)
-        found: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-        return found
+        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+        return scores
+
+    def _product(self, name: str, rows: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+        """(N, K) -> (N, M), by an (M, K) matrix."""
+        weight = self.matrices[name]
+        return int8_linear(rows, weight, np.zeros_like(weight.scale) if bias is None else bias)
 
 
 @dataclass(frozen=True)
@@ -131,14 +144,3 @@ def array_shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ..
     for name, shape in matrices.items():
         found |= {name: shape, f"{name}_scales": shape[:1]}
     return found
-
-
-def quantized(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, M) weights -> (N, M) int8 and (N,) float32 scales, by which the rows are to be multiplied."""
-    scales = np.maximum(np.abs(matrix).max(1) / LEVELS, 1e-12).astype(np.float32)
-    return np.rint(matrix / scales[:, None]).astype(np.int8), scales
-
-
-def dequantized(levels: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """The (N, M) float32 weights of `quantized`."""
-    return levels.astype(np.float32) * np.asarray(scales, np.float32)[:, None]

@@ -17,9 +17,9 @@ from ds2.model.cells import CELLS, INT8_GRU, INT8_LSTM, INT8_RNN, Cell
 from ds2.model.config import CLIP
 from ds2.model.gru_kernels import inlined, sigmoid, tanh
 from ds2.model.half_linear import half_linear
-from ds2.model.int8_dot import has_matrix_unit
-from ds2.model.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 from ds2.model.recurrent import Direction, RecurrentLayer, State
+from ds2.utils.int8_dot import has_matrix_unit
+from ds2.utils.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 
 MOST = np.float32(CLIP)
 ONE, ZERO = np.float32(1), np.float32(0)
@@ -131,7 +131,7 @@ class Int8Direction(nn.Module):
         weight, bias = direction.norm(direction.input_weight, None)
         self.weight = weight.detach().to(torch.bfloat16 if has_matrix_unit() else torch.float32)
         self.bias = bias.detach()
-        self.recurrent_weight = Int8Weight.of(direction.recurrent_weight)
+        self.recurrent_weight = Int8Weight.of(direction.recurrent_weight.detach().numpy())
         self.recurrent_bias = direction.recurrent_bias.detach()
         self.cell, self.hidden = direction.cell, direction.recurrent_weight.shape[1]
 

@@ -25,12 +25,12 @@ from ds2.model.cell_kernels import KERNELS
 from ds2.model.cells import CELLS, Cell
 from ds2.model.config import LEAST_WEIGHTS, Precision
 from ds2.model.half_linear import half_linear
-from ds2.model.int8_dot import has_matrix_unit
-from ds2.model.int8_linear import Int8Weight, int8_linear
 from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.slot_convolutions import SlotConvolution, fold_convolutions
 from ds2.model.steps import Steps
+from ds2.utils.int8_dot import has_matrix_unit
+from ds2.utils.int8_linear import Int8Weight, int8_linear
 
 Weight = Tensor | Int8Weight
 AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there
@@ -223,7 +223,8 @@ class SlotModel:
     def _stored(self, weight: Tensor) -> Weight:
         """A weight in the precision; a small one stays in float32 where the others are in int8."""
         if self.precision == "int8":
-            return Int8Weight.of(weight) if weight.numel() >= LEAST_WEIGHTS else weight.detach()
+            weight = weight.detach()
+            return Int8Weight.of(weight.float().numpy()) if weight.numel() >= LEAST_WEIGHTS else weight
         return weight.to(getattr(torch, self.precision))
 
 
@@ -248,7 +249,7 @@ def _run_direction(
 
 def _linear(x: Tensor, weight: Weight, bias: Tensor) -> Tensor:
     if isinstance(weight, Int8Weight):
-        return int8_linear(x, weight, bias)
+        return torch.from_numpy(int8_linear(x.numpy(), weight, bias.detach().numpy()))
     if weight.dtype == torch.float32:
         return torch.nn.functional.linear(x, weight, bias)
     return half_linear(x.to(weight.dtype), weight, bias)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ds2.lm.neural import quantized
+from ds2.utils.int8_linear import Int8Weight
 
 WIDTH, CELLS = 256, 1024
 DROPOUT = 0.1
@@ -46,5 +46,6 @@ class Network(nn.Module):
         }  # fmt: skip
         found = {name: values.detach().numpy() for name, values in vectors.items()}
         for name, matrix in matrices.items():
-            found[name], found[f"{name}_scales"] = quantized(matrix.detach().numpy())
+            levels, found[f"{name}_scales"] = Int8Weight.of(matrix.detach().numpy())
+            found[name] = levels[:, : matrix.shape[1]]
         return found

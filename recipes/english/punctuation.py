@@ -26,7 +26,6 @@ from ds2.bundle import Bundle
 from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.metrics import align_texts
-from ds2.model.int8_dot import has_bfloat16
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
@@ -34,6 +33,7 @@ from ds2.record import PunctuationPart
 from ds2.text import normalize
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write
+from ds2.utils.int8_dot import has_bfloat16
 
 WORDS = 16_000  # in the list: the most frequent
 CROP, BATCH = 128, 64  # words, crops of an update

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.lm.neural import MATRICES, array_shapes, quantized
+from ds2.lm.neural import MATRICES, array_shapes
+from ds2.utils.int8_linear import Int8Weight
 
 
 def random_arrays(pieces: Sequence[str], width: int, cells: int, seed: int) -> dict[str, np.ndarray]:
@@ -13,7 +14,8 @@ def random_arrays(pieces: Sequence[str], width: int, cells: int, seed: int) -> d
     found: dict[str, np.ndarray] = {}
     for name, shape in array_shapes(len(pieces) + 1, width, cells).items():
         if name in MATRICES:
-            found[name], found[f"{name}_scales"] = quantized(random.normal(size=shape).astype(np.float32))
+            levels, found[f"{name}_scales"] = Int8Weight.of(random.normal(size=shape).astype(np.float32))
+            found[name] = levels[:, : shape[1]]
         elif not name.endswith("_scales"):
             found[name] = random.normal(size=shape).astype(np.float32)
     return found

@@ -10,7 +10,7 @@ from helpers.neural import random_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import MATRICES, NeuralModel, dequantized, quantized
+from ds2.lm.neural import MATRICES, NeuralModel
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -25,7 +25,7 @@ def arrays_of(seed: int) -> dict[str, np.ndarray]:
 
 def log_probability(arrays: dict[str, np.ndarray], words: list[str]) -> float:
     """By PyTorch, one sentence after another."""
-    weights = {name: torch.tensor(dequantized(arrays[name], arrays[f"{name}_scales"])).double() for name in MATRICES}
+    weights = {name: torch.tensor(arrays[name] * arrays[f"{name}_scales"][:, None]).double() for name in MATRICES}
     vectors = {name: torch.from_numpy(values).double() for name, values in arrays.items() if name not in MATRICES}
     lstm = torch.nn.LSTM(WIDTH, CELLS, proj_size=WIDTH).double()
     names = {"input": "weight_ih_l0", "recurrent": "weight_hh_l0", "projection": "weight_hr_l0"}
@@ -38,14 +38,14 @@ def log_probability(arrays: dict[str, np.ndarray], words: list[str]) -> float:
     return -torch.nn.functional.cross_entropy(scores, torch.tensor([*numbers, 0]), reduction="sum").item()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(sentences=st.lists(st.lists(WORDS, max_size=6), max_size=8), seed=st.integers(0, 3))
 def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> None:
     arrays = arrays_of(seed)
     model = NeuralModel(PIECES, arrays)
     scores = model.scores(sentences)
-    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], abs=1e-3)
-    assert [model.score(words) for words in sentences] == pytest.approx(scores, abs=1e-3)
+    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], abs=1e-2)
+    assert [model.score(words) for words in sentences] == pytest.approx(scores, abs=1e-2)
 
 
 def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
@@ -75,21 +75,14 @@ def test_a_word_with_other_letters_is_not_known_and_left_out() -> None:
 def test_a_damaged_model_is_refused() -> None:
     arrays = arrays_of(1)
     no_number = {**arrays, "norm_bias": np.full(WIDTH, np.nan, np.float32)}
+    wide = {**arrays, "input": arrays["input"].astype(np.int16)}
     short, more = {**arrays, "gate_bias": arrays["gate_bias"][1:]}, {**arrays, "more": arrays["gate_bias"]}
-    for damaged in ({}, short, more, no_number):
+    for damaged in ({}, short, more, wide, no_number):
         with pytest.raises(InputError, match="neural language model is damaged"):
             NeuralModel(PIECES, damaged)
     for pieces in ([*PIECES[:-1], ""], [*PIECES[:-1], "_a"]):
         with pytest.raises(InputError, match="pieces of words are damaged"):
             NeuralModel(pieces, arrays)
-
-
-def test_quantised_rows_are_within_half_a_level() -> None:
-    matrix = np.random.default_rng(1).normal(size=(5, 40)).astype(np.float32)
-    matrix[2] = 0
-    levels, scales = quantized(matrix)
-    assert np.abs(dequantized(levels, scales) - matrix).max(1) == pytest.approx(scales / 2, rel=0.2)
-    assert not dequantized(levels, scales)[2].any()
 
 
 @given(counts=st.dictionaries(WORDS, st.integers(1, 9), min_size=1, max_size=12), size=st.integers(1, 20))

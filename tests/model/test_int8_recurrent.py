@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
-from ds2.model.int8_dot import INSTRUCTIONS, dots
-from ds2.model.int8_linear import Int8Weight, kernel
 from ds2.model.int8_recurrent import Int8Direction, in_int8
 from ds2.model.recurrent import Direction
+from ds2.utils.int8_dot import INSTRUCTIONS, dots
+from ds2.utils.int8_linear import Int8Weight, kernel
 
 
 def rounded(direction: Direction) -> Direction:
     """The same layer in float32, with the recurrent weight that int8 stands for."""
-    levels, scale = Int8Weight.of(direction.recurrent_weight)
+    levels, scale = Int8Weight.of(direction.recurrent_weight.detach().numpy())
     hidden = direction.recurrent_weight.shape[1]
     direction.recurrent_weight.data = torch.from_numpy(levels[:, :hidden] * scale[:, None])
     return direction

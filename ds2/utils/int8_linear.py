@@ -1,4 +1,4 @@
-"""A dense layer with weights in int8, for a few streams on a CPU.
+"""A dense layer with weights in int8, for a few rows on a CPU.
 
 A step of a large model is bound by the reading of its weights: int8 has a quarter of float32's bytes, with a scale for
 each output. Activations are rounded to int16, with a scale for each row, in so many levels that no sum overflows:
@@ -12,17 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ds2.model.int8_dot import BLOCK, dots, host_feature
 from ds2.utils.devices import cpu_threads
 from ds2.utils.fast_exp import REORDER
+from ds2.utils.int8_dot import BLOCK, dots, host_feature
 from ds2.utils.jit import njit
 
 LARGEST = 127
 MOST_LEVELS = 2**15 - 1
 ROWS = 4  # of x that share one reading of a weight
+LEAST_PRODUCTS = 1 << 23  # fewer are done before threads have begun
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
 one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
@@ -35,12 +34,16 @@ class Int8Weight(NamedTuple):
     scale: np.ndarray
 
     @classmethod
-    def of(cls, weight: Tensor) -> "Int8Weight":
+    def of(cls, weight: np.ndarray) -> "Int8Weight":
         """Rounds an (M, K) weight; each row's largest becomes 127."""
-        largest = weight.detach().abs().amax(1)
-        scale = torch.where(largest > 0, largest / LARGEST, 1.0)
-        levels = (weight.detach() / scale.unsqueeze(1)).round().to(torch.int8)
-        return cls(torch.nn.functional.pad(levels, (0, -levels.shape[1] % BLOCK)).numpy(), scale.float().numpy())
+        largest = np.abs(weight).max(1)
+        scale = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+        return cls.padded(np.rint(weight / scale[:, None]).astype(np.int8), scale)
+
+    @classmethod
+    def padded(cls, levels: np.ndarray, scale: np.ndarray) -> "Int8Weight":
+        """From (M, K) levels and (M,) scales."""
+        return cls(np.pad(levels, ((0, 0), (0, -levels.shape[1] % BLOCK))), scale)
 
 
 class Activations(NamedTuple):
@@ -101,10 +104,12 @@ def _threads(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 
-def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor) -> Tensor:
-    """x W^T + bias: (N, K) float32, (M, K), (M,) -> (N, M) float32, in `cpu_threads()` threads."""
+def int8_linear(x: np.ndarray, weight: Int8Weight, bias: np.ndarray) -> np.ndarray:
+    """x W^T + bias: (N, K) float32, (M, K), (M,) -> (N, M) float32, in `cpu_threads()` threads if it is large."""
     rounded, y = Activations.empty(len(x), weight), np.empty((len(x), len(weight.scale)), np.float32)
-    round_rows(np.ascontiguousarray(x.numpy()), most_levels(x.shape[1]), rounded)
-    own = bias.detach().numpy()
-    in_threads(lambda first, last: products(rounded, weight, own, y, first, last), len(weight.scale))
-    return torch.from_numpy(y)
+    round_rows(np.ascontiguousarray(x), most_levels(x.shape[1]), rounded)
+    if len(x) * weight.levels.size < LEAST_PRODUCTS:
+        products(rounded, weight, bias, y, 0, len(bias))
+    else:
+        in_threads(lambda first, last: products(rounded, weight, bias, y, first, last), len(bias))
+    return y

@@ -4,7 +4,7 @@
     activations  32 of int16 of each row  -->  products, neighbours added: 16 sums of int32 in each row
 
 Compilers find these instructions only in the simplest loops, so the loop is written in LLVM's own language. Sums wrap
-beyond int32: activations must be small enough (ds2/model/int8_linear.py).
+beyond int32: activations must be small enough (int8_linear.py).
 """
 
 import functools
