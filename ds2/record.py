@@ -53,12 +53,14 @@ class NeuralModelPart:
     Attributes:
         pieces: of words, in the order of their numbers.
         weight, bonus: of its log-probability, and nats for each word.
+        kept: share that stays of what the search has added for words.
         arrays: its weights; empty where only the record was read.
     """
 
     pieces: Sequence[str]
     weight: float = 0.0
     bonus: float = 0.0
+    kept: float = 1.0
     arrays: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -128,7 +130,8 @@ class Record:
             about = {"f1": tagger.f1 or None, "trained_words": tagger.trained_words, "words": tagger.words}
             values["punctuation"] = {key: value for key, value in about.items() if value is not None}
         if (neural := self.neural_model) is not None:
-            values["neural_model"] = {"weight": neural.weight, "bonus": neural.bonus, "pieces": neural.pieces}
+            shares = {"weight": neural.weight, "bonus": neural.bonus, "kept": neural.kept}
+            values["neural_model"] = {**shares, "pieces": neural.pieces}
         values = {key: value for key, value in (values | self.more).items() if value is not None}
         return {key: values[key] for key in self.keys if key in values} | values
 
@@ -186,7 +189,7 @@ def _punctuation(value: Any, what: str) -> PunctuationPart:
 
 
 def _neural_model(value: Any, what: str) -> NeuralModelPart:
-    facts = {"pieces": _are_texts, "weight": _is_share, "bonus": _is_share}
+    facts = {"pieces": _are_texts, "weight": _is_share, "bonus": _is_share, "kept": _is_share}
     return NeuralModelPart(**_fitting(_object(value, what), what, **facts))
 
 

@@ -74,7 +74,7 @@ def tune_decoder_command(
 
 
 def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", device: str) -> "Bundle":
-    """The bundle with the weight and the bonus of its neural model, if it has one; prints what that gives."""
+    """The bundle with the weights of its second pass, if it has one; prints what they give."""
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
     from ds2.utils.progress import Progress
@@ -85,7 +85,7 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     with Progress("second pass", len(utterances), "utterances") as progress:
         chosen = tune_second_pass(recognizer, utterances, progress.step)
     print(f"error rate {chosen.before:.2%} by the first pass, {chosen.after:.2%} by both at ", end="")
-    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}")
+    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}, {chosen.kept:g} of the search's")
     return with_second_pass(bundle, chosen)
 
 

@@ -15,7 +15,7 @@ from ds2.utils.errors import InputError
 def make_rescorer(
     bundle: Record, options: DecoderOptions, beam: BeamDecoder | PronouncingDecoder | None
 ) -> Rescorer | None:
-    """The second pass by the caller's model in place of the search's, or by the bundle's together with the search's.
+    """The second pass by the caller's model in place of the search's, or by the bundle's beside it.
 
     The bundle's belongs to its own language model and is left out if another one is asked for.
 
@@ -32,4 +32,4 @@ def make_rescorer(
         arrays = {name: np.asarray(array) for name, array in part.arrays.items()}
     except TypeError as error:  # a type that numpy lacks
         raise InputError("the bundle's neural language model is damaged; add it again") from error
-    return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, kept=1.0)
+    return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, part.kept)

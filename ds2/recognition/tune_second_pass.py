@@ -1,4 +1,4 @@
-"""Chooses the weight and the bonus of a bundle's second pass on held-out utterances: the search runs once for each."""
+"""Chooses the weights of a bundle's second pass on held-out utterances: the search runs once for each."""
 
 import dataclasses
 import itertools
@@ -17,16 +17,18 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.text import split_words
 from ds2.utils.errors import InputError
 
-WEIGHTS = np.arange(0.0, 1.51, 0.05)
-BONUSES = np.arange(-2.0, 6.01, 0.25)
+KEPT = np.arange(0.3, 1.01, 0.1)
+WEIGHTS = np.arange(0.0, 1.51, 0.1)
+BONUSES = np.arange(-2.0, 4.01, 0.25)
 AT_ONCE = 64  # utterances whose hypotheses the model scores together
 
 
 @dataclass(frozen=True)
 class SecondPass:
-    """The result of a search for the weight and the bonus.
+    """The result of a search for the best weights.
 
     Attributes:
+        weight, bonus, kept: see `NeuralModelPart`.
         before: the error rate of the first pass alone.
         after: the error rate with both.
         skipped: a line for each utterance that could not be read.
@@ -34,6 +36,7 @@ class SecondPass:
 
     weight: float
     bonus: float
+    kept: float
     before: float
     after: float
     skipped: list[str]
@@ -46,26 +49,29 @@ class Competitors:
     Attributes:
         errors: (H,) words, or characters, that each has wrong.
         scores: (H,) by the first pass.
+        gains: (H,) what it has added for words.
         log_probs: (H,) by the model of the second pass.
         words: (H,) how many each has.
     """
 
     errors: np.ndarray
     scores: np.ndarray
+    gains: np.ndarray
     log_probs: np.ndarray
     words: np.ndarray
 
     def wrong(self) -> np.ndarray:
-        """(WEIGHTS, BONUSES) errors of the hypothesis that each weight and bonus choose."""
-        gains = WEIGHTS[:, None, None] * self.log_probs + BONUSES[None, :, None] * self.words
-        found: np.ndarray = self.errors[np.argmax(self.scores + gains, 2)]
+        """(KEPT, WEIGHTS, BONUSES) errors of the hypothesis that each of them chooses."""
+        searched = self.scores - self.gains + KEPT[:, None] * self.gains
+        added = WEIGHTS[:, None, None] * self.log_probs + BONUSES[:, None] * self.words
+        found: np.ndarray = self.errors[np.argmax(searched[:, None, None] + added, 3)]
         return found
 
 
 def tune_second_pass(
     recognizer: Recognizer, utterances: Sequence[Utterance], on_utterance: Callable[[], None] = lambda: None
 ) -> SecondPass:
-    """Tries all weights and bonuses; the best one is that whose neighbours are good, too.
+    """Tries all points of a grid; the best one is that whose neighbours are good, too.
 
     Args:
         recognizer: of the bundle, whose first pass is tuned.
@@ -90,24 +96,30 @@ def tune_second_pass(
             heard.append((utterance.text, first_pass.nbest([result])[0]))
     if not heard:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
-    wrong = np.zeros((len(WEIGHTS), len(BONUSES)))
+    wrong, first = np.zeros((len(KEPT), len(WEIGHTS), len(BONUSES))), 0
     for each in _competitors(recognizer, rescorer, heard, count):
         wrong += each.wrong()
-    rates = wrong / max(1, sum(count(text, "").reference_length for text, _ in heard))
-    weight, bonus = np.unravel_index(np.argmin(_smoothed(wrong)), wrong.shape)
+        first += each.errors[0]
+    length = max(1, sum(count(text, "").reference_length for text, _ in heard))
+    place = np.unravel_index(np.argmin(_smoothed(wrong)), wrong.shape)
+    kept, weight, bonus = (
+        round(float(values[i]), 2) for values, i in zip((KEPT, WEIGHTS, BONUSES), place, strict=True)
+    )
     return SecondPass(
-        weight=round(float(WEIGHTS[weight]), 2),
-        bonus=round(float(BONUSES[bonus]), 2),
-        before=float(rates[0, np.searchsorted(BONUSES, 0.0)]),
-        after=float(rates[weight, bonus]),
+        weight=weight,
+        bonus=bonus,
+        kept=kept,
+        before=first / length,
+        after=float(wrong[place]) / length,
         skipped=skipped,
     )
 
 
 def with_second_pass(bundle: Bundle, chosen: SecondPass) -> Bundle:
-    """The bundle whose neural model has the weight and the bonus."""
+    """The bundle whose neural model has these weights."""
     assert bundle.neural_model is not None
-    part = dataclasses.replace(bundle.neural_model, weight=chosen.weight, bonus=chosen.bonus)
+    shares = {"weight": chosen.weight, "bonus": chosen.bonus, "kept": chosen.kept}
+    part = dataclasses.replace(bundle.neural_model, **shares)
     return dataclasses.replace(bundle, neural_model=part)
 
 
@@ -127,13 +139,15 @@ def _competitors(
             yield Competitors(
                 errors=np.array([count(reference, " ".join(text.split())).errors for text in own]),
                 scores=np.array([each.score for each in nbest]),
+                gains=np.array([each.gains for each in nbest]),
                 log_probs=np.array(list(itertools.islice(log_probs, len(nbest)))),
                 words=np.array(list(map(len, words))),
             )
 
 
-def _smoothed(surface: np.ndarray) -> np.ndarray:
-    """(M, N) -> (M, N) means of each point and its neighbours: a single good point may be chance."""
-    padded = np.pad(surface, 1, mode="edge")
-    rows, columns = surface.shape
-    return np.mean([padded[i : i + rows, j : j + columns] for i in range(3) for j in range(3)], 0)
+def _smoothed(errors: np.ndarray) -> np.ndarray:
+    """Means of each point and its neighbours along all axes: a single good point may be chance."""
+    for axis, size in enumerate(errors.shape):
+        padded = np.pad(errors, [(int(axis == each),) * 2 for each in range(errors.ndim)], mode="edge")
+        errors = np.mean([np.take(padded, np.arange(size) + shift, axis) for shift in range(3)], 0)
+    return errors

@@ -69,14 +69,14 @@ def main() -> None:
 
 
 def add(arguments: argparse.Namespace) -> None:
-    """Copies the model into a bundle, and chooses the weight and the bonus of its second pass."""
+    """Copies the model into a bundle, and chooses the weights of its second pass."""
     added, bundle = Bundle.load(arguments.neural), Bundle.load(arguments.bundle)
     bundle = replace(bundle, neural_model=added.neural_model)
     recognizer = Recognizer.from_bundle(bundle, str(arguments.bundle))
     chosen = tune_second_pass(recognizer, read_manifest(arguments.tuning))
     with_second_pass(bundle, chosen).save(arguments.bundle)
     print(f"error rate {chosen.before:.2%} by the first pass, {chosen.after:.2%} by both")
-    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}")
+    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}, {chosen.kept:g} of the search's")
 
 
 def train(arguments: argparse.Namespace) -> None:

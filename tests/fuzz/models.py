@@ -70,7 +70,7 @@ def bundle_seeds() -> list[Files]:
     tagger = {name: torch.randn(shape).half() for name, shape in shapes(2, 4, 3, 2).items()}
     full = dataclasses.replace(judged, punctuation=PunctuationPart(["a", "b"], {"comma": 0.5}, arrays=tagger))
     neural = {name: torch.from_numpy(values) for name, values in random_arrays(["_a", "_b"], 4, 6, seed=1).items()}
-    full = dataclasses.replace(full, neural_model=NeuralModelPart(["_a", "_b"], 0.5, 0.5, neural))
+    full = dataclasses.replace(full, neural_model=NeuralModelPart(["_a", "_b"], 0.5, 0.5, 0.5, neural))
     bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
     return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
 
