@@ -118,8 +118,8 @@ def tune_second_pass(
 def with_second_pass(bundle: Bundle, chosen: SecondPass) -> Bundle:
     """The bundle whose neural model has these weights."""
     assert bundle.neural_model is not None
-    shares = {"weight": chosen.weight, "bonus": chosen.bonus, "kept": chosen.kept}
-    part = dataclasses.replace(bundle.neural_model, **shares)
+    weight, bonus, kept = chosen.weight, chosen.bonus, chosen.kept
+    part = dataclasses.replace(bundle.neural_model, weight=weight, bonus=bonus, kept=kept)
     return dataclasses.replace(bundle, neural_model=part)
 
 
