@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,19 @@ import websockets
 from serve.conftest import RunningServer
 from websockets import ClientConnection, ConnectionClosed
 
+pytestmark = pytest.mark.anyio
 
-def speak(url: str, conversation: Callable[[ClientConnection], Awaitable[Any]], **options: Any) -> Any:
-    """Connects and has the conversation."""
 
-    async def talk() -> Any:
-        async with websockets.connect(url, **options) as socket:
-            return await asyncio.wait_for(conversation(socket), 120)
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
 
-    return asyncio.run(talk())
+
+@pytest.fixture
+async def socket(server: RunningServer) -> AsyncIterator[ClientConnection]:
+    """A connection of a client."""
+    async with websockets.connect(server.live) as socket:
+        yield socket
 
 
 async def tell(socket: ClientConnection, message: object) -> None:
@@ -56,202 +60,162 @@ async def close_code(socket: ClientConnection) -> tuple[int | None, str]:
         return closed.rcvd.code if closed.rcvd else None, last
 
 
-def test_vosks_test_client_gets_partial_results_and_a_final_one(
-    server: RunningServer, spoken: dict[str, np.ndarray]
+async def test_vosks_test_client_gets_partial_results_and_a_final_one(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
 ) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await socket.send('{ "config" : { "sample_rate" : 8000.0 } }')
-        replies = await lock_step(socket, samples)
-        assert all(reply.keys() in ({"partial"}, {"result", "text"}, {"text"}) for reply in replies[:-1])
-        assert any(reply.get("partial") for reply in replies)
-        assert text_of(replies) == text
-        words = [word for reply in replies for word in reply.get("result", [])]
-        assert [word["word"] for word in words] == text.split()
-        for word in words:
-            assert word.keys() == {"conf", "end", "start", "word"}
-            assert 0 <= word["start"] < word["end"] <= len(samples) / 8000
-        assert (await close_code(socket))[0] == 1000
-
-    speak(server.live, conversation)
+    await socket.send('{ "config" : { "sample_rate" : 8000.0 } }')
+    replies = await lock_step(socket, samples)
+    assert all(reply.keys() in ({"partial"}, {"result", "text"}, {"text"}) for reply in replies[:-1])
+    assert any(reply.get("partial") for reply in replies)
+    assert text_of(replies) == text
+    words = [word for reply in replies for word in reply.get("result", [])]
+    assert [word["word"] for word in words] == text.split()
+    for word in words:
+        assert word.keys() == {"conf", "end", "start", "word"}
+        assert 0 <= word["start"] < word["end"] <= len(samples) / 8000
+    assert (await close_code(socket))[0] == 1000
 
 
-def test_hot_words_are_those_of_one_stream(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_hot_words_are_those_of_one_stream(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
     digit = text.split()[-1]
-
-    async def hot(socket: ClientConnection) -> str:
+    async with websockets.connect(server.live) as socket:
         await tell(socket, {"config": {"sample_rate": 8000, "hot": [f"{digit}=-60"]}})
-        return text_of(await lock_step(socket, samples))
+        found = text_of(await lock_step(socket, samples)).split()
+    assert digit not in found
+    assert found[:3] == text.split()[:3]
+    async with websockets.connect(server.live) as socket:
+        assert text_of(await lock_step(socket, samples)) == text
 
-    async def wrong(socket: ClientConnection) -> tuple[int | None, str]:
-        await tell(socket, {"config": {"hot": "nine"}})
-        return await close_code(socket)
 
-    assert speak(server.live, hot).split()[:3] == text.split()[:3]
-    assert digit not in speak(server.live, hot).split()
-    code, last = speak(server.live, wrong)
+async def test_hot_words_that_are_no_list_are_refused(socket: ClientConnection) -> None:
+    await tell(socket, {"config": {"hot": "nine"}})
+    code, last = await close_code(socket)
     assert code == 1007
     assert "hot must be a list of words, got 'nine'" in last
 
 
-def test_8000_hz_is_the_default_and_eof_may_have_blanks(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
-    text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await socket.send(samples.tobytes())
-        first = await hear(socket)
-        await socket.send('{"eof" : 1}')
-        assert text_of([first, await hear(socket)]) == text
-
-    speak(server.live, conversation)
-
-
-def test_sound_of_a_studios_card(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
-    text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"sample_rate": 192_000}})
-        assert text_of(await lock_step(socket, samples.repeat(24), 38_400)) == text
-
-    speak(server.live, conversation)
-
-
-def test_an_utterance_ends_at_a_pause_and_the_stream_goes_on(
-    server: RunningServer, spoken: dict[str, np.ndarray]
-) -> None:
-    (first, sound), (second, more) = list(spoken.items())[:2]
-
-    async def conversation(socket: ClientConnection) -> None:
-        replies = await lock_step(socket, np.concatenate([sound, np.zeros(16000, np.int16), more]))
-        said = [reply["text"] for reply in replies if reply.get("text")]
-        assert said == [first, second]
-        assert replies[-1]["result"][0]["start"] > len(sound) / 8000
-
-    speak(server.live, conversation)
-
-
-def test_reset_gives_a_final_result_and_goes_on(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
-    (first, sound), (second, more) = list(spoken.items())[:2]
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, sound.tobytes())
-        replies = [await hear(socket)]
-        await tell(socket, {"reset": 1})
-        replies.append(await hear(socket))
-        assert text_of(replies) == first
-        assert text_of(await lock_step(socket, more)) == second
-
-    speak(server.live, conversation)
-
-
-def test_alternatives_and_no_words(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
-    text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"sample_rate": 8000, "words": 0, "max_alternatives": 3, "phrase_list": ["one"]}})
-        last = (await lock_step(socket, samples))[-1]
-        assert last["alternatives"][0]["text"] == text
-        assert last["alternatives"][0].keys() == {"text", "confidence"}
-
-    speak(server.live, conversation)
-
-
-def test_numbers_as_strings_and_what_a_second_config_does_not_name(
-    server: RunningServer, spoken: dict[str, np.ndarray]
+async def test_8000_hz_is_the_default_and_eof_may_have_blanks(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
 ) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"sample_rate": "16000", "max_alternatives": "3"}})
-        await tell(socket, {"config": {"words": 0}})
-        last = (await lock_step(socket, samples.repeat(2)))[-1]
-        assert last["alternatives"][0].keys() == {"text", "confidence"}
-        assert last["alternatives"][0]["text"] == text
-
-    speak(server.live, conversation)
+    await socket.send(samples.tobytes())
+    first = await hear(socket)
+    await socket.send('{"eof" : 1}')
+    assert text_of([first, await hear(socket)]) == text
 
 
-def test_a_config_after_sound_leaves_the_sound_as_it_is(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_sound_of_a_studios_card(socket: ClientConnection, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, samples[:4000].tobytes())
-        replies = [await hear(socket)]
-        await tell(socket, {"config": {"sample_rate": 16000, "words": 0, "push": 1}})
-        replies += await lock_step(socket, samples[4000:])
-        assert text_of(replies) == text
-        assert not any("result" in reply for reply in replies)
-
-    speak(server.live, conversation)
+    await tell(socket, {"config": {"sample_rate": 192_000}})
+    assert text_of(await lock_step(socket, samples.repeat(24), 38_400)) == text
 
 
-def test_nothing_but_eof_in_the_form_of_alternatives(server: RunningServer) -> None:
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"max_alternatives": 2}})
-        await tell(socket, {"eof": 1})
-        assert await hear(socket) == {"alternatives": [{"confidence": 0.0, "text": ""}]}
-
-    speak(server.live, conversation)
-
-
-def test_nothing_but_eof(server: RunningServer) -> None:
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"eof": 1})
-        assert await hear(socket) == {"text": ""}
-        assert (await close_code(socket))[0] == 1000
-
-    speak(server.live, conversation)
+async def test_an_utterance_ends_at_a_pause_and_the_stream_goes_on(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
+) -> None:
+    (first, sound), (second, more) = list(spoken.items())[:2]
+    replies = await lock_step(socket, np.concatenate([sound, np.zeros(16000, np.int16), more]))
+    said = [reply["text"] for reply in replies if reply.get("text")]
+    assert said == [first, second]
+    assert replies[-1]["result"][0]["start"] > len(sound) / 8000
 
 
-def test_pushed_results_come_without_being_asked_for(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_reset_gives_a_final_result_and_goes_on(socket: ClientConnection, spoken: dict[str, np.ndarray]) -> None:
+    (first, sound), (second, more) = list(spoken.items())[:2]
+    await tell(socket, sound.tobytes())
+    replies = [await hear(socket)]
+    await tell(socket, {"reset": 1})
+    replies.append(await hear(socket))
+    assert text_of(replies) == first
+    assert text_of(await lock_step(socket, more)) == second
+
+
+async def test_alternatives_and_no_words(socket: ClientConnection, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"sample_rate": 8000, "push": 1}})
-        half = len(samples) // 2
-        await tell(socket, samples[:half].tobytes())
-        messages = [await hear(socket)]
-        while not (messages[-1].get("partial") and "stable" in messages[-1]):
-            messages.append(await hear(socket))
-        await tell(socket, samples[half:].tobytes())
-        await tell(socket, {"eof": 1})
-        messages += [json.loads(message) async for message in socket]
-        assert text_of(messages) == text
-
-    speak(server.live, conversation)
+    await tell(socket, {"config": {"sample_rate": 8000, "words": 0, "max_alternatives": 3, "phrase_list": ["one"]}})
+    last = (await lock_step(socket, samples))[-1]
+    assert last["alternatives"][0]["text"] == text
+    assert last["alternatives"][0].keys() == {"text", "confidence"}
 
 
-def test_a_client_may_send_everything_before_it_reads(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_numbers_as_strings_and_what_a_second_config_does_not_name(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
+) -> None:
     text, samples = next(iter(spoken.items()))
+    await tell(socket, {"config": {"sample_rate": "16000", "max_alternatives": "3"}})
+    await tell(socket, {"config": {"words": 0}})
+    last = (await lock_step(socket, samples.repeat(2)))[-1]
+    assert last["alternatives"][0].keys() == {"text", "confidence"}
+    assert last["alternatives"][0]["text"] == text
 
-    async def conversation(socket: ClientConnection) -> None:
-        arrays = np.array_split(samples, 40)
-        for array in arrays:
-            await tell(socket, array.tobytes())
-        await tell(socket, {"eof": 1})
-        replies = [json.loads(message) async for message in socket]
-        assert len(replies) == len(arrays) + 1
-        assert text_of(replies) == text
 
-    speak(server.live, conversation)
+async def test_a_config_after_sound_leaves_the_sound_as_it_is(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
+) -> None:
+    text, samples = next(iter(spoken.items()))
+    await tell(socket, samples[:4000].tobytes())
+    replies = [await hear(socket)]
+    await tell(socket, {"config": {"sample_rate": 16000, "words": 0, "push": 1}})
+    replies += await lock_step(socket, samples[4000:])
+    assert text_of(replies) == text
+    assert not any("result" in reply for reply in replies)
+
+
+async def test_nothing_but_eof_in_the_form_of_alternatives(socket: ClientConnection) -> None:
+    await tell(socket, {"config": {"max_alternatives": 2}})
+    await tell(socket, {"eof": 1})
+    assert await hear(socket) == {"alternatives": [{"confidence": 0.0, "text": ""}]}
+
+
+async def test_nothing_but_eof(socket: ClientConnection) -> None:
+    await tell(socket, {"eof": 1})
+    assert await hear(socket) == {"text": ""}
+    assert (await close_code(socket))[0] == 1000
+
+
+async def test_pushed_results_come_without_being_asked_for(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
+) -> None:
+    text, samples = next(iter(spoken.items()))
+    await tell(socket, {"config": {"sample_rate": 8000, "push": 1}})
+    half = len(samples) // 2
+    await tell(socket, samples[:half].tobytes())
+    messages = [await hear(socket)]
+    while not (messages[-1].get("partial") and "stable" in messages[-1]):
+        messages.append(await hear(socket))
+    await tell(socket, samples[half:].tobytes())
+    await tell(socket, {"eof": 1})
+    messages += [json.loads(message) async for message in socket]
+    assert text_of(messages) == text
+
+
+async def test_a_client_may_send_everything_before_it_reads(
+    socket: ClientConnection, spoken: dict[str, np.ndarray]
+) -> None:
+    text, samples = next(iter(spoken.items()))
+    arrays = np.array_split(samples, 40)
+    for array in arrays:
+        await tell(socket, array.tobytes())
+    await tell(socket, {"eof": 1})
+    replies = [json.loads(message) async for message in socket]
+    assert len(replies) == len(arrays) + 1
+    assert text_of(replies) == text
 
 
 @pytest.mark.parametrize("size", [1, 3, 333])
-def test_half_samples_and_single_bytes(server: RunningServer, spoken: dict[str, np.ndarray], size: int) -> None:
+async def test_half_samples_and_single_bytes(
+    socket: ClientConnection, spoken: dict[str, np.ndarray], size: int
+) -> None:
     text, samples = min(spoken.items(), key=lambda item: len(item[1]))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await tell(socket, {"config": {"push": 1}})
-        data = samples.tobytes()
-        for start in range(0, 3000, size):
-            await tell(socket, data[start : min(3000, start + size)])
-        await tell(socket, data[3000:])
-        await tell(socket, {"eof": 1})
-        assert text_of([json.loads(message) async for message in socket]) == text
-
-    speak(server.live, conversation)
+    await tell(socket, {"config": {"push": 1}})
+    data = samples.tobytes()
+    for start in range(0, 3000, size):
+        await tell(socket, data[start : min(3000, start + size)])
+    await tell(socket, data[3000:])
+    await tell(socket, {"eof": 1})
+    assert text_of([json.loads(message) async for message in socket]) == text
 
 
 @pytest.mark.parametrize(
@@ -275,51 +239,41 @@ def test_half_samples_and_single_bytes(server: RunningServer, spoken: dict[str, 
         ([bytes(10 << 20)], 1009, ""),
     ],
 )
-def test_garbage_is_told_and_closes_the_connection(
-    server: RunningServer, messages: list[str | bytes], code: int, words: str
+async def test_garbage_is_told_and_closes_the_connection(
+    socket: ClientConnection, server: RunningServer, messages: list[str | bytes], code: int, words: str
 ) -> None:
-    async def conversation(socket: ClientConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):  # while 10 MB are on their way
-            for message in messages:
-                await socket.send(message)
-        found, last = await close_code(socket)
-        assert found == code
-        assert words in (json.loads(last)["error"] if last else "")
-        assert len(last) < 200
-
-    speak(server.live, conversation)
+    with contextlib.suppress(ConnectionClosed):  # while 10 MB are on their way
+        for message in messages:
+            await socket.send(message)
+    found, last = await close_code(socket)
+    assert found == code
+    assert words in (json.loads(last)["error"] if last else "")
+    assert len(last) < 200
     assert server.get("/readyz") == "ready\n"
 
 
-def test_clients_that_vanish_leave_no_stream_behind(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_clients_that_vanish_leave_no_stream_behind(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def visit() -> None:
-        sockets = [await websockets.connect(server.live) for _ in range(20)]
-        for socket in sockets:
-            await socket.send(samples[:9000].tobytes())
-        for socket in sockets:
-            socket.transport.abort()
-        async with websockets.connect(server.live) as socket:
-            assert text_of(await lock_step(socket, samples)) == text
-        for _ in range(500):
-            if server.metric("ds2_streams_open") == 0:
-                return
-            await asyncio.sleep(0.01)
-        pytest.fail("streams stay open")
-
-    asyncio.run(visit())
+    sockets = [await websockets.connect(server.live) for _ in range(20)]
+    for socket in sockets:
+        await socket.send(samples[:9000].tobytes())
+    for socket in sockets:
+        socket.transport.abort()
+    async with websockets.connect(server.live) as socket:
+        assert text_of(await lock_step(socket, samples)) == text
+    for _ in range(500):
+        if server.metric("ds2_streams_open") == 0:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("streams stay open")
 
 
-def test_thirty_streams_at_once_hear_what_each_alone_hears(
+async def test_thirty_streams_at_once_hear_what_each_alone_hears(
     server: RunningServer, spoken: dict[str, np.ndarray]
 ) -> None:
-    async def visit() -> None:
-        async def one(text: str, samples: np.ndarray, size: int) -> None:
-            async with websockets.connect(server.live) as socket:
-                assert text_of(await lock_step(socket, samples, size)) == text
+    async def one(text: str, samples: np.ndarray, size: int) -> None:
+        async with websockets.connect(server.live) as socket:
+            assert text_of(await lock_step(socket, samples, size)) == text
 
-        items = list(spoken.items())
-        await asyncio.gather(*(one(*items[number % len(items)], 400 + 100 * number) for number in range(30)))
-
-    asyncio.run(visit())
+    items = list(spoken.items())
+    await asyncio.gather(*(one(*items[number % len(items)], 400 + 100 * number) for number in range(30)))
