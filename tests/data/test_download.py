@@ -1,16 +1,13 @@
 """Downloads: resumed where they broke off, checked, unpacked once. The server is a real one, on this machine."""
 
 import hashlib
-import http.server
 import random
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from data.conftest import FileServer
 
 from ds2.data.download import Archive, extract_archive, fetch, fetch_all
 from ds2.utils.errors import InputError
@@ -18,114 +15,61 @@ from ds2.utils.errors import InputError
 CONTENT = bytes(range(256)) * 1000
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Serves CONTENT, with ranges; breaks off the first answer when told to."""
-
-    breaks = 0
-    chunked = False
-    redirect = ""
-    ranges: list[str | None]
+def archive(server: FileServer, checksum: str = "", content: bytes = CONTENT) -> Archive:
+    (server.folder / "corpus.bin").write_bytes(content)
+    return Archive(f"{server.url}/corpus.bin", checksum)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        wanted = self.headers["Range"]
-        self.server.ranges.append(wanted)
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        if self.server.redirect or start >= len(CONTENT):
-            self.send_response(302 if self.server.redirect else 416)
-            self.send_header("Location", self.server.redirect)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if self.server.chunked:  # without an end
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            self.wfile.write(b"8000\r\n" + CONTENT[:1000])
-            return
-        self.send_response(206 if wanted else 200)
-        if wanted:
-            self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
-        self.send_header("Content-Length", str(len(CONTENT) - start))
-        self.end_headers()
-        part = CONTENT[start:]
-        if self.server.breaks:
-            self.server.breaks -= 1
-            part = part[:100_000]
-        self.wfile.write(part)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+def ranges(server: FileServer) -> list[str | None]:
+    return [wanted for _, wanted in server.asked]
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Handler)
-    server.ranges = []
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def archive(server: Server, checksum: str = "") -> Archive:
-    return Archive(f"http://127.0.0.1:{server.server_port}/corpus.bin", checksum)
-
-
-def test_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
-    server.breaks = 1
+def test_goes_on_where_it_broke_off(tmp_path: Path, server: FileServer) -> None:
+    server.cuts = [100_000]
     good = archive(server, f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
     with pytest.raises(InputError, match="run it again to resume"):
         fetch(good, tmp_path)
     assert fetch(good, tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None, "bytes=100000-"]
+    assert ranges(server) == [None, "bytes=100000-"]
     fetch(good, tmp_path)
-    assert len(server.ranges) == 2  # it is there
+    assert len(server.asked) == 2  # it is there
 
 
 @pytest.mark.parametrize("target", ["http://example.org/x", "http://10.0.0.1/x", "ftp://example.org/x"])
-def test_a_redirection_from_https_leads_to_no_http(tmp_path: Path, server: Server, target: str) -> None:
+def test_a_redirection_from_https_leads_to_no_http(tmp_path: Path, server: FileServer, target: str) -> None:
     """The server of this machine stands for one of https."""
-    server.redirect = target
+    server.redirects["/corpus.bin"] = target
     with pytest.raises(InputError, match=r"not https|is not allowed"):
         fetch(archive(server), tmp_path)
     with pytest.raises(InputError, match="not https"):
         fetch(Archive("http://example.org/corpus.bin"), tmp_path)
 
 
-def test_a_download_that_is_complete_is_not_repeated(tmp_path: Path, server: Server) -> None:
+def test_a_download_that_is_complete_is_not_repeated(tmp_path: Path, server: FileServer) -> None:
     """It was killed after the last byte: the server has nothing behind it."""
     (tmp_path / "corpus.bin.part").write_bytes(CONTENT)
     assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [f"bytes={len(CONTENT)}-"]
+    assert ranges(server) == [f"bytes={len(CONTENT)}-"]
 
 
-def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: Server) -> None:
+def test_what_fails_its_checksum_is_removed(tmp_path: Path, server: FileServer) -> None:
     with pytest.raises(InputError, match=r"corpus\.bin: its checksum is not md5:0; removed"):
         fetch(archive(server, "md5:0"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_published_checksum_a_later_download_must_be_the_same(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_published_checksum_a_later_download_must_be_the_same(tmp_path: Path, server: FileServer) -> None:
     path = fetch(archive(server), tmp_path)
     path.unlink()
     assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
     path.unlink()
-    monkeypatch.setitem(globals(), "CONTENT", CONTENT[::-1])
     with pytest.raises(
         InputError, match=rf"corpus\.bin: its checksum is not sha256:\w{{64}}; removed, if .* {path}\.sha256"
     ):
-        fetch(archive(server), tmp_path)
+        fetch(archive(server, content=CONTENT[::-1]), tmp_path)
     assert not path.exists()
     (tmp_path / "corpus.bin.sha256").unlink()
-    assert fetch(archive(server), tmp_path).read_bytes() == CONTENT
+    assert fetch(archive(server, content=CONTENT[::-1]), tmp_path).read_bytes() == CONTENT[::-1]
 
 
 def test_archives_of_one_name_lie_side_by_side() -> None:
@@ -133,7 +77,7 @@ def test_archives_of_one_name_lie_side_by_side() -> None:
     assert [Archive(page).name for page in pages] == ["voice-a_archive_master.tar.gz", "voice-b_archive_master.tar.gz"]
 
 
-def test_answer_in_pieces_that_breaks_off_is_told_in_one_line(tmp_path: Path, server: Server) -> None:
+def test_answer_in_pieces_that_breaks_off_is_told_in_one_line(tmp_path: Path, server: FileServer) -> None:
     server.chunked = True
     with pytest.raises(InputError, match="cannot be downloaded"):
         fetch(archive(server), tmp_path)

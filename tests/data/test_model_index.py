@@ -1,18 +1,17 @@
 """Models that are pulled: cut, changed, killed and forbidden downloads, from a real server on this machine."""
 
 import hashlib
-import http.server
 import json
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from data.conftest import FileServer
 
 import ds2
 from ds2.bundle import MODELS, locate
@@ -26,74 +25,6 @@ from ds2.utils.errors import InputError
 CONTENT = bytes(range(256)) * 4000
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Serves a folder, with ranges, and does to the files what the tests tell it."""
-
-    daemon_threads = True
-
-    def __init__(self, folder: Path):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.folder = folder
-        self.asked: list[tuple[str, str | None]] = []  # paths and ranges
-        self.cuts: list[int] = []  # bytes after which the next answers break off
-        self.ranges = True
-        self.wait_behind: dict[str, int] = {}  # bytes after which the answer for a path stands still
-        self.redirects: dict[str, str] = {}
-        self.release = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        wanted = self.headers["Range"] if self.server.ranges else None
-        self.server.asked.append((self.path, self.headers["Range"]))
-        if self.path in self.server.redirects:
-            self.send_response(302)
-            self.send_header("Location", self.server.redirects[self.path])
-            self.end_headers()
-            return
-        path = self.server.folder / self.path.lstrip("/")
-        if not path.is_file():
-            self.send_error(404)
-            return
-        data = path.read_bytes()
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        self.send_response(206 if wanted else 200)
-        if wanted:
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        self.send_header("Content-Length", str(len(data) - start))
-        self.end_headers()
-        rest = data[start:]
-        if self.server.cuts:
-            rest = rest[: self.server.cuts.pop(0)]
-        behind = self.server.wait_behind.get(self.path)
-        self.wfile.write(rest[:behind])
-        if behind is not None:
-            self.server.release.wait(60)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    folder = tmp_path / "published"
-    folder.mkdir()
-    server = Server(folder)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.release.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of an empty home; no try waits for the next one."""
@@ -103,16 +34,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home" / "ds2" / "models"
 
 
-def published(server: Server, content: bytes = CONTENT) -> KnownFile:
+def published(server: FileServer, content: bytes = CONTENT) -> KnownFile:
     (server.folder / "x.bin").write_bytes(content)
     return KnownFile(f"{server.url}/x.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
 
 
 def leftovers(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != "published")
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_download_that_is_cut_goes_on_where_it_broke_off(server: Server, tmp_path: Path) -> None:
+def test_a_download_that_is_cut_goes_on_where_it_broke_off(server: FileServer, tmp_path: Path) -> None:
     server.cuts = [1000, 2000]
     assert fetch_known(published(server), tmp_path / "x.bin")
     assert (tmp_path / "x.bin").read_bytes() == CONTENT
@@ -122,7 +53,7 @@ def test_a_download_that_is_cut_goes_on_where_it_broke_off(server: Server, tmp_p
     assert len(server.asked) == 3  # it is there: the server is not asked
 
 
-def test_a_download_that_is_cut_too_often_is_resumed_by_the_next_run(server: Server, tmp_path: Path) -> None:
+def test_a_download_that_is_cut_too_often_is_resumed_by_the_next_run(server: FileServer, tmp_path: Path) -> None:
     server.cuts = [1000] * 3
     with pytest.raises(InputError, match="run it again to go on behind 3,000 bytes"):
         fetch_known(published(server), tmp_path / "x.bin")
@@ -132,7 +63,7 @@ def test_a_download_that_is_cut_too_often_is_resumed_by_the_next_run(server: Ser
     assert (tmp_path / "x.bin").read_bytes() == CONTENT
 
 
-def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path) -> None:
+def test_a_server_without_ranges_sends_all_again(server: FileServer, tmp_path: Path) -> None:
     server.ranges, server.cuts = False, [1000]
     fetch_known(published(server), tmp_path / "x.bin")
     assert (tmp_path / "x.bin").read_bytes() == CONTENT
@@ -143,27 +74,27 @@ def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path)
     [(CONTENT[::-1], "not the file that the index names"), (CONTENT + b"x", "longer than the 1,024,000 bytes")],
 )
 def test_a_changed_file_is_refused_and_leaves_nothing(
-    server: Server, tmp_path: Path, content: bytes, message: str
+    server: FileServer, tmp_path: Path, content: bytes, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         fetch_known(published(server, content), tmp_path / "x.bin")
     assert leftovers(tmp_path) == []
 
 
-def test_a_changed_file_leaves_the_one_before(server: Server, tmp_path: Path) -> None:
+def test_a_changed_file_leaves_the_one_before(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"before")
     with pytest.raises(InputError, match="not the file"):
         fetch_known(published(server, CONTENT[::-1]), tmp_path / "x.bin")
     assert (tmp_path / "x.bin").read_bytes() == b"before"
 
 
-def test_what_is_shorter_than_the_index_says_is_not_there(server: Server, tmp_path: Path) -> None:
+def test_what_is_shorter_than_the_index_says_is_not_there(server: FileServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be fetched"):
         fetch_known(published(server, CONTENT[:-1]), tmp_path / "x.bin")
     assert not (tmp_path / "x.bin").exists()
 
 
-def test_two_at_once_fetch_once(server: Server, tmp_path: Path) -> None:
+def test_two_at_once_fetch_once(server: FileServer, tmp_path: Path) -> None:
     known, found = published(server), list[bool]()
     threads = [threading.Thread(target=lambda: found.append(fetch_known(known, tmp_path / "x.bin"))) for _ in range(4)]
     for thread in threads:
@@ -175,7 +106,7 @@ def test_two_at_once_fetch_once(server: Server, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == ["x.bin"]
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(server: Server, small_disk: Path) -> None:
+def test_a_full_disk_is_told_before_anything_is_fetched(server: FileServer, small_disk: Path) -> None:
     with pytest.raises(InputError, match="no room"):
         fetch_known(published(server), small_disk / "x.bin")
     assert server.asked == []
@@ -203,7 +134,7 @@ def test_urls_that_are_allowed() -> None:
 
 
 @pytest.mark.parametrize("target", ["http://example.org/x.bin", "file:///etc/passwd", "ftp://example.org/x"])
-def test_redirections_lead_only_where_a_url_may(server: Server, tmp_path: Path, target: str) -> None:
+def test_redirections_lead_only_where_a_url_may(server: FileServer, tmp_path: Path, target: str) -> None:
     known = published(server)
     server.redirects["/x.bin"] = target
     with pytest.raises(InputError, match=r"not https|is not allowed"):
@@ -211,14 +142,14 @@ def test_redirections_lead_only_where_a_url_may(server: Server, tmp_path: Path, 
     assert not (tmp_path / "x.bin").exists()
 
 
-def test_an_allowed_redirection_is_followed(server: Server, tmp_path: Path) -> None:
+def test_an_allowed_redirection_is_followed(server: FileServer, tmp_path: Path) -> None:
     known = published(server)
     server.redirects["/moved.bin"] = f"{server.url}/x.bin"
     assert fetch_known(KnownFile(f"{server.url}/moved.bin", known.size, known.sha256), tmp_path / "x.bin")
 
 
 @pytest.fixture
-def swedish(server: Server) -> Server:
+def swedish(server: FileServer) -> FileServer:
     """A server with a model, its card and their index."""
     shutil.copy(MODELS / "digits-streaming.safetensors", server.folder / "swedish.safetensors")
     (server.folder / "swedish.md").write_text("A model for tests\n")
@@ -226,7 +157,7 @@ def swedish(server: Server) -> Server:
     return server
 
 
-def test_a_pulled_model_has_a_name(swedish: Server, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pulled_model_has_a_name(swedish: FileServer, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError, match="nor the name of one"):
         locate("swedish")
     assert main(["models", "pull", "swedish", "--index", swedish.url]) == 0
@@ -242,12 +173,12 @@ def test_a_pulled_model_has_a_name(swedish: Server, cache: Path, capsys: pytest.
     assert capsys.readouterr().out == f"swedish: already in {cache}\n"
 
 
-def test_an_index_shows_what_can_be_pulled(swedish: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_index_shows_what_can_be_pulled(swedish: FileServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list", "--index", f"{swedish.url}/models.json"]) == 0
     assert capsys.readouterr().out.split()[:3] == ["swedish", "1.2", "MB"]
 
 
-def test_a_folder_needs_no_network(swedish: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_needs_no_network(swedish: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Into a mirror, which DS2_MODELS names and nobody writes to."""
     mirror = tmp_path / "mirror"
     assert main(["models", "pull", str(swedish.folder), "--output", str(mirror)]) == 0
@@ -257,7 +188,7 @@ def test_a_folder_needs_no_network(swedish: Server, tmp_path: Path, monkeypatch:
     assert locate("swedish") == mirror / "swedish.safetensors"
 
 
-def test_a_killed_pull_is_resumed_and_no_half_model_has_a_name(swedish: Server, cache: Path) -> None:
+def test_a_killed_pull_is_resumed_and_no_half_model_has_a_name(swedish: FileServer, cache: Path) -> None:
     swedish.wait_behind = {"/swedish.safetensors": 300_000}
     process = subprocess.Popen([sys.executable, "-m", "ds2", "models", "pull", swedish.url], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
@@ -275,7 +206,7 @@ def test_a_killed_pull_is_resumed_and_no_half_model_has_a_name(swedish: Server, 
     assert locate("swedish").read_bytes() == (MODELS / "digits-streaming.safetensors").read_bytes()
 
 
-def test_a_model_that_changed_after_the_index_was_made_is_refused(swedish: Server, cache: Path) -> None:
+def test_a_model_that_changed_after_the_index_was_made_is_refused(swedish: FileServer, cache: Path) -> None:
     data = bytearray((swedish.folder / "swedish.safetensors").read_bytes())
     data[-1] ^= 1
     (swedish.folder / "swedish.safetensors").write_bytes(data)
@@ -284,7 +215,7 @@ def test_a_model_that_changed_after_the_index_was_made_is_refused(swedish: Serve
     assert leftovers(cache) == ["swedish.md"]
 
 
-def test_a_model_of_the_package_is_not_fetched_again(server: Server, cache: Path) -> None:
+def test_a_model_of_the_package_is_not_fetched_again(server: FileServer, cache: Path) -> None:
     shutil.copy(MODELS / "digits.safetensors", server.folder)
     write_index(server.folder)
     assert list(pull(read_index(server.url), ["digits"])) == [(MODELS / "digits.safetensors", False)]
@@ -320,7 +251,7 @@ def test_a_file_that_is_no_index_is_refused(tmp_path: Path, index: bytes) -> Non
         read_index(str(tmp_path))
 
 
-def test_an_index_is_read_up_to_its_limit(server: Server) -> None:
+def test_an_index_is_read_up_to_its_limit(server: FileServer) -> None:
     (server.folder / "models.json").write_bytes(b" " * (2 << 20))
     with pytest.raises(InputError, match="longer than"):
         read_index(server.url)
@@ -355,7 +286,7 @@ def write_models(bundle: dict[str, Any]) -> Any:
     ],
 )
 def test_what_cannot_be_pulled_is_told_in_one_line(
-    swedish: Server,
+    swedish: FileServer,
     arguments: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
