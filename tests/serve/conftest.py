@@ -93,6 +93,12 @@ class RunningServer:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What runs the tests that are coroutines (`pytest.mark.anyio`)."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def start() -> Iterator[Callable[..., RunningServer]]:
     """start(arguments..., environment={...}, open_files=...): a server, ended with the tests at the latest."""
     with contextlib.ExitStack() as stack:

@@ -12,6 +12,8 @@ from serve.conftest import RunningServer
 from serve.test_vosk import close_code, hear, tell
 from websockets.exceptions import InvalidStatus
 
+pytestmark = pytest.mark.anyio
+
 Start = Callable[..., RunningServer]
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -32,14 +34,11 @@ def test_the_deadline_holds_for_each_request_of_a_connection(impatient: RunningS
     assert answer.endswith(b"ok\n")
 
 
-def test_the_deadline_is_not_that_of_a_live_stream(impatient: RunningServer) -> None:
-    async def visit() -> None:
-        async with websockets.connect(impatient.live) as stream:
-            await asyncio.to_thread(impatient.exchange, HALF)  # comes later, is closed at the deadline
-            await tell(stream, {"eof": 1})
-            assert await hear(stream) == {"text": ""}
-
-    asyncio.run(visit())
+async def test_the_deadline_is_not_that_of_a_live_stream(impatient: RunningServer) -> None:
+    async with websockets.connect(impatient.live) as stream:
+        await asyncio.to_thread(impatient.exchange, HALF)  # comes later, is closed at the deadline
+        await tell(stream, {"eof": 1})
+        assert await hear(stream) == {"text": ""}
 
 
 def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None:

@@ -10,10 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import pytest
 from helpers.browser import Tab, browse, microphone, needs_browser, recorded
 from serve.conftest import RunningServer
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.anyio]
 
 # Keeps each buffer of samples that the microphone's worklet passes to the page.
 HEARD = """
@@ -71,35 +72,31 @@ async def files_hold(tab: Tab, text: str) -> None:
     assert not await tab.run("document.getElementById('figures').open")
 
 
-def test_what_is_said_into_the_microphone_stands_on_the_page(
+async def test_what_is_said_into_the_microphone_stands_on_the_page(
     server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     text, samples = next(iter(spoken.items()))
     recording = recorded(tmp_path / "said.wav", samples)
-
-    async def visit() -> None:
-        async with page(server.url, recording) as tab:
-            await tab.run("document.getElementById('microphone').click()")
-            await tab.until(
-                "(document.getElementById('stable').textContent + "
-                "document.getElementById('partial').textContent).length > 8"
-            )
-            await tab.picture(pictures("page_partial", tmp_path))
-            await tab.until("document.getElementById('final').textContent")
-            await tab.run("document.getElementById('stop').click()")
-            await tab.until("document.getElementById('state').textContent === 'done'")
-            await tab.until("document.querySelectorAll('#latencies > div:not(.hidden)').length")
-            heard = await tab.run("document.getElementById('final').textContent")
-            latency = await tab.run("document.getElementById('latency').textContent")
-            await tab.picture(pictures("page_final", tmp_path))
-            await tab.picture(pictures("page_phone", tmp_path), 360)
-            assert await tab.run("document.documentElement.scrollWidth") == 360
-            assert heard.split() == text.split()
-            assert re.fullmatch(r"\d+ ms", latency)
-            await files_hold(tab, text)
-            assert tab.complaints == []
-
-    asyncio.run(visit())
+    async with page(server.url, recording) as tab:
+        await tab.run("document.getElementById('microphone').click()")
+        await tab.until(
+            "(document.getElementById('stable').textContent + "
+            "document.getElementById('partial').textContent).length > 8"
+        )
+        await tab.picture(pictures("page_partial", tmp_path))
+        await tab.until("document.getElementById('final').textContent")
+        await tab.run("document.getElementById('stop').click()")
+        await tab.until("document.getElementById('state').textContent === 'done'")
+        await tab.until("document.querySelectorAll('#latencies > div:not(.hidden)').length")
+        heard = await tab.run("document.getElementById('final').textContent")
+        latency = await tab.run("document.getElementById('latency').textContent")
+        await tab.picture(pictures("page_final", tmp_path))
+        await tab.picture(pictures("page_phone", tmp_path), 360)
+        assert await tab.run("document.documentElement.scrollWidth") == 360
+        assert heard.split() == text.split()
+        assert re.fullmatch(r"\d+ ms", latency)
+        await files_hold(tab, text)
+        assert tab.complaints == []
 
 
 def test_a_file_is_uploaded_and_a_click_plays_a_word(
@@ -134,35 +131,31 @@ def test_a_file_is_uploaded_and_a_click_plays_a_word(
     assert server.metric("ds2_upload_seconds_count") == before + 1
 
 
-def test_errors_are_the_sentences_of_the_server(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+async def test_errors_are_the_sentences_of_the_server(start: Callable[..., RunningServer], tmp_path: Path) -> None:
     """Of a bad file, of a wrong key for a file, and for the microphone."""
     server, bad = start("--set", 'api_keys=["good"]'), tmp_path / "notes.wav"
     bad.write_text("no sound")
     silence = recorded(tmp_path / "a.wav", np.zeros(1, np.int16))
+    async with page(server.url, silence) as tab:
 
-    async def visit() -> None:
-        async with page(server.url, silence) as tab:
-
-            async def refused() -> str:
-                await tab.until("document.getElementById('state').classList.contains('error')")
-                return str(await tab.run("document.getElementById('state').textContent"))
-
-            async def enter(key: str) -> None:
-                await tab.run(f"document.getElementById('key').value = '{key}'")
-
-            await enter("bad")
-            await tab.choose(bad)
-            wrong = await refused()
-            assert "key" in wrong
-            await tab.run("document.getElementById('microphone').click()")
-            await tab.until("!document.getElementById('microphone').disabled")
-            assert await refused() == wrong
-            await enter("good")
-            await tab.choose(bad)
-            await tab.until("document.getElementById('state').textContent.startsWith('notes.wav: ')")
+        async def refused() -> str:
             await tab.until("document.getElementById('state').classList.contains('error')")
+            return str(await tab.run("document.getElementById('state').textContent"))
 
-    asyncio.run(visit())
+        async def enter(key: str) -> None:
+            await tab.run(f"document.getElementById('key').value = '{key}'")
+
+        await enter("bad")
+        await tab.choose(bad)
+        wrong = await refused()
+        assert "key" in wrong
+        await tab.run("document.getElementById('microphone').click()")
+        await tab.until("!document.getElementById('microphone').disabled")
+        assert await refused() == wrong
+        await enter("good")
+        await tab.choose(bad)
+        await tab.until("document.getElementById('state').textContent.startsWith('notes.wav: ')")
+        await tab.until("document.getElementById('state').classList.contains('error')")
 
 
 ASKED_LATER = """
@@ -174,49 +167,43 @@ navigator.mediaDevices.getUserMedia = async (wanted) => {
 0"""
 
 
-def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
+async def test_stop_while_the_microphone_is_asked_for_leaves_it_off(
     start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     """With a key that a subprotocol cannot hold as it is."""
     server = start("--set", 'api_keys=["a/b=="]')
     recording = recorded(tmp_path / "said.wav", next(iter(spoken.values())))
-
-    async def visit() -> None:
-        async with page(server.url, recording) as tab:
-            await tab.run(ASKED_LATER)
-            await tab.run("document.getElementById('key').value = 'a/b=='")
-            await tab.run("document.getElementById('microphone').click()")
-            await tab.until("window.grant")
-            await tab.run("document.getElementById('stop').click()")
-            await tab.until("document.getElementById('state').textContent === 'done'")
-            await tab.run("window.grant()")
-            await tab.until("window.media?.getTracks().every((track) => track.readyState === 'ended')")
-
-    asyncio.run(visit())
+    async with page(server.url, recording) as tab:
+        await tab.run(ASKED_LATER)
+        await tab.run("document.getElementById('key').value = 'a/b=='")
+        await tab.run("document.getElementById('microphone').click()")
+        await tab.until("window.grant")
+        await tab.run("document.getElementById('stop').click()")
+        await tab.until("document.getElementById('state').textContent === 'done'")
+        await tab.run("window.grant()")
+        await tab.until("window.media?.getTracks().every((track) => track.readyState === 'ended')")
 
 
-def test_a_page_without_its_key_asks_for_figures_once(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+async def test_a_page_without_its_key_asks_for_figures_once(
+    start: Callable[..., RunningServer], tmp_path: Path
+) -> None:
     """And again with another key; the browser complains of each refusal, and the server logs it."""
     server = start("--set", 'api_keys=["good"]')
     silence = recorded(tmp_path / "a.wav", np.zeros(1, np.int16))
+    async with page(server.url, silence) as tab:
 
-    async def visit() -> None:
-        async with page(server.url, silence) as tab:
+        async def refused(times: int) -> None:
+            while len(tab.complaints) < times:
+                await tab.run("0")
 
-            async def refused(times: int) -> None:
-                while len(tab.complaints) < times:
-                    await tab.run("0")
+        async def enter(key: str) -> None:
+            field = "document.getElementById('key')"
+            await tab.run(f"{field}.value = '{key}'; {field}.dispatchEvent(new Event('change'))")
 
-            async def enter(key: str) -> None:
-                field = "document.getElementById('key')"
-                await tab.run(f"{field}.value = '{key}'; {field}.dispatchEvent(new Event('change'))")
-
-            await refused(1)
-            await tab.run("new Promise((done) => setTimeout(done, 1500))")  # it asks each second where it may
-            assert len(tab.complaints) == 1
-            await enter("bad")
-            await refused(2)
-            await enter("good")
-            await tab.until("document.getElementById('streams').textContent === '0'")
-
-    asyncio.run(asyncio.wait_for(visit(), 60))
+        await refused(1)
+        await tab.run("new Promise((done) => setTimeout(done, 1500))")  # it asks each second where it may
+        assert len(tab.complaints) == 1
+        await enter("bad")
+        await refused(2)
+        await enter("good")
+        await tab.until("document.getElementById('streams').textContent === '0'")

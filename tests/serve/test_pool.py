@@ -13,29 +13,27 @@ from ds2.serve.model_process import Timeouts
 from ds2.serve.pool import Pool
 from ds2.serve.prometheus import Metrics
 
+pytestmark = pytest.mark.anyio
 
-def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+async def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_process, "run_worker", silent)
-
-    async def test() -> None:
-        both = Pool(
-            [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0)
-        )
-        try:
-            await both.started()
-            first = both.open(StreamConfig()).process
-            await asyncio.sleep(0.02)
-            assert both.is_ready
-            second = both.open(StreamConfig()).process
-            assert {first, second} == set(both.processes)
-            await asyncio.sleep(0.02)
-            assert not both.is_ready
-            with pytest.raises(pool.Busy, match="behind"):
-                both.open(StreamConfig())
-        finally:
-            both.stop()
-
-    asyncio.run(asyncio.wait_for(test(), 200))
+    both = Pool(
+        [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=0.01, timeouts=Timeouts(60.0, 60.0)
+    )
+    try:
+        await both.started()
+        first = both.open(StreamConfig()).process
+        await asyncio.sleep(0.02)
+        assert both.is_ready
+        second = both.open(StreamConfig()).process
+        assert {first, second} == set(both.processes)
+        await asyncio.sleep(0.02)
+        assert not both.is_ready
+        with pytest.raises(pool.Busy, match="behind"):
+            both.open(StreamConfig())
+    finally:
+        both.stop()
 
 
 def lags(config: WorkerConfig, connection: Any) -> None:
@@ -45,24 +43,20 @@ def lags(config: WorkerConfig, connection: Any) -> None:
         connection.send(Report([], Step(1, 12, 0.0, 0.0, queue=5)))
 
 
-def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_is_that_of_all_processes_that_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_process, "run_worker", lags)
+    both = Pool(
+        [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=60.0, timeouts=Timeouts(60.0, 60.0)
+    )
 
-    async def test() -> None:
-        both = Pool(
-            [worker_config(tmp_path), worker_config(tmp_path)], Metrics(), max_queue=60.0, timeouts=Timeouts(60.0, 60.0)
-        )
+    async def queue(chunks: int) -> None:
+        await until(lambda: both.queue == chunks)
 
-        async def queue(chunks: int) -> None:
-            await until(lambda: both.queue == chunks)
-
-        try:
-            await both.started()
-            first, _ = both.open(StreamConfig()), both.open(StreamConfig())
-            await queue(10)
-            first.close()
-            await queue(5)
-        finally:
-            both.stop()
-
-    asyncio.run(asyncio.wait_for(test(), 200))
+    try:
+        await both.started()
+        first, _ = both.open(StreamConfig()), both.open(StreamConfig())
+        await queue(10)
+        first.close()
+        await queue(5)
+    finally:
+        both.stop()

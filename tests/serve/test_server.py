@@ -22,13 +22,15 @@ import pytest
 import soundfile
 import websockets
 from serve.conftest import RunningServer, tls_settings
-from serve.test_vosk import close_code, hear, lock_step, speak, tell, text_of
+from serve.test_vosk import close_code, hear, lock_step, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
 
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.server import warn_if_exposed
+
+pytestmark = pytest.mark.anyio
 
 Start = Callable[..., RunningServer]
 
@@ -41,12 +43,13 @@ async def refusal(url: str, **options: Any) -> tuple[int, dict[str, Any], websoc
     return response.status_code, json.loads(response.body or b"{}").get("error", {}), response.headers
 
 
-def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_health_and_metrics(server: RunningServer, spoken: dict[str, np.ndarray]) -> None:
     assert server.get("/healthz") == "ok\n"
     assert server.get("/readyz") == "ready\n"
     before = server.metric("ds2_final_latency_seconds_count")
     samples = next(iter(spoken.values()))
-    speak(server.live, lambda socket: lock_step(socket, samples))
+    async with websockets.connect(server.live) as socket:
+        await lock_step(socket, samples)
     assert server.metric("ds2_final_latency_seconds_count") == before + 1
     assert server.metric("ds2_batch_size_count") > 0
     assert server.metric("ds2_sound_seconds_total") > len(samples) / 8000 - 0.2
@@ -78,16 +81,13 @@ def test_there_are_no_other_files(server: RunningServer, path: str) -> None:
     assert httpx.get(httpx.URL(server.url).copy_with(raw_path=path.encode()), timeout=60).status_code == 404
 
 
-def test_pages_of_other_hosts_cannot_come_in(server: RunningServer, start: Start) -> None:
-    async def visit() -> None:
-        code, error, _ = await refusal(server.live, origin="http://evil.example")
-        assert code == 403
-        assert "origin" in error["message"]
-        async with websockets.connect(server.live, origin=server.url) as socket:
-            await tell(socket, {"eof": 1})
-            assert await hear(socket) == {"text": ""}
-
-    asyncio.run(visit())
+async def test_pages_of_other_hosts_cannot_come_in(server: RunningServer, start: Start) -> None:
+    code, error, _ = await refusal(server.live, origin="http://evil.example")
+    assert code == 403
+    assert "origin" in error["message"]
+    async with websockets.connect(server.live, origin=server.url) as socket:
+        await tell(socket, {"eof": 1})
+        assert await hear(socket) == {"text": ""}
 
 
 @pytest.fixture(scope="module")
@@ -127,72 +127,65 @@ def test_no_key_no_entry(strict: RunningServer, spoken: dict[str, np.ndarray]) -
     assert httpx.get(f"{strict.url}/healthz", timeout=60).status_code == 200
 
 
-def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
-    async def visit() -> None:
-        options = {"additional_headers": KEY}
-        async with websockets.connect(strict.live, **options), websockets.connect(strict.live, **options):
-            code, error, headers = await refusal(strict.live, **options)
-            assert code == 503
-            assert "2 streams" in error["message"]
-            assert int(headers["retry-after"]) > 0
-
-    asyncio.run(visit())
+async def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
+    options = {"additional_headers": KEY}
+    async with websockets.connect(strict.live, **options), websockets.connect(strict.live, **options):
+        code, error, headers = await refusal(strict.live, **options)
+        assert code == 503
+        assert "2 streams" in error["message"]
+        assert int(headers["retry-after"]) > 0
 
 
-def test_a_stream_that_ends_behind_a_reset_makes_room_for_the_next(strict: RunningServer) -> None:
+async def test_a_stream_that_ends_behind_a_reset_makes_room_for_the_next(strict: RunningServer) -> None:
     """One more than there is room for, one after the other."""
-
-    async def conversation(socket: ClientConnection) -> None:
-        for message in (bytes(8000), {"reset": 1}, {"eof": 1}):
-            await tell(socket, message)
-            await hear(socket)
-        assert (await close_code(socket))[0] == 1000
-
     for _ in range(3):
         deadline = time.monotonic() + 60.0
         while True:
             try:
-                speak(strict.live, conversation, additional_headers=KEY)
+                socket = await websockets.connect(strict.live, additional_headers=KEY)
                 break
             except InvalidStatus as refusal:  # the place is free a moment after the client has seen the close
                 if refusal.response.status_code != 503 or time.monotonic() > deadline:
                     raise
-                time.sleep(0.05)
+                await asyncio.sleep(0.05)
+        async with socket:
+            for message in (bytes(8000), {"reset": 1}, {"eof": 1}):
+                await tell(socket, message)
+                await hear(socket)
+            assert (await close_code(socket))[0] == 1000
 
 
-def test_a_stream_that_falls_silent_gets_its_final_result(strict: RunningServer, spoken: dict[str, np.ndarray]) -> None:
+async def test_a_stream_that_falls_silent_gets_its_final_result(
+    strict: RunningServer, spoken: dict[str, np.ndarray]
+) -> None:
     text, samples = next(iter(spoken.items()))
-
-    async def conversation(socket: ClientConnection) -> None:
-        await socket.send(samples.tobytes())
-        assert text_of([await hear(socket), await hear(socket)]) == text
-        code, last = await close_code(socket)
-        assert code == 1008
-        assert "no sound came" in json.loads(last)["error"]
 
     def refusals() -> str:
         text = httpx.get(f"{strict.url}/metrics", headers=KEY, timeout=60).text
         return text.partition('ds2_rejections_total{reason="limits"} ')[2].split("\n")[0]
 
     before = refusals()
-    speak(strict.live, conversation, additional_headers=KEY)
+    async with websockets.connect(strict.live, additional_headers=KEY) as socket:
+        await socket.send(samples.tobytes())
+        assert text_of([await hear(socket), await hear(socket)]) == text
+        code, last = await close_code(socket)
+        assert code == 1008
+        assert "no sound came" in json.loads(last)["error"]
     for _ in range(6000):
         if refusals() != before:
             return
-        time.sleep(0.01)
+        await asyncio.sleep(0.01)
     pytest.fail("it was not counted")
 
 
-def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) -> None:
-    async def conversation(socket: ClientConnection) -> None:
+async def test_far_faster_than_real_time_or_too_long_is_told(strict: RunningServer) -> None:
+    async with websockets.connect(strict.live, additional_headers=KEY) as socket:
         with contextlib.suppress(websockets.ConnectionClosed):
             for _ in range(40):
                 await socket.send(bytes(32000))
         code, last = await close_code(socket)
         assert code == 1008
         assert any(words in json.loads(last)["error"] for words in ("of sound wait", "may last"))
-
-    speak(strict.live, conversation, additional_headers=KEY)
 
 
 def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
@@ -250,18 +243,13 @@ def test_an_upload_whose_client_goes_away_gives_its_place_back(
         pytest.fail("its place is still taken")
 
 
-def test_a_fault_of_ours_is_told_in_openais_form() -> None:
+async def test_a_fault_of_ours_is_told_in_openais_form() -> None:
     """The application lacks what answers uploads."""
     application = Application(ServeConfig(), Path("model.safetensors"))
     del application.transcriptions
-    app = make_app(application)
-
-    async def visit() -> httpx.Response:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return await client.post("/v1/audio/transcriptions", timeout=60)
-
-    answer = asyncio.run(visit())
+    transport = httpx.ASGITransport(make_app(application), raise_app_exceptions=False)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.post("/v1/audio/transcriptions", timeout=60)
     assert answer.status_code == 500
     assert answer.json()["error"]["type"] == "server_error"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -275,10 +263,9 @@ def test_uploads_that_are_none_are_refused(strict: RunningServer) -> None:
         assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_ping_and_health_are_answered_while_the_model_stands_still(server: RunningServer) -> None:
+async def test_ping_and_health_are_answered_while_the_model_stands_still(server: RunningServer) -> None:
     """Nothing of the model runs where the sockets are; nothing is lost."""
-
-    async def conversation(socket: ClientConnection) -> None:
+    async with websockets.connect(server.live) as socket:
         with server.standing_still():
             for _ in range(30):
                 await socket.send(bytes(16000))
@@ -287,22 +274,18 @@ def test_ping_and_health_are_answered_while_the_model_stands_still(server: Runni
         await tell(socket, {"eof": 1})
         assert len([message async for message in socket]) == 31
 
-    speak(server.live, conversation)
-
 
 @pytest.mark.parametrize("message", [bytes(100_000), "x" * 100_000], ids=["sound", "text"])
-def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
+async def test_what_waits_of_a_stream_is_bounded_while_the_model_stands_still(
     server: RunningServer, message: bytes | str
 ) -> None:
-    async def conversation(socket: ClientConnection) -> None:
+    async with websockets.connect(server.live) as socket:
         with server.standing_still():
             with contextlib.suppress(websockets.ConnectionClosed):
                 await socket.send(bytes(50_000))  # 3 s: the reply waits for the model
                 for _ in range(40):
                     await socket.send(message)
             assert (await close_code(socket))[0] == 1008
-
-    speak(server.live, conversation)
 
 
 def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
@@ -380,27 +363,23 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
     asyncio.run(asyncio.wait_for(visit(), 200))
 
 
-def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
+async def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
     server = start("--set", "limits.worker_timeout_seconds=8")
     [worker] = server.workers()
     text, samples = next(iter(spoken.items()))
-
-    async def visit() -> None:
-        async with websockets.connect(server.live) as socket:
-            await socket.send(samples[:8000].tobytes())
-            await hear(socket)
-            os.kill(worker, signal.SIGSTOP)
-            await socket.send(samples[8000:].tobytes())
-            _, last = await close_code(socket)
-            assert "stopped" in json.loads(last)["error"]
-        while httpx.get(f"{server.url}/readyz", timeout=60).status_code != 200:
-            await asyncio.sleep(0.05)
-        assert server.metric("ds2_worker_restarts_total") == 1
-        assert server.workers() != [worker]
-        async with websockets.connect(server.live) as socket:
-            assert text_of(await lock_step(socket, samples)) == text
-
-    asyncio.run(asyncio.wait_for(visit(), 200))
+    async with websockets.connect(server.live) as socket:
+        await socket.send(samples[:8000].tobytes())
+        await hear(socket)
+        os.kill(worker, signal.SIGSTOP)
+        await socket.send(samples[8000:].tobytes())
+        _, last = await close_code(socket)
+        assert "stopped" in json.loads(last)["error"]
+    while httpx.get(f"{server.url}/readyz", timeout=60).status_code != 200:
+        await asyncio.sleep(0.05)
+    assert server.metric("ds2_worker_restarts_total") == 1
+    assert server.workers() != [worker]
+    async with websockets.connect(server.live) as socket:
+        assert text_of(await lock_step(socket, samples)) == text
 
 
 def test_sigterm_gives_live_streams_their_final_results_over_tls(

@@ -18,6 +18,8 @@ from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
 from ds2.serve.vosk import Over, VoskSession, Waiting
 
+pytestmark = pytest.mark.anyio
+
 
 class Client:
     """A WebSocket whose client reads while `reads` is set."""
@@ -92,62 +94,48 @@ SOUND = bytes(100)
 
 
 @pytest.mark.parametrize("messages", [[PUSH, SOUND], [SOUND], [{"reset": 1}], [{"what": 1}]])
-def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict[str, Any]]) -> None:
+async def test_a_client_that_does_not_read_loses_its_place(messages: list[bytes | dict[str, Any]]) -> None:
     """Whether it is owed a result, a reply, or an error and the close."""
-
-    async def scene() -> None:
-        stage = Stage(Limits(idle_seconds=0.05))
-        stage.client.reads.clear()
-        await stage.hears(*messages)
-        await stage.comes(final("one"))
-        await stage.over()
-
-    asyncio.run(scene())
+    stage = Stage(Limits(idle_seconds=0.05))
+    stage.client.reads.clear()
+    await stage.hears(*messages)
+    await stage.comes(final("one"))
+    await stage.over()
 
 
-def test_a_push_client_hears_of_a_model_process_that_dies_before_the_last_result() -> None:
-    async def scene() -> None:
-        stage = Stage()
-        await stage.hears(PUSH, SOUND, {"eof": 1})
-        await stage.comes(Failed("the model process stopped"))
-        assert (await stage.over()).code == 1011
-        assert stage.client.got == [{"error": "the model process stopped"}]
-
-    asyncio.run(scene())
+async def test_a_push_client_hears_of_a_model_process_that_dies_before_the_last_result() -> None:
+    stage = Stage()
+    await stage.hears(PUSH, SOUND, {"eof": 1})
+    await stage.comes(Failed("the model process stopped"))
+    assert (await stage.over()).code == 1011
+    assert stage.client.got == [{"error": "the model process stopped"}]
 
 
-def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
-    async def scene() -> None:
-        stage = Stage()
-        await stage.hears(PUSH, SOUND, {"eof": 1})
-        stage.client.reads.clear()
-        await stage.comes(Partial("on"))
-        await stage.comes(final("one"), SpanEnd(last=True))
-        stage.client.reads.set()
-        assert (await stage.over()).code == 1000
-        assert [message.get("text") for message in stage.client.got] == [None, "one"]
-
-    asyncio.run(scene())
+async def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> None:
+    stage = Stage()
+    await stage.hears(PUSH, SOUND, {"eof": 1})
+    stage.client.reads.clear()
+    await stage.comes(Partial("on"))
+    await stage.comes(final("one"), SpanEnd(last=True))
+    stage.client.reads.set()
+    assert (await stage.over()).code == 1000
+    assert [message.get("text") for message in stage.client.got] == [None, "one"]
 
 
-def test_who_takes_the_room_of_others_ends() -> None:
+async def test_who_takes_the_room_of_others_ends() -> None:
     """The model stands still: all sound beyond the first second waits."""
-
-    async def scene() -> None:
-        waiting = Waiting(most=100_000, sessions=10)
-        greedy, modest = Stage(waiting=waiting), Stage(waiting=waiting)
-        await modest.hears(bytes(20_000), bytes(5000))
-        await greedy.hears(bytes(20_000), bytes(60_000))
-        assert waiting.bytes == 65_000
-        await greedy.hears(bytes(60_000))
-        await modest.hears(bytes(2000))
-        assert "sound wait" in (await greedy.over()).reason
-        assert waiting.bytes == 7000
-        await modest.comes(Failed("enough"))
-        assert (await modest.over()).code == 1011
-        assert waiting.bytes == 0
-
-    asyncio.run(scene())
+    waiting = Waiting(most=100_000, sessions=10)
+    greedy, modest = Stage(waiting=waiting), Stage(waiting=waiting)
+    await modest.hears(bytes(20_000), bytes(5000))
+    await greedy.hears(bytes(20_000), bytes(60_000))
+    assert waiting.bytes == 65_000
+    await greedy.hears(bytes(60_000))
+    await modest.hears(bytes(2000))
+    assert "sound wait" in (await greedy.over()).reason
+    assert waiting.bytes == 7000
+    await modest.comes(Failed("enough"))
+    assert (await modest.over()).code == 1011
+    assert waiting.bytes == 0
 
 
 @pytest.mark.parametrize("message", [{"config": {}}, {"reset": 1}, b""])

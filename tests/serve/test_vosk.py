@@ -15,11 +15,6 @@ from websockets import ClientConnection, ConnectionClosed
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 async def socket(server: RunningServer) -> AsyncIterator[ClientConnection]:
     """A connection of a client."""
