@@ -83,4 +83,5 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/ds2 warmup
 	touch $@ $(VENV)/.core
