@@ -129,7 +129,7 @@ class State:
     cell: np.ndarray
 
     def of(self, rows: np.ndarray) -> "State":
-        """The states of some of them."""
+        """The states of (N,) rows of them."""
         return State(self.output[rows], self.cell[rows])
 
 
