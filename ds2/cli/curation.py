@@ -10,9 +10,11 @@ from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_FILTER,
+    DEFAULT_KNOWN_TEXT,
     DEFAULT_LENGTHS,
     Device,
     Filter,
+    KnownText,
     Language,
     Lengths,
     Maybe,
@@ -97,7 +99,7 @@ def make_corpus_command(
     model: Model = DEFAULT_MODEL,
     filter: Filter = DEFAULT_FILTER,
     lengths: Lengths = DEFAULT_LENGTHS,
-    skip: Skip = False,
+    known: KnownText = DEFAULT_KNOWN_TEXT,
     workers: Maybe[int] = None,
     device: Device = "cpu",
 ) -> int:
@@ -114,6 +116,7 @@ def make_corpus_command(
         output: Folder for kept.jsonl, rejected.jsonl, to_check.jsonl, audio/ and report/index.html.
         filter: Which segments to keep; --checked takes to_check.jsonl, corrected on the report's page.
         lengths: How long the segments may be.
+        known: How the texts are read.
         workers: Processes; by default one for each core.
     """
     from ds2.curation.filter import FilterConfig
@@ -123,7 +126,8 @@ def make_corpus_command(
     need("jinja2", "matplotlib")
     segments = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     filters = FilterConfig(wer=filter.wer, keep=filter.keep)
-    config = CurationConfig(model, device, workers or os.cpu_count() or 1, skip, filter.checked, segments, filters)
+    workers = workers or os.cpu_count() or 1
+    config = CurationConfig(model, device, workers, known.skip, known.language, filter.checked, segments, filters)
     corpus = make_corpus(folder, output, config)
     print(corpus.summary)
     print(output / "report" / "index.html")

@@ -185,6 +185,14 @@ class LengthOptions:
 
 
 @dataclass(frozen=True)
+class KnownTextOptions:
+    """How the texts of recordings are read."""
+
+    skip: Skip = False
+    language: Language = None
+
+
+@dataclass(frozen=True)
 class FilterOptions:
     """Which transcripts are kept.
 
@@ -217,6 +225,7 @@ class CountingOptions:
 
 
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
+DEFAULT_KNOWN_TEXT = KnownTextOptions()
 DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS, DEFAULT_COMPUTE = CountingOptions(), TranscriptOptions(), ComputeOptions()
 DEFAULT_SEARCH, DEFAULT_TEXT, DEFAULT_EVALUATION = SearchOptions(), TextOptions(), EvaluationOptions()
 Compute = Annotated[ComputeOptions, tyro.conf.arg(name="")]
@@ -226,3 +235,4 @@ Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
 Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]
 Filter = Annotated[FilterOptions, tyro.conf.arg(name="")]
+KnownText = Annotated[KnownTextOptions, tyro.conf.arg(name="")]

@@ -57,6 +57,7 @@ class CurationConfig:
     device: str = "cpu"
     workers: int = 1  # processes
     skip: bool = False  # the recordings may hold speech that is not in the texts
+    language: str | None = None  # in which numbers of the texts are read, as by `align`
     checked: Path | None = None  # JSON Lines of id and correct text
     segment: SegmentConfig = field(default_factory=SegmentConfig)
     filter: FilterConfig = field(default_factory=FilterConfig)
@@ -86,7 +87,7 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
 def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> list[RecordingResult]:
     """The record of each recording, in order, made now or in an earlier run."""
     model = locate(config.model)
-    keys = [record_fingerprint(pair, model, config.segment, config.skip) for pair in pairs]
+    keys = [record_fingerprint(pair, model, config.segment, config.skip, config.language) for pair in pairs]
     found = [load_record(output, pair.name, key) for pair, key in zip(pairs, keys, strict=True)]
     missing = [index for index, record in enumerate(found) if record is None]
     if not missing:
@@ -135,7 +136,8 @@ class RecordMaker:
     def __call__(self, task: Task) -> tuple[int, RecordingResult]:
         """Makes the record of one recording, and returns it with the number of its task."""
         index, pair, output, key = task
-        return index, make_record(self.recognizer, pair, output, key, self.config.segment, self.config.skip)
+        config = self.config
+        return index, make_record(self.recognizer, pair, output, key, config.segment, config.skip, config.language)
 
 
 _worker: RecordMaker

@@ -91,11 +91,14 @@ def record_path(output: Path, name: str) -> Path:
     return output / "recordings" / f"{name}.json"
 
 
-def record_fingerprint(pair: Pair, model: Path, config: SegmentConfig, skip: bool) -> dict[str, Any]:
+def record_fingerprint(
+    pair: Pair, model: Path, config: SegmentConfig, skip: bool, language: str | None
+) -> dict[str, Any]:
     """Everything that a record depends on; files by size and time of change."""
     files = {"audio": pair.audio, "text": pair.text, "model": model}
     stamps = {name: _stamp(path) for name, path in files.items()}
-    return {**stamps, "segment": asdict(config), "skip": skip}
+    named = {} if language is None else {"language": language}  # records of before --language hold
+    return {**stamps, "segment": asdict(config), "skip": skip, **named}
 
 
 def load_record(output: Path, name: str, key: dict[str, Any]) -> RecordingResult | None:
@@ -113,7 +116,13 @@ def load_record(output: Path, name: str, key: dict[str, Any]) -> RecordingResult
 
 
 def make_record(
-    recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
+    recognizer: Recognizer,
+    pair: Pair,
+    output: Path,
+    key: dict[str, Any],
+    config: SegmentConfig,
+    skip: bool,
+    language: str | None,
 ) -> RecordingResult:
     """Aligns, cuts and scores one recording and writes its record, errors included.
 
@@ -122,7 +131,7 @@ def make_record(
     folder = segments_folder(output) / pair.name
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        record = _process(recognizer, pair, output, key, config, skip)
+        record = _process(recognizer, pair, output, key, config, skip, language)
     except InputError as error:
         record = RecordingResult(pair.name, key, str(pair.audio), str(error))
     except Exception as error:  # one recording must not end hours of work on others
@@ -134,7 +143,13 @@ def make_record(
 
 
 def _process(
-    recognizer: Recognizer, pair: Pair, output: Path, key: dict[str, Any], config: SegmentConfig, skip: bool
+    recognizer: Recognizer,
+    pair: Pair,
+    output: Path,
+    key: dict[str, Any],
+    config: SegmentConfig,
+    skip: bool,
+    language: str | None,
 ) -> RecordingResult:
     if not in_utf8(pair.audio):
         raise InputError(f"{pair.audio}: its name is not UTF-8; rename it")
@@ -144,7 +159,7 @@ def _process(
     clipped, silent = _extremes(pair.audio)
     if silent:
         raise InputError(f"{pair.audio}: silence, every sample is 0; record it again")
-    found = segment(recognizer, pair.audio, text, config, skip)
+    found = segment(recognizer, pair.audio, text, config, skip, language)
     utterances = [_cut_out(utterance, pair, output) for utterance in found.utterances]
     scored = list(score(recognizer, utterances))
     warnings = [str(result) for result in scored if isinstance(result, InputError)]

@@ -16,6 +16,7 @@ import pytest
 import soundfile
 from helpers.readings import RATE, Reading, read_digits
 
+from ds2.bundle import MODELS
 from ds2.cli import main
 from ds2.curation import report
 from ds2.curation.filter import FilterConfig
@@ -241,3 +242,19 @@ def test_segment_then_filter_at_the_shell(tmp_path: Path, capsys: pytest.Capture
     assert len(kept) + len(rejected) == count
     assert (output / "filter.png").stat().st_size > 1000
     assert kept[0].extra["id"].startswith("a.wav@")
+
+
+def test_numbers_are_read_in_the_language_that_is_named(tmp_path: Path) -> None:
+    """By a model of one's own, which says nothing of its language."""
+    model = shutil.copy(MODELS / "digits.safetensors", tmp_path / "own.safetensors")
+    (tmp_path / "raw").mkdir()
+    reading = write_pair(tmp_path / "raw" / "a.wav", 1)
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    lines = [" ".join(str(names.index(word)) for word in line.split()) for line in reading.text.splitlines()]
+    (tmp_path / "raw" / "a.txt").write_text("\n".join(lines))
+    unnamed = make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model=str(model)))
+    assert "name the language" in unnamed.failed[0]
+    command = ["make-corpus", str(tmp_path / "raw"), "--output", str(tmp_path / "corpus"), "--model", str(model)]
+    assert main([*command, "--language", "en"]) == 0
+    segments = sorted(read_manifest(tmp_path / "corpus" / "to_check.jsonl"), key=lambda segment: segment.extra["id"])
+    assert " ".join(segment.text for segment in segments).split() == reading.text.split()
