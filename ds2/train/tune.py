@@ -10,8 +10,10 @@ import contextlib
 import functools
 import os
 import queue
+import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import OptunaError
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from ds2.train.metrics import read_metrics
@@ -32,6 +35,8 @@ from ds2.utils.progress import Progress
 
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
+EXECUTED = re.compile(r"\b(VIRTUAL|AS)\b", re.I)  # in the statement that made a table: CREATE VIRTUAL, GENERATED ... AS
+TABLES = {"studies", "study_directions", "trials", "trial_params", "trial_values", "trial_intermediate_values"}
 HOST = "host"  # the attribute of a trial that names the machine on which it was begun
 
 
@@ -201,12 +206,36 @@ def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
     """Opens the study in a database, or creates it.
 
     Raises:
-        InputError: the database cannot be opened.
+        InputError: the database cannot be opened, or holds what would be executed.
     """
     try:
+        _check_schema(make_url(storage))
         return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
     except (SQLAlchemyError, OptunaError, ImportError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"storage = {storage!r}: the database cannot be opened ({_line(error)})") from error
+
+
+def _check_schema(url: URL) -> None:
+    """A file of SQLite may hold views and triggers, which never end, and columns that are computed in memory.
+
+    Raises:
+        RuntimeError: it does, or the tables of a study that it names are not all there.
+    """
+    if url.get_backend_name() != "sqlite" or not Path(url.database or "").is_file():
+        return
+    with contextlib.closing(sqlite3.connect(str(url.database))) as database:
+        try:
+            found = database.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master").fetchall()
+            tables = {name for kind, name, _ in found if kind == "table"}
+            if executed := [
+                name for kind, name, sql in found if kind not in ("table", "index") or EXECUTED.search(sql)
+            ]:
+                raise RuntimeError(f"{executed[0]} in it is not a plain table")
+            begun = "studies" in tables and database.execute("SELECT 1 FROM studies").fetchone()
+            if begun and (missing := TABLES - tables):
+                raise RuntimeError(f"it has no {', '.join(sorted(missing))}")
+        except sqlite3.Error as error:
+            raise RuntimeError(str(error)) from error
 
 
 def _line(error: Exception) -> str:

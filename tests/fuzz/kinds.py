@@ -1,6 +1,6 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, boxes, containers, ebml, models, network, runs, sounds, tables, texts
+from fuzz import archives, boxes, containers, databases, ebml, models, network, runs, sounds, tables, texts
 
 KINDS = {
     "audio": sounds.KIND,
@@ -14,6 +14,7 @@ KINDS = {
     "arpa": models.ARPA,
     "checkpoint": models.CHECKPOINT,
     "run": runs.KIND,
+    "study": databases.KIND,
     "manifest": texts.MANIFEST,
     "config": texts.CONFIG,
     "corpus": texts.CORPUS,
@@ -25,4 +26,4 @@ KINDS = {
     "socket": network.SOCKET,
 }
 NETWORK = ("http", "socket")  # those that attack a running server
-SLOW = ("run",)  # for `make fuzz` alone
+SLOW = ("run", "study")  # for `make fuzz` alone

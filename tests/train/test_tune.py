@@ -100,6 +100,9 @@ def test_a_storage_that_cannot_be_opened_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
+
+
 def finished_study(path: Path) -> None:
     """A study's database in which both trials have ended."""
     study = optuna.create_study(study_name="ds2", storage=f"sqlite:///{path}")
@@ -130,6 +133,14 @@ def finished_study(path: Path) -> None:
         "DELETE FROM study_directions",
         "DROP TABLE trial_values; CREATE VIEW trial_values AS SELECT 1",
         "DROP TABLE trials; CREATE TABLE trials (trial_id INTEGER)",
+        "DROP TABLE trial_intermediate_values",
+        "ALTER TABLE trials RENAME TO t; CREATE VIEW trials AS SELECT t.* FROM t, (" + ENDLESS + ")",
+        "CREATE TRIGGER t BEFORE INSERT ON studies BEGIN SELECT sum(x) FROM (" + ENDLESS + "); END",
+        "CREATE TRIGGER t AFTER INSERT ON studies BEGIN SELECT 1; END",
+        "ALTER TABLE trial_values ADD COLUMN large GENERATED ALWAYS AS (zeroblob(1000))",
+        "CREATE VIRTUAL TABLE other USING fts5(x)",
+        "PRAGMA writable_schema = 1; UPDATE sqlite_master SET rootpage = 2 WHERE name = 'trials'",
+        "PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = 'x' WHERE name = 'trials'",
     ],
 )
 def test_a_crafted_database_ends_in_one_line(
