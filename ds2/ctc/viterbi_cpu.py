@@ -94,6 +94,7 @@ def _trace_back(source, kept, block, on_label, path):  # type: ignore[no-untyped
         # The path moves at most one label a frame: only so many labels before its end matter in this block.
         lowest = max(0, index - size)
         _point(source, start, size, kept[number], lowest, index, pointers)
+        # From the block's last frame to its first each pointer says where the path came from.
         for k in range(size - 1, -1, -1):
             pointer = pointers[k, int(on_label), index - lowest]
             if on_label:

@@ -143,12 +143,14 @@ def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no
     """Best alignments of an entry that stays, in its place in the next frame: the blank follows either ending; the
     label continues, or begins again."""
     entry, later = beam.entries[i], beam.later[place]
+    # The blank follows the better ending; after the label, its run is over.
     if entry.best_blank >= entry.best_label:
         later.runs_blank = entry.runs_blank
         later.best_blank = entry.best_blank + frame[BLANK]
     else:
         later.runs_blank = close_run(i, beam, stays)
         later.best_blank = entry.best_label + frame[BLANK]
+    # A label that is not tried in this frame cannot end the alignment.
     symbol = np.int64(beam.nodes[entry.node].symbol)
     if symbol == ROOT or chances[symbol] == 0.0:
         later.best_label = -math.inf

@@ -150,12 +150,15 @@ def _has_room(most, beam, scratch, settings):  # type: ignore[no-untyped-def]
 def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """One frame: fills `beam.later`."""
     counters = beam.counters[0]
+    # What each entry becomes by staying comes first: the best of it says how small a new candidate may be.
     best = _stay_all(math.exp(frame[BLANK]), beam, scratch)
     new = _extend_all(labels, best * floor, beam, scratch, tables)
+    # Entries that stay and candidates now compete with each other; of those that continue alike one is left.
     top = _score_all(new, counters.entries, scratch)
     if tables.settings[0].recombine:
         recombine(new, top * floor, beam, scratch)
     left = beam_pruning.select(counters.entries + new, top, floor, tables.settings[0].beam_width, scratch)
+    # The best become the entries of the next frame, divided by the very best; the scale remembers by how much.
     _keep_all(left, top, frame, beam, scratch)
     if tables.settings[0].arcs:
         for place in range(left):

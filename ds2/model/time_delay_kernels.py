@@ -54,9 +54,9 @@ def activate(x, skip, constants, lengths, frames, bypass, clip, result):  # type
                 value = real(x[here + c]) * constants[scale + c] + constants[shift + c]
                 value = min(max(value, zero), clip) * constants[kept + c]
                 store(result, here + c, value + bypass * real(skip[here + c]))
-        for i in range(
-            (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
-        ):
+        # The rows beyond the utterance.
+        first, end = (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
+        for i in range(first, end):
             store(result, np.uint64(i), zero)
 
 
@@ -91,7 +91,7 @@ def gradients(x, grad, constants, slopes, lengths, frames, clip, result):  # typ
                 before = value * constants[scale + c] + constants[shift + c]
                 flowing = through_relu(before, real(grad[here + c]) * constants[kept + c], clip)
                 store(result, here + c, flowing * constants[scale + c] + slopes[c] * value + slopes[channels + c])
-        for i in range(
-            (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
-        ):
+        # The rows beyond the utterance.
+        first, end = (b * np.uint64(frames) + np.uint64(lengths[b])) * channels, (b + 1) * np.uint64(frames) * channels
+        for i in range(first, end):
             store(result, np.uint64(i), zero)
