@@ -29,6 +29,7 @@ from ds2.utils.files import atomic_write, make_folder
 
 if TYPE_CHECKING:
     import aiohttp
+    from fsspec.callbacks import Callback
 
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
 PROTOCOLS = ("s3", "gs", "https")  # fsspec has others, which unpack archives, run programs or read this machine
@@ -105,11 +106,22 @@ def _update(path: Path, url: str) -> None:
         size = about["size"] or 0
         _make_room(size)
         with atomic_write(path) as partial:
-            _tried(url, lambda storage, key: storage.get_file(key, str(partial)))
+            _tried(url, lambda storage, key: storage.get_file(key, str(partial), callback=_bound()))
             if partial.stat().st_size < size:
                 raise StorageError(f"{url}: broke off after {partial.stat().st_size} of {size} bytes; run it again")
         record.truncate(0)
         record.write(version)
+
+
+def _bound() -> "Callback":
+    """Ends a transfer that outgrows the mirror: a server need not say how much it sends, nor send what it said."""
+    from fsspec.callbacks import Callback
+
+    def check(size: int | None, value: int, **_: Any) -> None:
+        if value > (most := _limit()):
+            raise InputError(f"larger than the {most / GB:g} GB of the mirror; DS2_CACHE_GB allows more")
+
+    return Callback(hooks={"bound": check})
 
 
 @contextlib.contextmanager
@@ -185,14 +197,19 @@ def _error_line(error: BaseException) -> str:
 
 def _make_room(size: int) -> None:
     """Removes the files that were used longest ago, so that one of `size` bytes finds room in the mirror."""
-    most = float(os.environ.get("DS2_CACHE_GB") or 100) * GB
+    most = _limit()
     there = [(path, path.stat()) for path in mirror_folder().rglob("[!.]*") if path.is_file()]
     filled = size + sum(about.st_size for _, about in there)
     for path, about in sorted(there, key=lambda item: item[1].st_atime):
-        if filled <= most or time.time() - about.st_atime < IN_USE:
+        if filled <= most or abs(time.time() - about.st_atime) < IN_USE:  # the clock may have been set back
             return
         path.unlink(missing_ok=True)
         filled -= about.st_size
+
+
+def _limit() -> float:
+    """Bytes that the mirror may hold."""
+    return float(os.environ.get("DS2_CACHE_GB") or 100) * GB
 
 
 def mirror_folder() -> Path:

@@ -1,5 +1,6 @@
 """Corpora in object storage, on real servers of this machine: S3 by moto, and HTTP whose connections break."""
 
+import contextlib
 import http.server
 import importlib
 import os
@@ -323,6 +324,50 @@ def test_a_broken_connection_is_tried_again(tmp_path: Path, cache: Path, monkeyp
             server.shutdown()
     with pytest.raises(StorageError, match="cannot be read in 4 tries"):
         fetched(f"{url}/b.tar")
+
+
+def test_a_file_without_end_does_not_outgrow_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says nothing of its length; what was fetched of it is gone."""
+    monkeypatch.setattr(object_storage, "PROTOCOLS", ("http",))
+    monkeypatch.setenv("DS2_PRIVATE_NETWORKS", "127.0.0.1/32")
+    monkeypatch.setenv("DS2_CACHE_GB", "0.01")
+    sent: list[int] = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                while self.command == "GET" and len(sent) < 64:
+                    self.wfile.write(bytes(1 << 20))
+                    sent.append(1 << 20)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with pytest.raises(
+                StorageError, match=r"a\.tar: cannot be read \(larger than the 0\.01 GB of the mirror; DS2_CACHE_GB"
+            ):
+                fetched(f"http://127.0.0.1:{server.server_port}/a.tar")
+        finally:
+            server.shutdown()
+    assert not list(cache.rglob("*.tar"))
+
+
+def test_a_clock_that_was_set_back_keeps_no_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their last use lies in the future then, and they are in nobody's use."""
+    old = cache / "s3" / "corpora" / "old.tar"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(bytes(1000))
+    os.utime(old, (time.time() + 3600, time.time()))
+    monkeypatch.setenv("DS2_CACHE_GB", "1e-6")
+    object_storage._make_room(500)
+    assert not old.exists()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[0:0:0:0:0:ffff:127.0.0.1]"])
