@@ -5,6 +5,7 @@
     digits    readings of 50 digits from FSDD's test split, joined with pauses of 50 to 200 ms; the model digits
     flite     sentences of a speech synthesiser, which tells when each phone ends, with its pauses; the model english
     english   recordings of recipes/english/audio from the first word to the last, joined with pauses of 0.12 to 1.5 s
+    noisy     the same in white noise, 15 dB below the mean power of the whole
 
 An error is the distance from the true edge. Edges beside pauses count as starts and ends; where words meet there is one
 edge, and a pause there is a false one.
@@ -33,6 +34,7 @@ from ds2.recognition.recognizer import Recognizer
 ROOT = Path(__file__).parents[1]
 RATE = 16000  # Hz
 NOISE = 10 ** (-65 / 20)
+SNR = 15.0  # dB
 LEAST_PAUSE = 0.05  # seconds: words that are closer meet
 VOICES = ("kal16", "slt", "rms", "awb")
 SENTENCES = (
@@ -69,6 +71,7 @@ def main() -> None:
         if shutil.which("flite") is not None:
             report("flite", english, synthesised(folder))
         report("english", english, joined(folder))
+        report("noisy", english, noisy(joined(folder)))
 
 
 def report(name: str, recognizer: Recognizer, readings: Iterator[Reading]) -> None:
@@ -148,6 +151,15 @@ def joined(folder: Path) -> Iterator[Reading]:
             position += len(sounds[place]) + len(pause)
         write(folder / "joined.wav", np.concatenate(parts))
         yield Reading(folder / "joined.wav", "\n".join(texts), spans)
+
+
+def noisy(readings: Iterator[Reading]) -> Iterator[Reading]:
+    for reading in readings:
+        samples = read_audio(reading.audio, RATE)[0].numpy()
+        level = 10 ** (-SNR / 20) * np.sqrt(np.mean(samples**2))
+        noise = np.random.default_rng(1).normal(0, level, len(samples))
+        soundfile.write(reading.audio, samples + noise, RATE, subtype="FLOAT")
+        yield reading
 
 
 def write(path: Path, samples: np.ndarray) -> None:
