@@ -257,3 +257,9 @@ def test_import_ds2_is_light() -> None:
     code = f"import sys, ds2, ds2.cli; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_deadlines_and_intervals_do_not_follow_the_wall_clock() -> None:
+    """It jumps when it is set. Only the times of files in the mirror of object storage are compared with it."""
+    wall = re.compile(r"\btime\.time(_ns)?\(|from time import .*\btime\b|datetime\.(now|utcnow|today)\(")
+    assert [name(path) for path in FILES if wall.search(path.read_text())] == ["utils/object_storage.py"]
