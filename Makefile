@@ -6,6 +6,8 @@
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
 # make docs         builds the site into build/site and executes its pages; make docs-serve shows it at http://127.0.0.1:8000
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
+# make soak          honest streams beside hostile clients on one server for HOURS=4; prints a table, fails where any is lost
+# make audit         compares constraints.txt with PyPI's list of vulnerabilities (pip-audit); fails where it has no answer, too
 # make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time
 # make package       builds a release, tests wheel and sdist in empty environments, and builds it twice to compare
 # make lock          renews constraints.txt, the versions that set-up installs
@@ -16,11 +18,12 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
+HOURS ?= 4
 TESTERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz release package lock train-digits
+.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz soak audit release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
@@ -51,6 +54,14 @@ docs-serve: docs
 
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
+
+soak: $(VENV)/.dev
+	$(BIN)/python benchmarks/soak.py --hours $(HOURS)
+
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
 release: $(VENV)/.dev
 	$(BIN)/python deploy/release.py --output dist

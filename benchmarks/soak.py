@@ -1,6 +1,6 @@
 """A soak test of `ds2 serve`: honest streams beside hostile clients.
 
-    python benchmarks/soak.py [MANIFEST] [--minutes 10] [--streams 20] [--attackers 20]
+    python benchmarks/soak.py [MANIFEST] [--hours 0.25] [--streams 20] [--attackers 20]
 
 Honest clients send recordings in real time, and every transcript must equal that of the bundle offline. Attackers
 vanish, flood, send garbage, single bytes or nothing, upload an hour of silence and leave, send half a header, hold
@@ -10,8 +10,8 @@ clients, because the server limits the places of each address.
 
 Prints a table. The exit code is 1 if an honest stream was lost or refused without a killed process, if a client waited
 for ever, if a transcript differs, if an attack worked, if a stream stays open, or if the server's memory grows by more
-than a fifth. The default manifest is the test set
-of the digits recipe.
+than a tenth, or if it keeps more than 10 files open that it had not opened before the clients came. The default
+manifest is the test set of the digits recipe.
 """
 
 import argparse
@@ -44,7 +44,8 @@ from ds2.serve.load_test import Recording, load_recordings
 RECORDINGS = 60  # of the manifest
 TIMEOUT_SECONDS = 60.0  # until a client counts as waiting for ever
 AFTER_KILL_SECONDS = 30.0  # in which honest streams may fail because of a killed process
-MEMORY_GROWTH = 1.2  # of the server, from early on to the end
+MEMORY_GROWTH = 1.1  # of the server, from early on to the end
+MORE_FILES = 10  # that the server may keep open once all clients have left
 PING = b"\x89\xfd" + bytes(4) + bytes(125)  # a masked frame
 ATTACKS = (
     "vanishing", "garbage", "crumbs", "flooding", "silent", "slow", "bomb", "half_header", "empty_talk", "no_body",
@@ -251,6 +252,7 @@ async def kill_workers(server: int, soak: Soak) -> None:
 async def run(server: int, soak: Soak, honest: int, attackers: int) -> int:
     """All clients until the end; the exit code."""
     memory: list[float] = []
+    files = open_files(server)
     interval = min(30.0, (soak.until - time.monotonic()) / 5)
 
     async def watch() -> None:
@@ -266,10 +268,16 @@ async def run(server: int, soak: Soak, honest: int, attackers: int) -> int:
     await asyncio.gather(watch(), *crowd)
     await asyncio.sleep(1)
     left = open_streams(soak.url)
+    until = time.monotonic() + AFTER_KILL_SECONDS
+    while (kept := open_files(server)) > files + MORE_FILES and time.monotonic() < until:
+        await asyncio.sleep(0.5)
     print("| | |\n|---|---|")
     early, last, most = memory[len(memory) // 5], memory[-1], max(memory)
     print(f"| memory of the server, MB | {early:.0f} early, {last:.0f} at the end, {most:.0f} at most |")
     print(f"| streams left open | {left:.0f} |")
+    print(f"| open files of the server | {files} before, {kept} afterwards |")
+    if kept > files + MORE_FILES:
+        soak.counts["OPEN FILES"] = kept - files
     if last > MEMORY_GROWTH * early:
         soak.counts["MEMORY GREW: MB"] = round(last - early)
     for name, number in sorted(soak.counts.items()):
@@ -298,6 +306,10 @@ def resident(process: int) -> float:
     return int(found[1]) / 1024
 
 
+def open_files(process: int) -> int:
+    return len(os.listdir(f"/proc/{process}/fd"))
+
+
 def open_streams(url: str) -> float:
     with urllib.request.urlopen(url.replace("ws", "http", 1) + "/metrics") as answer:
         found = re.search(r"^ds2_streams_open (\S+)", answer.read().decode(), re.M)
@@ -308,7 +320,7 @@ def open_streams(url: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifest", type=Path, nargs="?")
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--hours", type=float, default=1 / 6)
     parser.add_argument("--streams", type=int, default=20, help="honest streams")
     parser.add_argument("--attackers", type=int, default=20)
     arguments = parser.parse_args()
@@ -322,7 +334,7 @@ def main() -> None:
         url = json.loads(ready)["url"].replace("http", "ws")
         threading.Thread(target=server.stderr.read, daemon=True).start()
         try:
-            soak = Soak(url, recordings, expected, time.monotonic() + 60 * arguments.minutes)
+            soak = Soak(url, recordings, expected, time.monotonic() + 3600 * arguments.hours)
             raise SystemExit(asyncio.run(run(server.pid, soak, arguments.streams, arguments.attackers)))
         finally:
             server.kill()
