@@ -1,6 +1,6 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
-# make test          sets up .venv and runs all tests in TESTERS=3 processes: thirteen minutes on two cores
+# make test          sets up .venv and runs all tests in TESTERS=2 processes: thirteen minutes on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
@@ -19,7 +19,7 @@ BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
 HOURS ?= 4
-TESTERS ?= 3
+TESTERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
