@@ -161,4 +161,4 @@ def test_only_a_new_model_is_a_new_bundle() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Bundle"
     }
-    assert found == {"ds2/train/run_folder.py", "recipes/english/punctuation.py"}
+    assert found == {"ds2/train/run_folder.py", "recipes/english/neural_lm.py", "recipes/english/punctuation.py"}
