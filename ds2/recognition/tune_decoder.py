@@ -30,10 +30,11 @@ from ds2.recognition.decoding import (
     with_language_model,
 )
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
+from ds2.recognition.heard import heard_utterances
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import ParameterError
 
 LOW, HIGH = (0.0, -2.0), (2.4, 4.0)  # lowest and highest lm_weight, word_bonus
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
@@ -272,14 +273,7 @@ def decode_batch(
 
 def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple[list[str], list[Tensor], list[str]]:
     """Texts and (T, V) log-probabilities of all readable utterances, and a line for each of the others."""
-    references, rows, skipped = [], [], []
-    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
-    for utterance, (_, _, result) in zip(utterances, results, strict=True):
-        if isinstance(result, InputError):
-            skipped.append(str(result))
-        else:
-            references.append(utterance.text)
-            rows.append(torch.from_numpy(result))
-    if not rows:
-        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
-    return references, rows, skipped
+    skipped: list[str] = []
+    every = list(heard_utterances(recognizer, utterances, skipped, lambda: None))
+    references = [utterance.text for utterance, _, _ in every]
+    return references, [torch.from_numpy(log_probs) for _, log_probs, _ in every], skipped

@@ -13,9 +13,9 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.rescore import Rescorer
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import is_over_tokens
+from ds2.recognition.heard import heard_utterances
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import split_words
-from ds2.utils.errors import InputError
 
 KEPT = np.arange(0.3, 1.01, 0.1)
 WEIGHTS = np.arange(0.0, 1.51, 0.1)
@@ -86,16 +86,9 @@ def tune_second_pass(
     first_pass = Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, finish)
     lm = recognizer.beam.lm if recognizer.beam is not None else None
     count = character_errors if lm is not None and is_over_tokens(lm, recognizer.tokenizer) else word_errors
-    heard, skipped = [], []
-    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
-    for utterance, (_, _, result) in zip(utterances, results, strict=True):
-        on_utterance()
-        if isinstance(result, InputError):
-            skipped.append(str(result))
-        else:
-            heard.append((utterance.text, first_pass.nbest([result])[0]))
-    if not heard:
-        raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")
+    skipped: list[str] = []
+    every = heard_utterances(recognizer, utterances, skipped, on_utterance)
+    heard = [(utterance.text, first_pass.nbest([log_probs])[0]) for utterance, log_probs, _ in every]
     wrong, first = np.zeros((len(KEPT), len(WEIGHTS), len(BONUSES))), 0
     for each in _competitors(recognizer, rescorer, heard, count):
         wrong += each.wrong()

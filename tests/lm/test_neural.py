@@ -44,8 +44,8 @@ def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> N
     arrays = arrays_of(seed)
     model = NeuralModel(PIECES, arrays)
     scores = model.scores(sentences)
-    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], abs=0.1)
-    assert [model.score(words) for words in sentences] == pytest.approx(scores, abs=0.1)
+    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], rel=1e-3, abs=1e-2)
+    assert [model.score(words) for words in sentences] == pytest.approx(scores, rel=1e-3, abs=1e-2)
 
 
 def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
