@@ -289,6 +289,7 @@ def _tables(space: SearchSpace) -> SearchTables:
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
     settings["arcs"] = min(config.nbest - 1, MOST_ARCS) if config.recombine else 0
     settings["space"] = -1 if lexicon is None else lexicon.space
-    most_at_end = max(0.0, bonus) + max(0.0, boosts.max(initial=0.0)) + max(0.0, phrases.gains.max())
+    gains_at_end = bonus, unknown, boosts.max(initial=0.0), phrases.gains.max()
+    most_at_end = sum(max(0.0, gain) for gain in gains_at_end)
     settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end
     return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, phrases, numbers)

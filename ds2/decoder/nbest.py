@@ -79,10 +79,12 @@ def _joined(columns: list[list[Any]], best: Pending, other: Hypothesis, place: i
     starts += other.starts[place:]
     ends += other.ends[place:]
     confidences = *map(math.exp, peaks), *other.confidences[place:]
-    # The label after an arc may have begun later in the loser than in the winner.
-    if 0 < length < len(starts):
-        starts[length] = max(starts[length], ends[length - 1])
-        ends[length] = max(ends[length], starts[length] + 1)
+    # The label after an arc may have begun later in the loser than in the winner, and so may those that follow it.
+    for later in range(max(length, 1), len(starts)):
+        if starts[later] >= ends[later - 1]:
+            break
+        starts[later] = ends[later - 1]
+        ends[later] = max(ends[later], starts[later] + 1)
     return Hypothesis(tuple(labels), tuple(starts), tuple(ends), confidences, -best.cost, best.gains)
 
 

@@ -41,7 +41,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("unknown", np.float64),  # gain of a word outside the lexicon
     ("unknown_letter", np.float64),
     ("tidy", np.int64),  # nodes, runs or arcs above which unreachable ones are dropped
-    ("most", np.float64),  # the largest gain of one label
+    ("most", np.float64),  # the largest gain of one label within the lexicon, or of a token
     ("most_at_end", np.float64),  # the largest gain at the end of a word beyond what was given in advance
 ])  # fmt: skip
 
@@ -85,6 +85,18 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
     if entry.lexicon != OUTSIDE:
         gain += settings.unknown - tables.ahead[entry.lexicon]
     return settings.closed == 0, gain, entry.lm, node
+
+
+@inlined
+def largest_gain(entry, tables):  # type: ignore[no-untyped-def]
+    """No label but the space can give an entry more than this."""
+    settings = tables.settings[0]
+    # A word that leaves the lexicon gives back what it got in advance, and that may have been a cost.
+    if settings.lm_kind == TOKENS or not settings.spells or settings.closed:
+        return settings.most
+    if entry.lexicon == OUTSIDE:
+        return settings.unknown_letter
+    return max(settings.most, settings.unknown_letter + settings.unknown - tables.ahead[entry.lexicon])
 
 
 @inlined

@@ -199,7 +199,7 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
     """Extends each entry by one more label. The result is added to the entry that it equals or to the candidates;
     returns the number of candidates."""
     active, chances, stays = scratch.active, scratch.chances, scratch.stays
-    free, space, new = math.exp(tables.settings[0].most), tables.settings[0].space, np.int64(0)
+    space, new = tables.settings[0].space, np.int64(0)
     for i in range(beam.counters[0].entries):
         entry = beam.entries[i]
         last, both = beam.nodes[entry.node].symbol, entry.by_blank + entry.by_label
@@ -216,9 +216,10 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
             j = stays[j].younger
         # All other labels make candidates. They come by falling probability, so the first that not even the largest
         # gain could save ends the loop.
+        reach = both * math.exp(scoring.largest_gain(entry, tables))
         for k in range(labels):
             symbol = scratch.chosen[k]
-            if both * chances[symbol] * free < least:
+            if reach * chances[symbol] < least:
                 break
             if active[symbol] == NONE:
                 chance = (entry.by_blank if symbol == last else both) * chances[symbol]

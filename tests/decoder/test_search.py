@@ -17,7 +17,7 @@ from ds2.decoder.beam import BeamConfig, BeamDecoder
 from ds2.decoder.lattice import MOST_ARCS
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)  # random examples find a tie at a pruning bound
+@settings(max_examples=150, deadline=None)
 @given(
     name=st.sampled_from(sorted(PROBLEMS)),
     seed=st.integers(0, 10**6),
@@ -31,8 +31,8 @@ from ds2.decoder.lattice import MOST_ARCS
         blank_skip=st.sampled_from([1.0, 0.7]),
         lm_weight=st.floats(0.1, 1.5),
         word_bonus=st.floats(-0.5, 2.0),
-        unknown_score=st.floats(-5.0, 0.0),
-        unknown_letter_score=st.floats(-2.0, 0.0),
+        unknown_score=st.floats(-5.0, 1.0),
+        unknown_letter_score=st.floats(-2.0, 0.5),
         recombine=st.booleans(),
         nbest=st.just(5),
     ),

@@ -130,6 +130,14 @@ export class Scorer {
     return this.unknown_letter + (lexicon === OUTSIDE ? 0 : this.unknown - this.ahead[lexicon]);
   }
 
+  // No label but the space can give entry i more than this.
+  largestGain(entries, i) {
+    if (this.kind === "tokens" || !this.spells || this.closed) return this.most;
+    const node = entries.lexicon[i];
+    if (node === OUTSIDE) return this.unknown_letter;
+    return Math.max(this.most, this.unknown_letter + this.unknown - this.ahead[node]);
+  }
+
   // Gain if an entry's word ends here; computed once for each prefix.
   endWord(entries, i) {
     if (!Number.isNaN(entries.gainAfter[i])) return entries.gainAfter[i];

@@ -23,9 +23,9 @@ class Entries {
 export class BeamSearch {
   constructor(tables) {
     this.scorer = new Scorer(tables);
-    const { columns, letters, spellings, space, most, beam_width, score_threshold } = tables;
+    const { columns, letters, spellings, space, beam_width, score_threshold } = tables;
     const { cumulative_probability, max_symbols, blank_skip, recombine } = tables;
-    Object.assign(this, { columns, letters, spellings, space, most, beam_width, score_threshold });
+    Object.assign(this, { columns, letters, spellings, space, beam_width, score_threshold });
     Object.assign(this, { cumulative_probability, max_symbols, blank_skip, recombine });
     const outputs = columns.length;
     const room = beam_width * (Math.min(max_symbols, outputs) + 1); // candidates of a frame
@@ -131,7 +131,6 @@ export class BeamSearch {
   extendAll(chosen, least) {
     const { entries, stayLabel, eldest, younger, active, chances, space } = this;
     const { symbol } = this.tree;
-    const free = Math.exp(this.most);
     let added = 0;
     for (let i = 0; i < this.count; i++) {
       const last = symbol[entries.node[i]];
@@ -143,8 +142,9 @@ export class BeamSearch {
         const chance = (label === last ? byBlank : both) * chances[label];
         if (chance > 0) stayLabel[j] += chance * Math.exp(entries.gains[j] - entries.gains[i]);
       }
+      const reach = both * Math.exp(this.scorer.largestGain(entries, i));
       for (const label of chosen) {
-        if (both * chances[label] * free < least) break; // all others are less probable
+        if (reach * chances[label] < least) break; // all others are less probable
         if (active[label] === NONE) added += this.add(added, i, label, (label === last ? byBlank : both) * chances[label], least);
       }
       if (space >= 0 && active[space] === NONE) {
