@@ -4,8 +4,8 @@
     python recipes/english/neural_lm.py add neural.safetensors BUNDLE TUNING
 
 TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps them as numbers of
-pieces. Training that was killed goes on when the command is run again; --updates may be raised, since the rate falls
-in the last updates only. The perplexity of dev is for each word and each end of a sentence.
+pieces, and neural.partial the state of training: killed training goes on when the command is run again, and ended
+training when --updates are more, since the rate falls in the last updates only. The perplexity of dev is for each word and each end of a sentence.
 """
 
 import argparse
@@ -92,7 +92,6 @@ def train(arguments: argparse.Namespace) -> None:
     learn(network, texts, dev, arguments.updates, arguments.falls, partial)
     arrays = {name: torch.from_numpy(values) for name, values in network.arrays().items()}
     Bundle(weights={}, config={}, tokens=[], neural_model=NeuralModelPart(pieces, arrays=arrays)).save(arguments.output)
-    partial.unlink(missing_ok=True)
 
 
 def divide(texts: Path, folder: Path) -> None:
