@@ -42,7 +42,7 @@ for kind in parts counts; do
     [ -e "$output/$kind.lm" ] || ds2 lm mix "$output/$kind"/*.lm --dev "$dev" -o "$output/$kind.lm"
 done
 [ -e "$output/small.arpa.gz" ] ||
-    ds2 lm prune "$output/parts.lm" --histories "$output/counts.lm" --ngrams 7900000 -o "$output/small.arpa.gz"
+    ds2 lm prune "$output/parts.lm" --histories "$output/counts.lm" --ngrams 7000000 -o "$output/small.arpa.gz"
 [ -e "$output/small.lm" ] || ds2 lm compile "$output/small.arpa.gz" -o "$output/small.lm" --quantize
 [ -e "$output/large.lm" ] || ds2 lm compile "$output/parts.lm" -o "$output/large.lm" --quantize
 

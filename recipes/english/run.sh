@@ -41,6 +41,7 @@ assemble() { # WEIGHTS BUNDLE: adds the language model, pronunciations and tuned
     python recipes/speechocean762/halve.py "$1" "$runs/half.safetensors"
     ds2 tune-decoder "$data/tuning.jsonl" --model "$runs/half.safetensors" --lm "$runs/lm/small.lm" \
         --lexicon "$runs/lm_lexicon.txt" --output "$2" --picture "$recipe/decoder.png"
+    python "$recipe/neural_lm.py" add "$runs/neural.safetensors" "$2" "$data/tuning.jsonl"
     "$recipe/complete.sh" "$texts" "$data" "$2"
 }
 label() { # BUNDLE LEG: writes what it hears in the recordings without a text, and sounds without speech, for that leg
@@ -56,6 +57,7 @@ for leg in ${LEGS:-train longer}; do
 done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
+[ -e "$runs/neural.safetensors" ] || python "$recipe/neural_lm.py" train "$runs/lm/texts" "$runs/neural.safetensors"
 for leg in ${UNLABELLED:+unlabelled wider}; do
     teacher=$runs/teacher-$leg.safetensors
     [ -e "$teacher" ] || assemble "$start" "$teacher"
