@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://bucket
 PROTOCOLS = ("s3", "gs", "https")  # fsspec has others, which unpack archives, run programs or read this machine
 WAITS = (0.5, 2.0, 8.0)  # seconds before another try, after one that failed
+LONGEST_NAME = 200  # bytes: the names of a version and of a file that is being fetched are longer
 IN_USE = 60.0  # seconds since its last use in which a file is not removed
 GB = 10**9
 
@@ -53,13 +54,15 @@ def mirrored(path: str | Path) -> Path:
     """Where the file of a URL lies on this machine after it was fetched; the path of any other file.
 
     Raises:
-        InputError: the URL leads out of its storage.
+        InputError: the URL leads out of its storage, or cannot be a path here.
     """
     if (scheme := SCHEME.match(str(path))) is None:
         return Path(path)
     inside = PurePosixPath(str(path)[scheme.end() :])
-    if ".." in inside.parts:
-        raise InputError(f"{path}: a URL must not hold ..")
+    if ".." in inside.parts or "\0" in str(path):
+        raise InputError(f"{path}: a URL must not hold .. or NUL")
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in inside.parts):
+        raise InputError(f"{path}: a name between two slashes is longer than {LONGEST_NAME} bytes")
     return mirror_folder() / scheme[1] / inside
 
 

@@ -1,6 +1,6 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, boxes, containers, databases, ebml, models, network, runs, sounds, tables, texts
+from fuzz import archives, boxes, containers, databases, ebml, models, network, runs, sounds, tables, texts, urls
 
 KINDS = {
     "audio": sounds.KIND,
@@ -22,6 +22,7 @@ KINDS = {
     "parquet": tables.PARQUET,
     "rows": tables.PARQUET_MANIFEST,
     "shard": archives.KIND,
+    "url": urls.KIND,
     "http": network.HTTP,
     "socket": network.SOCKET,
 }

@@ -122,6 +122,11 @@ def test_paths_of_the_mirror_are_urls(cache: Path) -> None:
     assert url_of(cache / "s3" / ".." / ".." / "b.wav") is None
     with pytest.raises(InputError, match=r"must not hold \.\."):
         mirrored("s3://bucket/../../../etc/passwd")
+    with pytest.raises(InputError, match="NUL"):
+        mirrored("s3://bucket/a\0.wav")
+    assert mirrored(f"s3://bucket/{'a' * 200}") == cache / "s3" / "bucket" / ("a" * 200)
+    with pytest.raises(InputError, match="longer than 200 bytes"):
+        mirrored(f"s3://bucket/{'é' * 101}/a.wav")
 
 
 @pytest.mark.parametrize(
