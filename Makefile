@@ -7,6 +7,7 @@
 # make docs         builds the site into build/site and executes its pages; make docs-serve shows it at http://127.0.0.1:8000
 # make fuzz          attacks ds2 with hostile files and clients for MINUTES=10, prints a table, keeps what broke it in runs/fuzz
 # make soak          honest streams beside hostile clients on one server for HOURS=4; prints a table, fails where any is lost
+# make fuzz-parsers  the parsers of ds2's own, each for MINUTES, by inputs that coverage guides (atheris)
 # make audit         compares constraints.txt with PyPI's list of vulnerabilities (pip-audit); fails where it has no answer, too
 # make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time
 # make package       builds a release, tests wheel and sdist in empty environments, and builds it twice to compare
@@ -23,7 +24,7 @@ TESTERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz soak audit release package lock train-digits
+.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz fuzz-parsers soak audit release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
@@ -54,6 +55,12 @@ docs-serve: docs
 
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
+
+fuzz-parsers: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet atheris
+	for kind in manifest config arpa bundle webm ebml boxes; do \
+		PYTHONPATH=tests $(BIN)/python -m fuzz.coverage $$kind --minutes $(MINUTES) || exit 1; \
+	done
 
 soak: $(VENV)/.dev
 	$(BIN)/python benchmarks/soak.py --hours $(HOURS)
