@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ from ds2.recognition.decoding import (
 )
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
 from ds2.recognition.heard import heard_utterances
-from ds2.recognition.options import DEFAULT_OPTIONS
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
 from ds2.utils.errors import ParameterError
@@ -257,6 +258,15 @@ def tuned_bundle(candidate: Bundle, tuning: Tuning) -> Bundle:
         weights = {**candidate.weights, "phone_output.bias": (bias.float() - tuning.phone_prior).to(bias.dtype)}
         candidate = dataclasses.replace(candidate, weights=weights)
     return with_decoder(candidate, tuning.config)
+
+
+def borrow_search(model: Path, source: Bundle, utterances: Sequence[Utterance]) -> Bundle:
+    """A model with the language model of another bundle, and its pronunciations where it has outputs for phones; the
+    weights are tuned on utterances."""
+    bundle, recognizer = Bundle.load(model), Recognizer.load(model, options=DecoderOptions(beam=0))
+    pronunciations = bundled_pronunciations(source) if bundle.phones else None
+    candidate = candidate_bundle(bundle, bundled_model(source), pronunciations)
+    return tuned_bundle(candidate, tune(recognizer, bundle, candidate, utterances))
 
 
 def decode_batch(

@@ -18,11 +18,9 @@ from ds2.cli.prepare import run_script
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
-from ds2.recognition.decoding import bundled_model, bundled_pronunciations
 from ds2.recognition.evaluate import evaluate
-from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.tune_decoder import candidate_bundle, tune, tuned_bundle
+from ds2.recognition.tune_decoder import borrow_search
 from ds2.train.plots import draw_power_laws
 from ds2.train.power_law import fit_power_laws
 from ds2.utils.extras import need
@@ -73,13 +71,9 @@ def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
 def searching(model: Path, search: Bundle, sets: Mapping[str, Sequence[Utterance]]) -> Path:
     """The model with the bundle's language model and pronunciations, its weights tuned."""
     result = model.with_name("searching.safetensors")
-    if result.exists():
-        return result
-    lm, pronunciations = bundled_model(search), bundled_pronunciations(search)
-    some = [utterance for part in sets.values() for utterance in part][::TUNED_ON]
-    bundle, recognizer = Bundle.load(model), Recognizer.load(model, options=DecoderOptions(beam=0))
-    candidate = candidate_bundle(bundle, lm, pronunciations)
-    tuned_bundle(candidate, tune(recognizer, bundle, candidate, some)).save(result)
+    if not result.exists():
+        some = [utterance for part in sets.values() for utterance in part][::TUNED_ON]
+        borrow_search(model, search, some).save(result)
     return result
 
 
