@@ -31,8 +31,8 @@ from torch.utils.data import DataLoader
 from ds2.audio.augment import AugmentConfig, Augmenter, augment_features, seeded_generator
 from ds2.audio.tensors import read_audio
 from ds2.audio.torchaudio_loader import functional
+from ds2.data.corpus_sampling import SamplingConfig
 from ds2.data.dataset import SpeechDataset, collate
-from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest
 from ds2.data.sampler import SortaGradSampler
 from ds2.data.shards import ShardConfig, write_shards

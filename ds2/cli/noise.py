@@ -63,7 +63,7 @@ def mix_noise_command(
     """
     from ds2.audio.augment import AugmentConfig
     from ds2.data.manifest import read_manifest
-    from ds2.data.noise import MIX, write_noisy_copy
+    from ds2.data.noisy_copies import MIX, write_noisy_copy
     from ds2.utils.config import from_dict, override, to_dict
     from ds2.utils.progress import Progress
 
@@ -114,7 +114,7 @@ def noise_command(
         seed: Another seed makes other noise.
     """
     from ds2.audio.tensors import read_audio
-    from ds2.data.noise import write_noise
+    from ds2.data.noisy_copies import write_noise
 
     if not 0 < hours < math.inf:
         raise ParameterError("hours", f"must be above 0, got {hours}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ds2.data.arrow_file import mapped_batches
 from ds2.data.columnar import Columnar
-from ds2.data.json_lines import (
+from ds2.data.manifest_lines import (
     MOST_CHARACTERS,
     MOST_SECONDS,
     Block,

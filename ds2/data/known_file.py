@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ds2.data.transfer import receive
+from ds2.data.https_files import receive
 from ds2.utils.errors import InputError
 from ds2.utils.files import to_disk
 

@@ -15,7 +15,7 @@ from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import durations, values
 from ds2.data.compiled import SUFFIX as COMPILED
 from ds2.data.compiled import CompiledManifest, write_compiled
-from ds2.data.json_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
+from ds2.data.manifest_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError

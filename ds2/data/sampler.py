@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.data.columnar import Selection, durations
-from ds2.data.epoch_plan import SamplingConfig, cut_into_minibatches, draw, group_by_shards, owners, spread
+from ds2.data.corpus_sampling import SamplingConfig, cut_into_minibatches, draw, group_by_shards, owners, spread
 from ds2.data.utterance import Utterance
 
 JITTER = 0.1  # relative noise on durations when bucketing: neighbours change from epoch to epoch, padding stays low

@@ -21,8 +21,8 @@ import numpy as np
 from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import folders
 from ds2.data.encode import Coding, encoded
-from ds2.data.json_lines import KINDS
 from ds2.data.manifest import write_manifest
+from ds2.data.manifest_lines import KINDS
 from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError

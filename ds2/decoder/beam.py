@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ds2.decoder import nbest, prefixes, scoring
+from ds2.decoder.hot_phrases import NO_PHRASES
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
 from ds2.decoder.lattice import MOST_ARCS
 from ds2.decoder.lexicon import NO_LEXICON, Lexicon, check_word_numbers, look_ahead
-from ds2.decoder.phrases import NO_PHRASES
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.scoring import SearchTables
 from ds2.decoder.search import search_frames

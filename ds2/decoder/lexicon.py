@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.phrases import NO_PHRASES, phrase_tables, split_hot
+from ds2.decoder.hot_phrases import NO_PHRASES, phrase_tables, split_hot
 from ds2.utils.jit import without_references
 
 NO_WORD = -1

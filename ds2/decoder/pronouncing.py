@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
+from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.phrases import words_of
 from ds2.decoder.pronunciations import Phones, Pronunciations
 from ds2.lm.ngram import NGram
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.hot_phrases import PhraseTables
 from ds2.decoder.lexicon import Trie
-from ds2.decoder.phrases import PhraseTables
 from ds2.decoder.prefixes import NONE, Beam
 from ds2.lm.automaton import Automaton, advance, find_arc
 from ds2.lm.packed import Packed

@@ -10,8 +10,8 @@ import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.phrases import words_of
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary

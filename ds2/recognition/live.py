@@ -22,11 +22,11 @@ import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.recognition.audio_inputs import StreamResampler, checked_samples
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.engine import Slots
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, GreedySearch, LiveSegment, LiveSegments, Search
-from ds2.recognition.samples import StreamResampler, checked_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.utils.errors import ParameterError

@@ -17,12 +17,12 @@ from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.recognition import windows
+from ds2.recognition.audio_inputs import to_samples
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
 from ds2.recognition.live import LiveStream
 from ds2.recognition.offline_segments import LogProbSegment, cut_at_pauses
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
-from ds2.recognition.samples import to_samples
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
-from ds2.recognition.foreign import foreign_warning
+from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces

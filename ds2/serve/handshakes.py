@@ -5,7 +5,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from ds2.serve.connections import HttpConnection, Settings
+from ds2.serve.uvicorn_connections import HttpConnection, Settings
 
 FULL_SECONDS = 0.1  # between two tries to accept a connection when there is no descriptor for it
 

@@ -16,13 +16,13 @@ import numpy as np
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.steps import Steps
+from ds2.recognition.audio_inputs import StreamResampler
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
-from ds2.recognition.samples import StreamResampler
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.utils.errors import InputError

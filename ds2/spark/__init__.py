@@ -7,7 +7,7 @@ from ds2.spark.ensemble import EnsembleTranscriber
 from ds2.spark.evaluator import WerEvaluator
 from ds2.spark.featurizer import SpeechFeaturizer
 from ds2.spark.filter import SegmentFilter, SegmentFilterModel
-from ds2.spark.group import GroupEnsemble
+from ds2.spark.group_ensemble import GroupEnsemble
 from ds2.spark.http import HttpTranscriber
 from ds2.spark.train import TrainOnSpark
 from ds2.spark.transcriber import SpeechTranscriber

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ds2.audio.augment import AugmentConfig
 from ds2.data.cmudict import TOKENS as PHONE_TOKENS
-from ds2.data.epoch_plan import SamplingConfig
+from ds2.data.corpus_sampling import SamplingConfig
 from ds2.model.config import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import require

@@ -82,7 +82,7 @@ def test_columns_are_those_of_the_lines(manifest: Path, tmp_path: Path) -> None:
 
 def test_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few lines: every utterance is found at its place, whichever block holds it."""
-    monkeypatch.setattr("ds2.data.json_lines.BLOCK", 300)
+    monkeypatch.setattr("ds2.data.manifest_lines.BLOCK", 300)
     path = tmp_path / "many.jsonl"
     rows = [{"audio_filepath": f"{n}.wav", "duration": 1 + n / 100, "text": "x" * (n % 7)} for n in range(100)]
     rows[50]["speaker"] = "b"

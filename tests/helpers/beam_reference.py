@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.lexicon import Trie
-from ds2.decoder.phrases import words_of
 
 Prefix = tuple[int, ...]
 

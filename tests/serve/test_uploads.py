@@ -20,8 +20,8 @@ import soundfile
 from fuzz.containers import webm
 from serve.conftest import RunningServer
 
-from ds2.serve import decoding
-from ds2.serve.turns import Turns
+from ds2.serve import upload_decoding
+from ds2.serve.fair_places import Turns
 from ds2.serve.uploads import CHUNK_SECONDS, iter_upload
 
 Start = Callable[..., RunningServer]
@@ -145,19 +145,19 @@ def test_a_decoder_ends_with_its_client_while_it_measures_a_crafted_file(hurt: R
 
 
 def test_a_decoder_has_limits_of_memory_and_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "LEAST_SECONDS", 2.0)
-    monkeypatch.setattr(decoding, "PRECEDENCE", 1)  # other processes would make the test long
+    monkeypatch.setattr(upload_decoding, "LEAST_SECONDS", 2.0)
+    monkeypatch.setattr(upload_decoding, "PRECEDENCE", 1)  # other processes would make the test long
     with tempfile.TemporaryFile() as precedence:
         number = os.fork()
         if number == 0:
-            decoding._limit_decoder(0.0)
+            upload_decoding._limit_decoder(0.0)
             with contextlib.suppress(OSError):
-                mmap.mmap(-1, decoding.DECODER_BYTES + mmap.PAGESIZE)
+                mmap.mmap(-1, upload_decoding.DECODER_BYTES + mmap.PAGESIZE)
                 os._exit(1)
             while True:
                 os.pwrite(precedence.fileno(), b"%d" % os.nice(0), 0)
         assert os.waitpid(number, 0)[1] == signal.SIGKILL
-        assert precedence.read() == b"%d" % (os.nice(0) + decoding.PRECEDENCE)
+        assert precedence.read() == b"%d" % (os.nice(0) + upload_decoding.PRECEDENCE)
 
 
 def test_turns_go_to_the_client_that_holds_the_fewest_and_nobody_holds_all() -> None:

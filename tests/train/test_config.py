@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from helpers.training import plain_config
 
-from ds2.data.epoch_plan import SamplingConfig
+from ds2.data.corpus_sampling import SamplingConfig
 from ds2.train.config import ComputeConfig, OptimizerConfig, ParallelConfig, TrainConfig
 from ds2.utils.config import load_config
 from ds2.utils.errors import InputError

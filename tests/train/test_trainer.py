@@ -24,7 +24,7 @@ from helpers.training import (
 
 from ds2.audio.augment import AugmentConfig
 from ds2.bundle import Bundle
-from ds2.data.epoch_plan import SamplingConfig
+from ds2.data.corpus_sampling import SamplingConfig
 from ds2.data.manifest import read_manifest
 from ds2.data.shards import ShardConfig, write_shards
 from ds2.model.config import FrontendConfig

@@ -23,8 +23,8 @@ from helpers.training import assert_same_weights, wait_for
 from ds2.audio.tensors import read_audio
 from ds2.cli import main
 from ds2.data.columnar import durations
+from ds2.data.corpus_sampling import SamplingConfig
 from ds2.data.dataset import SpeechDataset
-from ds2.data.epoch_plan import SamplingConfig
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.prefetch import AHEAD, PrefetchingSampler
 from ds2.data.sampler import Share, SortaGradSampler, Sources

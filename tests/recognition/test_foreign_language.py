@@ -1,6 +1,6 @@
 """A recording in another language is said to be one, by the confidence of its words."""
 
-from ds2.recognition.foreign import foreign_warning
+from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.recognition.words import Word

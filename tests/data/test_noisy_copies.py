@@ -11,7 +11,7 @@ import torch
 
 from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
-from ds2.data.noise import MIX, write_noise, write_noisy_copy
+from ds2.data.noisy_copies import MIX, write_noise, write_noisy_copy
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 

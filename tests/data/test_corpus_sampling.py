@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.data.epoch_plan import SamplingConfig, cut_into_minibatches, draw
+from ds2.data.corpus_sampling import SamplingConfig, cut_into_minibatches, draw
 from ds2.data.sampler import SortaGradSampler, Sources
 
 RNG = np.random.default_rng(0)
