@@ -28,9 +28,9 @@ from ds2.curation.plots import draw_filter
 from ds2.curation.recording import (
     Pair,
     RecordingResult,
+    RecordMaker,
     find_pairs,
     load_record,
-    make_record,
     record_fingerprint,
     utterances_of,
 )
@@ -94,24 +94,24 @@ def _records(pairs: Sequence[Pair], output: Path, config: CurationConfig) -> lis
         return [record for record in found if record is not None]
     Recognizer.load(config.model, config.device)  # raises InputError for a bad model before the work begins
     with Progress("recordings", len(pairs), "recordings", len(pairs) - len(missing)) as progress:
-        jobs = [(index, pairs[index], output, keys[index]) for index in missing]
-        for index, record in _run_tasks(jobs, config):
+        tasks = [(index, pairs[index], keys[index]) for index in missing]
+        for index, record in _run_tasks(tasks, output, config):
             found[index] = record
             progress.step(note=record.name)
     return [record for record in found if record is not None]
 
 
-Task = tuple[int, Pair, Path, dict[str, Any]]
+Task = tuple[int, Pair, dict[str, Any]]  # the number of a recording, and what load_record compares
 
 
-def _run_tasks(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[int, RecordingResult]]:
+def _run_tasks(tasks: Sequence[Task], output: Path, config: CurationConfig) -> Iterator[tuple[int, RecordingResult]]:
     """Runs tasks in worker processes, in the order in which they end; with one worker, in this process."""
     if config.workers <= 1 or len(tasks) == 1:
-        worker = RecordMaker(config)
-        yield from map(worker, tasks)
+        worker = _record_maker(output, config)
+        yield from ((index, worker(pair, key)) for index, pair, key in tasks)
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
-    with ProcessPoolExecutor(config.workers, context, _begin_worker, (config,)) as pool:
+    with ProcessPoolExecutor(config.workers, context, _begin_worker, (output, config)) as pool:
         futures = [pool.submit(_work, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -126,33 +126,25 @@ def _run_tasks(tasks: Sequence[Task], config: CurationConfig) -> Iterator[tuple[
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-class RecordMaker:
-    """Makes records with a loaded model."""
-
-    def __init__(self, config: CurationConfig):
-        self.config = config
-        self.recognizer = Recognizer.load(config.model, config.device)
-
-    def __call__(self, task: Task) -> tuple[int, RecordingResult]:
-        """Makes the record of one recording, and returns it with the number of its task."""
-        index, pair, output, key = task
-        config = self.config
-        return index, make_record(self.recognizer, pair, output, key, config.segment, config.skip, config.language)
+def _record_maker(output: Path, config: CurationConfig) -> RecordMaker:
+    recognizer = Recognizer.load(config.model, config.device)
+    return RecordMaker(recognizer, output, config.segment, config.skip, config.language)
 
 
 _worker: RecordMaker
 
 
-def _begin_worker(config: CurationConfig) -> None:
+def _begin_worker(output: Path, config: CurationConfig) -> None:
     global _worker
     parent = multiprocessing.parent_process()
     die_with_parent(parent.pid if parent else None)
     torch.set_num_threads(1)
-    _worker = RecordMaker(config)
+    _worker = _record_maker(output, config)
 
 
 def _work(task: Task) -> tuple[int, RecordingResult]:
-    return _worker(task)
+    index, pair, key = task
+    return index, _worker(pair, key)
 
 
 def _filtered(

@@ -115,63 +115,56 @@ def load_record(output: Path, name: str, key: dict[str, Any]) -> RecordingResult
     return RecordingResult(**values)
 
 
-def make_record(
-    recognizer: Recognizer,
-    pair: Pair,
-    output: Path,
-    key: dict[str, Any],
-    config: SegmentConfig,
-    skip: bool,
-    language: str | None,
-) -> RecordingResult:
-    """Aligns, cuts and scores one recording and writes its record, errors included.
+@dataclass(frozen=True)
+class RecordMaker:
+    """Makes the records of recordings, and their segments, with a loaded model in one output folder."""
 
-    A record of an unexpected error (a full disk, a fault in a library) is not written: the next run tries again.
-    """
-    folder = segments_folder(output) / pair.name
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        record = _process(recognizer, pair, output, key, config, skip, language)
-    except InputError as error:
-        record = RecordingResult(pair.name, key, str(pair.audio), str(error))
-    except Exception as error:  # one recording must not end hours of work on others
-        return RecordingResult(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
-    path = record_path(output, pair.name)
-    make_folder(path.parent)
-    write_text(path, json.dumps(asdict(record), ensure_ascii=False))
-    return record
+    recognizer: Recognizer
+    output: Path
+    config: SegmentConfig
+    skip: bool
+    language: str | None
 
+    def __call__(self, pair: Pair, key: dict[str, Any]) -> RecordingResult:
+        """Aligns, cuts and scores one recording and writes its record, errors included.
 
-def _process(
-    recognizer: Recognizer,
-    pair: Pair,
-    output: Path,
-    key: dict[str, Any],
-    config: SegmentConfig,
-    skip: bool,
-    language: str | None,
-) -> RecordingResult:
-    if not in_utf8(pair.audio):
-        raise InputError(f"{pair.audio}: its name is not UTF-8; rename it")
-    if not pair.text.exists():
-        raise InputError(f"{pair.audio}: no transcript {pair.text.name} beside it")
-    text = read_text(pair.text)
-    clipped, silent = _extremes(pair.audio)
-    if silent:
-        raise InputError(f"{pair.audio}: silence, every sample is 0; record it again")
-    found = segment(recognizer, pair.audio, text, config, skip, language)
-    utterances = [_cut_out(utterance, pair, output) for utterance in found.utterances]
-    scored = list(score(recognizer, utterances))
-    warnings = [str(result) for result in scored if isinstance(result, InputError)]
-    if clipped > CLIPPED_FRACTION:
-        warnings.append(f"clipped: {clipped:.1%} of the samples are at full scale; record it with less gain")
-    bins = len(found.level) // max(1, round(OVERVIEW_SECONDS / HOP)) or 1
-    level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
-    segments = [_manifest_values(result, output) for result in scored if isinstance(result, Utterance)]
-    return RecordingResult(
-        pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, found.too_short, found.too_long,
-        segments,
-    )  # fmt: skip
+        A record of an unexpected error (a full disk, a fault in a library) is not written: the next run tries again.
+        """
+        folder = segments_folder(self.output) / pair.name
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            record = self._record(pair, key)
+        except InputError as error:
+            record = RecordingResult(pair.name, key, str(pair.audio), str(error))
+        except Exception as error:  # one recording must not end hours of work on others
+            return RecordingResult(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
+        path = record_path(self.output, pair.name)
+        make_folder(path.parent)
+        write_text(path, json.dumps(asdict(record), ensure_ascii=False))
+        return record
+
+    def _record(self, pair: Pair, key: dict[str, Any]) -> RecordingResult:
+        if not in_utf8(pair.audio):
+            raise InputError(f"{pair.audio}: its name is not UTF-8; rename it")
+        if not pair.text.exists():
+            raise InputError(f"{pair.audio}: no transcript {pair.text.name} beside it")
+        text = read_text(pair.text)
+        clipped, silent = _extremes(pair.audio)
+        if silent:
+            raise InputError(f"{pair.audio}: silence, every sample is 0; record it again")
+        found = segment(self.recognizer, pair.audio, text, self.config, self.skip, self.language)
+        utterances = [_cut_out(utterance, pair, self.output) for utterance in found.utterances]
+        scored = list(score(self.recognizer, utterances))
+        warnings = [str(result) for result in scored if isinstance(result, InputError)]
+        if clipped > CLIPPED_FRACTION:
+            warnings.append(f"clipped: {clipped:.1%} of the samples are at full scale; record it with less gain")
+        bins = len(found.level) // max(1, round(OVERVIEW_SECONDS / HOP)) or 1
+        level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
+        segments = [_manifest_values(result, self.output) for result in scored if isinstance(result, Utterance)]
+        return RecordingResult(
+            pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, found.too_short,
+            found.too_long, segments,
+        )  # fmt: skip
 
 
 def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
