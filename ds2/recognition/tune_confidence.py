@@ -15,6 +15,7 @@ from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.recognition.calibration import WEIGHTS, Calibration, area_under_roc, calibration_error, fit, only_speech
 from ds2.recognition.evaluate import right_words
+from ds2.recognition.heard import readable_utterances
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, with_confidences
 from ds2.utils.config import to_dict
@@ -116,14 +117,8 @@ def judge(heard: Heard, calibration: Calibration) -> Heard:
 def _listen(
     recognizer: Recognizer, utterances: Sequence[Utterance], skipped: list[str], on_done: Callable[[], None]
 ) -> Iterator[Heard]:
-    results = recognizer.log_probs_of_files(utterance.span for utterance in utterances)
-    for utterance, (_, duration, result) in zip(utterances, results, strict=True):
-        on_done()
-        if isinstance(result, InputError):
-            skipped.append(str(result))
-        else:
-            said = utterance.text, utterance.speaker or utterance.text
-            yield _examine(recognizer, said, result, duration)
+    for utterance, log_probs, duration in readable_utterances(recognizer, utterances, skipped, on_done):
+        yield _examine(recognizer, (utterance.text, utterance.speaker or utterance.text), log_probs, duration)
 
 
 def _examine(recognizer: Recognizer, said: tuple[str, str], log_probs: np.ndarray, duration: float) -> Heard:
