@@ -127,6 +127,13 @@ class HttpConnection(H11Protocol):
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket whose client can neither fill the memory nor cause errors in the log."""
 
+    def data_received(self, data: bytes) -> None:
+        """Refuses a handshake that websockets does not read, such as one with a line of 8 KiB."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.transport.close()
+
     def handle_ping(self) -> None:
         """Sends no pongs to a client that does not read them, or they would wait in memory without end."""
         if self.writable.is_set():

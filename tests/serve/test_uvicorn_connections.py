@@ -54,6 +54,17 @@ def test_half_open_connections_do_not_take_all_descriptors(start: Start) -> None
     assert any(line["event"].startswith("file descriptors run out") for line in server.stop())
 
 
+def test_a_handshake_of_a_websocket_with_a_long_line_is_refused_and_its_connection_closed(
+    server: RunningServer,
+) -> None:
+    """Websockets reads 8 KiB of a line; uvicorn would neither answer nor close, and no deadline holds any more."""
+    head = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    key = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    answer = server.exchange(head + key + b"X: " + b"y" * 10_000 + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 def test_a_body_with_two_lengths_is_refused_and_its_connection_closed(server: RunningServer) -> None:
     """The second request would be smuggled past a proxy that believes the other length."""
     body = b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
