@@ -59,11 +59,17 @@ class Transcriptions:
             await form.close()
 
     async def _form(self, request: Request) -> FormData:
-        """The fields of the request; a large file goes to the temporary folder."""
+        """The fields of the request; a large file goes to the temporary folder.
+
+        Raises:
+            Refused: too large or late, of an encoding that has no texts, or there is no room for it.
+        """
         try:
             return await self._limited(request).form(max_files=1, max_fields=50)
         except OSError as error:
             raise _not_stored(error) from error
+        except UnicodeError as error:  # the charset "undefined", which decodes nothing
+            raise Refused(400, "request", f"the fields cannot be decoded ({error})") from error
 
     async def _respond(self, request: Request, asked: Asked, client: str, send: Send) -> int:
         longest, began = self.limits.upload_audio_seconds, time.monotonic()

@@ -224,6 +224,15 @@ def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarr
     assert refused.value.type == "invalid_request_error"
 
 
+def test_fields_of_an_encoding_without_texts_are_refused(server: RunningServer) -> None:
+    """Python's "undefined" raises another error than encodings that are not known."""
+    body = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nenglish\r\n--b--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=b; charset=undefined"}
+    answer = httpx.post(f"{server.url}/v1/audio/transcriptions", content=body, headers=kind, timeout=60)
+    assert answer.status_code == 400
+    assert "cannot be decoded" in answer.text
+
+
 def test_decompression_bombs_are_refused_before_they_are_decoded(
     server: RunningServer, client: openai.OpenAI, tmp_path: Path
 ) -> None:
