@@ -17,6 +17,7 @@ from ds2.serve.dispatch import DispatchConfig
 from ds2.utils.config import from_dict, load_config, override
 
 PREFIX = "DS2_SERVE_"
+MOST_WORKERS, MOST_STREAMS = 1000, 100_000  # each takes memory before the first client comes
 MAY_BE_ZERO = {"partial_interval_seconds", "drain_seconds"}  # all other numbers of a section are above 0
 
 
@@ -73,12 +74,16 @@ class ServeConfig:
             for name, value in vars(getattr(self, section)).items():
                 if value < 0 or (value == 0 and name not in MAY_BE_ZERO):
                     raise ValueError(f"{section}.{name} must be above 0, got {value:g}")
-        if self.workers < 1:
-            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise ValueError(f"workers must be from 1 to {MOST_WORKERS}, got {self.workers}")
+        if self.limits.streams > MOST_STREAMS:
+            raise ValueError(f"limits.streams must be at most {MOST_STREAMS:,}, got {self.limits.streams}")
         if not 0 <= self.port < 65536:
             raise ValueError(f"port must be 0 to 65535, got {self.port}")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key need each other")
+        if any(key != key.strip() or not key for key in self.api_keys):
+            raise ValueError("api_keys: a key may neither be empty nor begin or end with a space")
         if self.decoder.beam == 0:
             raise ValueError("decoder: live streams need a beam search")
 
