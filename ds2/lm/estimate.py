@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ds2.lm.checks import MOST_ORDER
 from ds2.lm.counting import Grams, count_ngrams, number_words
 from ds2.lm.external_sort import Column, Columns, slices
 from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
@@ -28,6 +29,7 @@ from ds2.utils.files import temporary_folder
 
 IMPOSSIBLE = -99.0 * np.log(10.0)  # log-probability of <s>, which is never predicted
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])  # discounts for texts too small to estimate them
+MOST_MEMORY = 1e9  # MB
 BYTES = 160  # memory for each position of the text or each n-gram during sorting
 WORD_MASK = (1 << WORD_BITS) - 1
 
@@ -46,14 +48,14 @@ class EstimateConfig:
     memory: float = 1000.0  # MB for sorting; the words, and finally the model itself, come on top
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise ValueError(f"order {self.order} must be at least 1")
+        if not 1 <= self.order <= MOST_ORDER:
+            raise ValueError(f"order {self.order} must be from 1 to {MOST_ORDER}")
         if self.vocabulary < 0:
             raise ValueError(f"vocabulary {self.vocabulary} must be 0 (all words) or more")
         if len(set(self.words) - {BEGIN, END, UNKNOWN}) < len(self.words):
             raise ValueError("words: each may stand there once, and none of <s>, </s>, <unk>")
-        if not self.memory > 0:
-            raise ValueError(f"memory {self.memory} must be above 0 MB")
+        if not 0 < self.memory <= MOST_MEMORY:
+            raise ValueError(f"memory {self.memory} must be above 0 and at most {MOST_MEMORY:.0e} MB")
         if any(threshold < 0 for threshold in self.prune) or list(self.prune) != sorted(self.prune):
             raise ValueError(f"prune {self.prune} must be thresholds of 0 or more that do not fall")
         if self.prune and self.prune[0] != 0:
