@@ -39,6 +39,8 @@ class NeuralModel:
             width, self.cells = arrays["projection"].shape
         except (KeyError, ValueError) as error:
             raise damaged from error
+        if not arrays["projection"].size:
+            raise damaged
         expected = array_shapes(len(self.pieces), width, self.cells)
         kinds = {name: (np.int8 if name in MATRICES else np.float32, shape) for name, shape in expected.items()}
         if {name: (values.dtype, values.shape) for name, values in arrays.items()} != kinds:

@@ -10,7 +10,7 @@ from helpers.neural import random_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import MATRICES, NeuralModel
+from ds2.lm.neural import MATRICES, NeuralModel, array_shapes
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -80,6 +80,11 @@ def test_a_damaged_model_is_refused() -> None:
     for damaged in ({}, short, more, wide, no_number):
         with pytest.raises(InputError, match="neural language model is damaged"):
             NeuralModel(PIECES, damaged)
+    for width, cells in ((0, 1), (1, 0)):
+        shapes = array_shapes(len(PIECES) + 1, width, cells)
+        empty = {name: np.zeros(shape, np.int8 if name in MATRICES else np.float32) for name, shape in shapes.items()}
+        with pytest.raises(InputError, match="neural language model is damaged"):
+            NeuralModel(PIECES, empty)
     for pieces in ([*PIECES[:-1], ""], [*PIECES[:-1], "_a"]):
         with pytest.raises(InputError, match="pieces of words are damaged"):
             NeuralModel(pieces, arrays)
