@@ -108,7 +108,10 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("transcribe a.wav --output b.pdf", "--output: b.pdf: not a format; name a file of txt, json, srt,"),
         ("transcribe a.wav --model", "--model"),
         ("transcribe a.wav --formt srt", "--formt, srt; did you mean --format?; try ds2 transcribe --help"),
-        ("transcribe a.wav --beam -1", "--beam: must be at least 1, or 0 to decode greedily, got -1"),
+        (
+            "transcribe a.wav --beam -1",
+            "--beam: must be at least 1 and at most 1,000,000, or 0 to decode greedily, got -1",
+        ),
         ("data sample a.jsonl --hours ten -o b.jsonl", "--hours: could not convert string to float: 'ten'"),
         ("data split a.jsonl --output b --by nobody", "'nobody' for argument '--by'"),
         ("data mix a.jsonl --output b --snr 5", "'--snr'. Expected 2 values; try ds2 data mix --help"),

@@ -10,6 +10,8 @@ from ds2.utils.errors import ParameterError
     ("values", "parameter"),
     [
         ({"beam": -1}, "beam"),
+        ({"beam": 1_000_001}, "beam"),
+        ({"lm_weight": 1e308}, "lm_weight"),
         ({"lm_weight": float("nan")}, "lm_weight"),
         ({"word_bonus": float("inf")}, "word_bonus"),
         ({"beam": 0, "hot": ("a",)}, "beam"),
