@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import hashlib
 import ipaddress
+import math
 import os
 import re
 import socket
@@ -211,8 +212,16 @@ def _make_room(size: int) -> None:
 
 
 def _limit() -> float:
-    """Bytes that the mirror may hold."""
-    return float(os.environ.get("DS2_CACHE_GB") or 100) * GB
+    """Bytes that the mirror may hold.
+
+    Raises:
+        InputError: `DS2_CACHE_GB` is no number above 0.
+    """
+    given = os.environ.get("DS2_CACHE_GB") or "100"
+    with contextlib.suppress(ValueError):
+        if 0 < (most := float(given)) < math.inf:
+            return most * GB
+    raise InputError(f"DS2_CACHE_GB: {given}: expected a number of gigabytes above 0, such as 100")
 
 
 def mirror_folder() -> Path:

@@ -194,6 +194,15 @@ def test_the_cache_keeps_its_size(corpus: str, cache: Path, tmp_path: Path, monk
     assert read_audio(next(each.audio_path for each in there if each.audio_path.parent == archives[1]))[1] == 8000
 
 
+@pytest.mark.parametrize("size", ["many", "nan", "-1", "0", "inf"])
+def test_a_size_of_the_cache_that_is_none_ends_in_one_line(
+    size: str, corpus: str, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DS2_CACHE_GB", size)
+    assert main(["info", f"{corpus}/manifest.jsonl"]) == 2
+    assert f"DS2_CACHE_GB: {size}: expected a number of gigabytes above 0" in capsys.readouterr().err
+
+
 def test_ranks_read_shards_of_their_own_which_are_fetched_ahead(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
