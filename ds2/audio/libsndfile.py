@@ -13,6 +13,8 @@ from ds2.audio.mp3 import counts_frames, first_frame
 from ds2.utils.errors import InputError
 
 BUFFER = 1 << 18  # samples, channels together, that are decoded at once
+# Samples of an MP3 decoded before a span: a frame may take bits from frames before it, at most 511 bytes back.
+PREROLL = 32 * 1152
 
 
 class DecodingError(Exception):
@@ -48,7 +50,7 @@ class LibsndfileReader:
             GuessedLength: an MP3 whose header does not say how long it is.
         """
         self.name = name
-        self.file = soundfile.SoundFile(source)
+        self.file = _SoundFile(source)
         self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
         if self.file.format == "MP3" and not _mp3_counts_frames(source):
             self.close()
@@ -76,14 +78,24 @@ class LibsndfileReader:
             raise DecodingError(self.file.tell(), str(error)) from error
 
     def _seek(self, start: int) -> None:
+        before = min(start, PREROLL) if self.file.format == "MP3" else 0
         try:
-            place, why = self.file.seek(start), "its parts lie at impossible times"
+            place, why = self.file.seek(start - before), "its parts lie at impossible times"
+            place += len(self.file.read(before)) if before else 0
         except RuntimeError as error:
             place, why = -1, str(error)
         if place != start:
             here, total = start / self.sample_rate, self.frames / self.sample_rate
             when = f"{here:.2f} s of {total:.2f} s ({why})"
             raise InputError(f"{self.name}: cut off or damaged before {when}; {remedy(self.name)}")
+
+
+class _SoundFile(soundfile.SoundFile):
+    """soundfile seeks after each read to where it is already. In an MP3 that loses what the next frames take from those
+    before them, and they would be damaged."""
+
+    def seekable(self) -> bool:
+        return self.format != "MP3" and bool(super().seekable())
 
 
 def _mp3_counts_frames(source: bytes | IO[bytes]) -> bool:

@@ -43,3 +43,18 @@ def test_cut_off_file_is_one_line_that_names_it(mp3: bytes, tmp_path: Path, capf
 def test_whole_file_is_read_with_any_tags(mp3: bytes, before: bytes, after: bytes) -> None:
     samples, rate = read_audio_array(InMemory(before + mp3 + after, "talk.mp3"))
     assert (len(samples), rate) == (len(NOISE), 16000)
+
+
+def test_every_part_equals_that_part_of_the_whole(capfd: pytest.CaptureFixture[str]) -> None:
+    """Loud and quiet by turns, so that loud frames take bits that quiet ones left over."""
+    noise = np.random.default_rng(0).normal(0, 0.1, 1_500_000).astype(np.float32)
+    noise *= np.abs(np.sin(np.arange(len(noise)) / 2500)) ** 4
+    file = io.BytesIO()
+    soundfile.write(file, noise, 16000, format="MP3")
+    whole, _ = soundfile.read(io.BytesIO(file.getvalue()), dtype="float32")
+    talk = InMemory(file.getvalue(), "talk.mp3")
+    np.testing.assert_allclose(read_audio_array(talk)[0], whole, rtol=0, atol=1e-5)
+    assert capfd.readouterr() == ("", "")
+    for start in range(5000, 1_400_000, 7001):
+        part, _ = read_audio_array(talk, offset=start / 16000, duration=0.5)
+        np.testing.assert_allclose(part, whole[start : start + 8000], rtol=0, atol=1e-5)
