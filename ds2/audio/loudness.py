@@ -1,18 +1,48 @@
-"""How loud a recording is, every 10 ms."""
+"""How loud a recording is, every 10 ms, beside its noise."""
 
 import numpy as np
 from torch import Tensor
 
 HOP = 0.01  # seconds between levels
+BANDS = 16  # of the mel scale
+AROUND = 1000  # levels: the noise of each stretch of so many is that of three, itself in the middle
+NOISE_PERCENTILE = 8.0  # of the energies of a band
+CLEAR = 2.0  # times the noise: what a band has beyond it is no noise
+LEFT = 0.1  # of the noise that stays
+NOTHING = 1e-10  # mean square of digital silence
 
 
 def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
-    """(N,) samples -> (T,) sums of squares of every 10 ms; a recording can come in several calls of whole 10 ms."""
+    """(N,) samples -> (T, B) sums of squares of every 10 ms, divided among bands by Parseval's theorem; a recording can
+    come in several calls of whole 10 ms."""
     hop = round(HOP * sample_rate)
-    return np.square(np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop))).reshape(-1, hop).sum(1)
+    slices = np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop)).reshape(-1, hop)
+    power = np.square(np.abs(np.fft.rfft(slices, axis=1))) / hop
+    power[:, 1 : (hop + 1) // 2] *= 2.0  # bins that stand for a negative frequency as well
+    return np.add.reduceat(power, _band_starts(hop, sample_rate), axis=1)
+
+
+def _band_starts(hop: int, sample_rate: int) -> np.ndarray:
+    """(B,) the first bin of each band; fewer bands where they are narrower than bins."""
+    top = 1127.0 * np.log1p(sample_rate / 2 / 700.0)
+    frequencies = 700.0 * np.expm1(np.arange(BANDS) * top / BANDS / 1127.0)
+    return np.unique(np.ceil(frequencies / sample_rate * hop).astype(int))
 
 
 def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
-    """(T,) energies of every 10 ms -> (T,) their level in dB, each over 20 ms."""
-    both = energy + np.append(energy[1:], 0.0)
-    return 10.0 * np.log10(both / (2 * round(HOP * sample_rate)) + 1e-10)
+    """(T, B) energies of every 10 ms -> (T,) dB, each over 20 ms, of what stands out of the noise in its band.
+
+    The noise of a band is what it nearly always has within half a minute; it is taken off (spectral subtraction, Boll
+    1979), so that a vowel that fades is heard longer than by its level. Of noise alone a tenth is left.
+    """
+    both = energy + np.concatenate([energy[1:], np.zeros_like(energy[:1])])
+    scale = 2 * round(HOP * sample_rate)
+    heard = np.empty(len(both))
+    for first in range(0, len(both), AROUND):
+        here = both[first : first + AROUND]
+        near = both[max(0, first - AROUND) : first + 2 * AROUND]
+        sound = near[near.sum(1) > NOTHING * scale]
+        noise = np.percentile(sound, NOISE_PERCENTILE, axis=0) if len(sound) else np.zeros(near.shape[1])
+        above = np.maximum(here - CLEAR * noise, 0.0).sum(1) + LEFT * noise.sum()
+        heard[first : first + AROUND] = np.minimum(above, here.sum(1))
+    return 10.0 * np.log10(heard / scale + NOTHING)

@@ -26,6 +26,9 @@ NOISE_PERCENTILE = 8.0
 DIGITAL_SILENCE = -95.0  # dB, as between recordings that were joined: tells nothing about their noise
 QUIET_FRACTION = 0.2  # of the dB from the noise up to the quieter of two words: below it is quiet between them
 DEEPEST = 40.0  # dB below the quieter word everything is quiet, however low the noise
+# A threshold that is higher, because of noise, hides how a word begins and fades: levels for each dB, beyond the first.
+FIRST_HIDDEN, HIDDEN_START, HIDDEN_END = 3.0, 0.08, 0.35
+NOISY = 50.0  # dB below a word: a pause that is quieter hides nothing
 
 
 def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -53,19 +56,20 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
     edges = [words[0]]
     for (before, after), loud in gaps:
         before = max(before[0], edges[-1][1]), before[1]
-        edges.append(_pause(level, before, after, min(loud)) or _meeting(level, before, after))
+        edges.append(_pause(level, before, after, loud) or _meeting(level, before, after))
     seconds = (np.clip(np.array(edges[1:]) - LEAST_PAUSE, 0, last - 2 * LEAST_PAUSE) * HOP).tolist()
     return [(before[1], after[0]) for before, after in itertools.pairwise(seconds)]
 
 
-def _pause(level: np.ndarray, before: Span, after: Span, loudness: float) -> Span | None:
+def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, float]) -> Span | None:
     """Where the sound of the word before ends and that of the word after begins; None without a pause between them.
 
     Peaks may lie in silence: the quiet between the peaks of both words counts from the first peak of the one to the
     last peak of the other, of which each keeps one level.
     """
     first, last = before[0] + 1, after[1] - 1
-    quiet = level[first:last] <= _threshold(level, before[1], after[0], loudness)
+    threshold = _threshold(level, before[1], after[0], min(loudness))
+    quiet = level[first:last] <= threshold
     # each level is that of 20 ms: the last one of a run ends a level later
     runs = [(first + start, min(first + end + 1, last)) for start, end in _runs(quiet)]
     runs = [run for run in runs if run[1] >= before[1] - NEAR and run[0] < after[0] + NEAR]
@@ -73,7 +77,18 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: float) -> Spa
     if longest < LEAST_PAUSE:
         return None
     clear = [run for run in runs if run[1] - run[0] >= min(longest, CLEAR_PAUSE)]
-    return clear[0][0], clear[-1][1]
+    return _with_hidden(level, (clear[0][0], clear[-1][1]), threshold, loudness)
+
+
+def _with_hidden(level: np.ndarray, pause: Span, threshold: float, loudness: tuple[float, float]) -> Span:
+    """The pause without what the noise hides of the words around it, as far as a pause is left: the nearer a word's
+    loudness is to the threshold, the more of it lies below; speech fades by some 3 dB in 10 ms, and begins faster."""
+    noise = np.median(level[slice(*pause)])
+    hidden = (threshold - (word - DEEPEST) - FIRST_HIDDEN if noise > word - NOISY else 0.0 for word in loudness)
+    ended, begun = (max(0.0, decibels) for decibels in hidden)
+    end = min(round(HIDDEN_END * ended), pause[1] - pause[0] - LEAST_PAUSE)
+    start = min(round(HIDDEN_START * begun), pause[1] - pause[0] - LEAST_PAUSE - end)
+    return pause[0] + end, pause[1] - start
 
 
 def _threshold(level: np.ndarray, start: int, end: int, loudness: float) -> float:

@@ -56,6 +56,18 @@ def test_noise_that_ends_in_digital_silence_is_a_pause() -> None:
     assert start == pytest.approx(1.5, abs=0.011)
 
 
+def test_a_word_that_fades_into_noise_ends_below_it() -> None:
+    """A vowel that loses 40 dB in 150 ms, in noise 20 dB below it; without noise as well."""
+    time = np.arange(2 * RATE) / RATE
+    fading = 10 ** (-2 * np.clip((time - 0.5) / 0.15, 0, 1)) * (time >= 0.2) * (time < 0.65)
+    vowel = 0.1 * fading * sum(np.sin(2 * np.pi * 150 * harmonic * time) for harmonic in range(1, 8))
+    for noise in (1e-4, 0.02):
+        samples = torch.from_numpy(vowel + np.random.default_rng(0).normal(0, noise, len(time)))
+        [(start, end)] = word_boundaries(level(samples), [(0.3, 0.5)])
+        assert start == pytest.approx(0.2, abs=0.021)
+        assert end == pytest.approx(0.65, abs=0.041)
+
+
 def test_words_without_a_pause_share_the_quietest_point() -> None:
     """The closure of a stop is no pause."""
     for loudness in (0.3, 0.0):
