@@ -1,5 +1,6 @@
 """ds2 info."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,9 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert "decoder.lm_weight: " in run("info", "english")[1]
     for path in MODELS.glob("*.safetensors"):
         assert run("info", path.stem)[1].splitlines()[1].startswith(f"knows {read_record(path).knows}")
-    assert FIGURES["english"] in run("info", "english")[1]
+    for name, figures in FIGURES.items():
+        assert figures in run("info", name)[1]
+        assert all(f"{figure} %" in model_card(name) for figure in re.findall(r"(\S+) %", figures))
     assert_refused(run("info", tmp_path / "a.wav"), "neither a model")
     assert_refused(run("info"), "name a bundle")
 
