@@ -139,7 +139,7 @@ def _check_manifest(path: Path) -> None:
         raise InputError(f"{path}: is a recording; name a manifest: JSON Lines with audio_filepath, duration, text")
     script = path.parent.parent / "prepare.py"
     if not path.exists() and script.is_file():
-        raise InputError(f"{path}: is not there; {script} makes it")
+        raise InputError(f"{path}: is not there; {script} makes it, with {path.parent} as its output")
 
 
 @contextlib.contextmanager
