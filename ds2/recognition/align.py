@@ -180,7 +180,8 @@ def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     if rate > CHARACTERS_A_SECOND:
         hint = f"{rate:.0f} characters a second: is the sample rate in its header right, and the recording whole?"
     else:
-        hint = "does it belong to another recording? Mark untranscribed speech with *, or align with skip"
+        hint = "does it belong to another recording, or is the noise as loud as the speech? "
+        hint += "Mark speech that is not transcribed with *, or align with the option skip"
     raise InputError(
         f"{audio}: the transcript does not fit, half of its words have a probability below {LEAST_PROBABILITY}; {hint}"
     )
