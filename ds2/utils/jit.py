@@ -105,7 +105,10 @@ class _Notice(event.Listener):
         ours = event.data["dispatcher"].py_func.__module__.startswith("ds2.")
         if ours and not self.said:
             self.said = True
-            logger.warning("compiling ds2's kernels for this processor, once: it may take 20 seconds")
+            logger.warning(
+                "compiling ds2's kernels that this needs for this processor, once: it may take 20 seconds; "
+                "ds2 warmup compiles all"
+            )
 
     def on_end(self, event: event.Event) -> None:
         pass
