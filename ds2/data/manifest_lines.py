@@ -7,6 +7,7 @@ there, it is read line by line.
 import codecs
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -29,6 +30,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may 
 }
 MOST_SECONDS = 1e7  # 115 days: no recording is longer
 MOST_CHARACTERS = {"text": 1_000_000, "audio_filepath": 4096, "speaker": 1000, "lang": 1000}  # a text: a day's speech
+SURROGATE = re.compile("[\ud800-\udfff]")  # one of a pair in UTF-16, which no file in UTF-8 can hold
 BLOCK = 1 << 23  # bytes of a file that are read at once, and the rest of the last line
 EXAMPLE = '{"audio_filepath": "a.wav", "duration": 3.2, "text": "two five"}'
 
@@ -179,6 +181,8 @@ def _check_line(values: Any, place: str) -> None:
     for key, most in MOST_CHARACTERS.items():
         if (length := len(values.get(key) or "")) > most:
             raise InputError(f"{place}: {key} must have up to {most:,} characters, got {length:,}")
+        if key != "audio_filepath" and SURROGATE.search(values.get(key) or ""):  # a file's name need not be UTF-8
+            raise InputError(f"{place}: {key} holds half a character, {values[key]!r:.60}; write the manifest again")
 
 
 def _refuse_value(values: dict[str, Any], key: str, place: str) -> NoReturn:

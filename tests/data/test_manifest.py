@@ -74,6 +74,8 @@ def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:
         ({**GOOD, "text": None}, "text must be a string"),
         ({**GOOD, "duration": "1"}, "duration must be a number"),
         ({**GOOD, "duration": True}, "duration must be a number"),
+        ({**GOOD, "text": "\ud800"}, "text holds half a character"),
+        ({**GOOD, "speaker": "a\udfff"}, "speaker holds half a character"),
         ({**GOOD, "duration": -1}, "duration must be positive"),
         ({**GOOD, "duration": 0}, "duration must be positive"),
         ({**GOOD, "duration": float("nan")}, "duration must be positive"),
