@@ -170,7 +170,7 @@ def prune_command(
     from ds2.lm.model_files import describe_lm, prune_model
     from ds2.utils.files import check_writable
 
-    if threshold < 0 or ngrams < 0 or threshold == ngrams == 0:
+    if not threshold >= 0 or ngrams < 0 or threshold == ngrams == 0:  # which NaN fails, too
         raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
     check_writable(output)
     print(describe_lm(prune_model(model, output, threshold, ngrams, histories), output))

@@ -94,6 +94,7 @@ def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, f
         ("mix first.arpa.gz dev.txt -o x.lm --weights 1 1", "dev.txt: neither an ARPA file"),
         ("prune first.arpa.gz -o x.lm", "give a --threshold above 0"),
         ("prune first.arpa.gz -o x.lm --threshold -1", "give a --threshold above 0"),
+        ("prune first.arpa.gz -o x.lm --threshold nan", "give a --threshold above 0"),
         ("vocabulary first.txt --dev dev.txt --size 0 -o x.txt", "--size of at least 1"),
         ("build first.txt -o x.lm --order 65", "order 65 must be from 1 to 64"),  # a longer one could not be read
         ("build first.txt -o x.lm --memory inf", "memory inf must be above 0 and at most 1e+09 MB"),
