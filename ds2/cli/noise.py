@@ -1,6 +1,5 @@
 """ds2 data mix, noise: noisy copies of data sets."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,8 @@ from tyro.conf import Positional
 from ds2.cli.data import refuse_overwriting, report_skipped
 from ds2.cli.options import NO_DEFAULT, Files, Output, Settings
 from ds2.utils.errors import InputError, ParameterError
+
+MOST_HOURS = 10_000  # a terabyte
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def noise_command(
     from ds2.audio.tensors import read_audio
     from ds2.data.noisy_copies import write_noise
 
-    if not 0 < hours < math.inf:
-        raise ParameterError("hours", f"must be above 0, got {hours}")
+    if not 0 < hours <= MOST_HOURS:
+        raise ParameterError("hours", f"must be above 0 and at most {MOST_HOURS:,}, got {hours}")
     samples = [read_audio(path, sample_rate)[0] for path in absolute_recordings(files)]
     if not samples:
         raise InputError("data noise: name at least one recording, or a folder of them")
