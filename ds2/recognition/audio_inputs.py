@@ -1,5 +1,7 @@
 """Inputs that can be transcribed besides a path: the bytes of a file, an open file, samples, and a stream of these."""
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -23,7 +25,7 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
 
     Raises:
         InputError: bytes that are not audio.
-        ParameterError: samples that `checked_samples` refuses or without a sample rate; a text file.
+        ParameterError: samples that `checked_samples` refuses or without a sample rate; a text file; a list of paths.
     """
     if isinstance(audio, bytes):
         return read_audio_bytes_array(audio, model_rate, "audio")[0]
@@ -33,6 +35,8 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
         return read_audio_bytes_array(data, model_rate, str(getattr(audio, "name", "audio")))[0]
     if audio is None or isinstance(audio, dict):
         raise ParameterError("audio", f"expected a path, bytes, a file or samples, got {type(audio).__name__}")
+    if isinstance(audio, Sequence) and audio and isinstance(audio[0], str | os.PathLike):
+        raise ParameterError("audio", "one recording is expected, not several; transcribe_files takes a list of paths")
     if sample_rate is None:
         raise ParameterError("sample_rate", "required for samples: transcribe(samples, sample_rate=16000)")
     return resample_array(checked_samples(audio), sample_rate, model_rate)

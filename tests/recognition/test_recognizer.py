@@ -75,6 +75,8 @@ def test_recordings_in_memory_go_in_batches_as_files_do(recognizer: Recognizer, 
 def test_samples_need_their_rate(recognizer: Recognizer) -> None:
     with pytest.raises(ParameterError, match="audio: expected a path, bytes, a file or samples, got NoneType"):
         recognizer.transcribe(None)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"audio: one recording is expected, .* transcribe_files takes a list"):
+        recognizer.transcribe(["a.wav", "b.wav"])  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="sample_rate: required"):
         recognizer.transcribe(torch.zeros(8000))
 
