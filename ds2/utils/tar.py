@@ -21,7 +21,7 @@ from ds2.utils.object_storage import fetched, url_of
 OPEN = 64  # archives at a time, in each process
 DAMAGED = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error, lzma.LZMAError)  # of tarfile
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # in a name it would break a message over several lines
+REFUSED = re.compile(r"^/|[\x00-\x1f\x7f]")  # a name that leads out of the archive, or breaks a line of a message
 Places = dict[str, tuple[int, int]]  # name of a member -> its first byte in the archive, its size in bytes
 
 
@@ -93,8 +93,8 @@ def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in tar:
         if member.size < 0:
             raise tarfile.ReadError("a member of negative size")
-        if CONTROL.search(member.name):
-            raise tarfile.ReadError("a control character in a member's name")
+        if REFUSED.search(member.name):
+            raise tarfile.ReadError("a member's name begins with / or holds a control character")
         if member.isfile():
             yield member
 
@@ -127,7 +127,7 @@ def _read_index(archive: Path) -> Places | None:
         return None
     fits = (
         made_for == size
-        and not any(map(CONTROL.search, places))
+        and not any(map(REFUSED.search, places))
         and all(min(place) >= 0 and sum(place) <= size for place in places.values())
     )
     return places if fits else None

@@ -256,6 +256,16 @@ def test_a_damaged_stream_is_refused(tmp_path: Path, digits: list[Utterance]) ->
             list(stream(io.BytesIO(damaged)))
 
 
+def test_a_name_of_a_member_that_leads_out_of_the_archive_is_refused(tmp_path: Path) -> None:
+    """A path below an archive and one from the root are the latter."""
+    archive = tmp_path / "shard.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name in ("/a.wav", "/a.json"):
+            tar.addfile(tarfile.TarInfo(name))
+    with pytest.raises(InputError, match="begins with /"):
+        convert(archive, tmp_path / "m.jsonl", "", "nemo", None)
+
+
 def test_a_control_character_in_the_name_of_a_member_is_refused_in_one_line(tmp_path: Path) -> None:
     archive = tmp_path / "shard.tar"
     with tarfile.open(archive, "w") as tar:
