@@ -20,7 +20,7 @@ from ds2.data.layouts import (
 from ds2.data.manifest import write_manifest
 from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import ParameterError
+from ds2.utils.errors import InputError, ParameterError
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def guess_layout(source: Path) -> str:
     """The layout of what lies at `source`.
 
     Raises:
-        InputError: it looks like none of them.
+        InputError: nothing is there. ParameterError: it looks like none of them.
     """
     name = source.name
     if name.endswith((".jsonl.gz", "cuts.jsonl")):
@@ -77,6 +77,8 @@ def guess_layout(source: Path) -> str:
         return "librispeech"
     if any(text_files.text_of(path) for path in source.rglob("*") if path.suffix.lower() in SUFFIXES):
         return "text_files"
+    if not source.exists():
+        raise InputError(f"{source}: cannot be read (No such file or directory)")
     raise ParameterError("from", f"{source} looks like none of {', '.join(LAYOUTS)}; name its layout")
 
 

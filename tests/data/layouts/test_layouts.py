@@ -150,6 +150,8 @@ def test_what_is_not_such_a_layout_is_refused_by_name(tmp_path: Path, name: str,
     with pytest.raises(InputError, match=message):
         convert(tmp_path / name, tmp_path / "out.jsonl", "", "nemo", None)
     assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(InputError, match=r"gone: cannot be read"):
+        convert(tmp_path / "gone", tmp_path / "out.jsonl", "", "nemo", None)
 
 
 @pytest.mark.parametrize("wrong", [{"duration": "x"}, {"duration": 10**400}, {"speaker": ["x"]}, {"language": ["x"]}])
