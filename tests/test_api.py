@@ -51,6 +51,7 @@ def test_reprs_fit_on_a_line(tiny_bundle: Path) -> None:
         "Transcript('one two one two one two one two one two one two one two ...', 400 words, 400.00 s)"
     )
     assert repr(transcript.segments[0]).startswith("TranscriptSegment('one two ")
+    assert repr(ds2.load("digits-streaming").stream()) == "LiveStream(0.00 s heard, 0 segments waiting)"
     assert repr(ds2.load(tiny_bundle, "cpu")) == f"Recognizer({str(tiny_bundle)!r}, 8000 Hz, greedy, cpu)"
     assert re.fullmatch(
         r"Bundle\('.*digits\.safetensors', knows 10 words and no other: .*\)", repr(Bundle.load("digits"))

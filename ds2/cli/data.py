@@ -198,7 +198,10 @@ def sample_command(
     utterances = read_manifest(manifest)
     drawn = sample(utterances, hours, seed) if speakers is None else sample_speakers(utterances, speakers, hours, seed)
     write_manifest(output, drawn)
-    print(f"{output}: {len(drawn)} utterances, {drawn.durations.sum() / 3600:.2f} h")
+    found = drawn.durations.sum() / 3600
+    print(f"{output}: {len(drawn)} utterances, {found:.2f} h")
+    if len(drawn) == len(utterances) and found < hours:
+        print(f"ds2: {manifest} has {found:.2f} h, not {hours:g}: the sample is the whole", file=sys.stderr)
     return 0
 
 

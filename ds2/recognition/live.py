@@ -61,6 +61,10 @@ class LiveStream:
         self.ended: deque[Transcript] = deque()
         self._begin(0.0)
 
+    def __repr__(self) -> str:
+        heard = self.start + self.chunks.received / self.rate
+        return f"LiveStream({heard:.2f} s heard, {len(self.ended)} segments waiting)"
+
     def accept(self, samples: "np.ndarray | Tensor", sample_rate: int) -> None:
         """Takes the next (N,) samples of one channel: floats of full scale 1.0, or integers as WAV files hold them.
 
