@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -38,14 +39,29 @@ def log_probability(arrays: dict[str, np.ndarray], words: list[str]) -> float:
     return -torch.nn.functional.cross_entropy(scores, torch.tensor([*numbers, 0]), reduction="sum").item()
 
 
+def errors(scores: list[float], expected: list[float], sentences: list[list[str]]) -> np.ndarray:
+    """(N,) nats for each piece."""
+    pieces = [1 + sum(len(Pieces(PIECES).divide(word) or ()) for word in words) for words in sentences]
+    return np.abs(np.array(scores) - expected) / pieces
+
+
 @settings(max_examples=50, deadline=None)
 @given(sentences=st.lists(st.lists(WORDS, max_size=6), max_size=8), seed=st.integers(0, 3))
 def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> None:
+    """But for the rounding of activations to 16 bits, which an LSTM of large random weights now and then amplifies."""
     arrays = arrays_of(seed)
     model = NeuralModel(PIECES, arrays)
-    scores = model.scores(sentences)
-    assert scores == pytest.approx([log_probability(arrays, words) for words in sentences], rel=1e-3, abs=1e-2)
-    assert [model.score(words) for words in sentences] == pytest.approx(scores, rel=1e-3, abs=1e-2)
+    expected = [log_probability(arrays, words) for words in sentences]
+    assert np.all(errors(model.scores(sentences), expected, sentences) < 0.02)
+    assert np.all(errors([model.score(words) for words in sentences], expected, sentences) < 0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rounding_hardly_changes_most_scores(seed: int) -> None:
+    random, arrays = Random(seed), arrays_of(seed)
+    sentences = [["".join(random.choices("abc", k=1 + number % 5)) for _ in range(number % 7)] for number in range(100)]
+    expected = [log_probability(arrays, words) for words in sentences]
+    assert np.median(errors(NeuralModel(PIECES, arrays).scores(sentences), expected, sentences)) < 2e-4
 
 
 def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
