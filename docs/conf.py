@@ -11,6 +11,11 @@ sys.path.insert(0, str(FOLDER))
 os.environ["DS2"] = str(FOLDER.parent)  # in the cells of the pages: the checkout
 os.environ["MATPLOTLIBRC"] = str(FOLDER / "style")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two pages at a time, each with a core: more threads only wait
+# The kernels of the pages warn that they listen on this machine's own address, unencrypted.
+KERNELS = FOLDER.parent / "build" / "ipython"
+(KERNELS / "profile_default").mkdir(parents=True, exist_ok=True)
+(KERNELS / "profile_default" / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+os.environ["IPYTHONDIR"] = str(KERNELS)
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 import pages  # noqa: E402
