@@ -3,10 +3,12 @@
 import numpy as np
 from torch import Tensor
 
+from ds2.utils.mel import mel_edges
+
 HOP = 0.01  # seconds between levels
 BANDS = 16  # of the mel scale
-AROUND = 1000  # levels: the noise of each stretch of so many is that of three, itself in the middle
-NOISE_PERCENTILE = 8.0  # of the energies of a band
+NOISE_AROUND = 1000  # levels on each side of a place that give its noise
+NOISE_PERCENTILE = 8.0
 CLEAR = 2.0  # times the noise: what a band has beyond it is no noise
 LEFT = 0.1  # of the noise that stays
 NOTHING = 1e-10  # mean square of digital silence
@@ -24,9 +26,7 @@ def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
 
 def _band_starts(hop: int, sample_rate: int) -> np.ndarray:
     """(B,) the first bin of each band; fewer bands where they are narrower than bins."""
-    top = 1127.0 * np.log1p(sample_rate / 2 / 700.0)
-    frequencies = 700.0 * np.expm1(np.arange(BANDS) * top / BANDS / 1127.0)
-    return np.unique(np.ceil(frequencies / sample_rate * hop).astype(int))
+    return np.unique(np.ceil(mel_edges(BANDS, sample_rate)[:-1] / sample_rate * hop).astype(int))
 
 
 def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
@@ -38,11 +38,11 @@ def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
     both = energy + np.concatenate([energy[1:], np.zeros_like(energy[:1])])
     scale = 2 * round(HOP * sample_rate)
     heard = np.empty(len(both))
-    for first in range(0, len(both), AROUND):
-        here = both[first : first + AROUND]
-        near = both[max(0, first - AROUND) : first + 2 * AROUND]
+    for first in range(0, len(both), NOISE_AROUND):
+        here = both[first : first + NOISE_AROUND]
+        near = both[max(0, first - NOISE_AROUND) : first + 2 * NOISE_AROUND]
         sound = near[near.sum(1) > NOTHING * scale]
         noise = np.percentile(sound, NOISE_PERCENTILE, axis=0) if len(sound) else np.zeros(near.shape[1])
         above = np.maximum(here - CLEAR * noise, 0.0).sum(1) + LEFT * noise.sum()
-        heard[first : first + AROUND] = np.minimum(above, here.sum(1))
+        heard[first : first + NOISE_AROUND] = np.minimum(above, here.sum(1))
     return 10.0 * np.log10(heard / scale + NOTHING)

@@ -6,8 +6,8 @@ from onnx import TensorProto, numpy_helper
 from ds2.export.graph import Graph, integers, positions, scalar, valid_mask
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.layer_weights import LayerWeights
-from ds2.model.mel import mel_bands
 from ds2.utils.errors import InputError
+from ds2.utils.mel import mel_bands
 
 LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
-from ds2.model.mel import mel_bands
+from ds2.utils.mel import mel_bands
 
 CACHED = 1 << 19  # values: larger batches are processed one utterance at a time, which fits a core's cache
 

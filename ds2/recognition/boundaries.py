@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ds2.audio.loudness import HOP
+from ds2.audio.loudness import HOP, NOISE_AROUND, NOISE_PERCENTILE
 
 Span = tuple[int, int]  # first level and one past the last
 
@@ -21,8 +21,6 @@ LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
 CLEAR_PAUSE = 20  # levels: what sounds between two such pauses, as a breath does, belongs to no word
 CLICK = 2  # levels: a sound as short as this does not end a pause
 AROUND = 30  # levels on each side of a word's peaks that give its loudness
-NOISE_AROUND = 1000  # levels on each side of a gap that give the noise
-NOISE_PERCENTILE = 8.0
 DIGITAL_SILENCE = -95.0  # dB, as between recordings that were joined: tells nothing about their noise
 QUIET_FRACTION = 0.2  # of the dB from the noise up to the quieter of two words: below it is quiet between them
 DEEPEST = 40.0  # dB below the quieter word everything is quiet, however low the noise

@@ -6,7 +6,7 @@ import torch
 
 from ds2.model.config import POWER_FLOOR, FrontendConfig
 from ds2.model.frontend import Frontend, valid_mask
-from ds2.model.mel import mel_bands
+from ds2.utils.mel import mel_bands
 
 
 def reference(samples: np.ndarray, rate: int) -> np.ndarray:
