@@ -28,7 +28,8 @@ def train_command(
 
     Example: ds2 train recipes/digits/train.toml --output runs/digits --set epochs=4
 
-    On several processors or machines: torchrun --nproc-per-node 8 --no-python ds2 train ... with the same arguments.
+    On several processors or machines: torchrun --nproc-per-node 8 --no-python ds2 train ... with the same arguments;
+    on Slurm: srun --ntasks 8 ds2 train ...
 
     Args:
         config: The recipe's train.toml; with --fine-tune a manifest of recordings and their texts (.jsonl).

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted([*ROOT.glob("*/*.sh"), ROOT / ".ci" / "run"])
+SCRIPTS = sorted([*ROOT.glob("*/*.sh"), *ROOT.glob("deploy/slurm/*"), ROOT / ".ci" / "run"])
 
 
 def tool(name: str, package: str) -> str:

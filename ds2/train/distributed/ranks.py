@@ -15,6 +15,7 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 from torch import Tensor, nn
 
+from ds2.train.distributed import slurm
 from ds2.utils.errors import InputError
 
 Traffic = Counter[str]  # bytes that this rank handed over for the others, by link: "group", "weights", "server 0"
@@ -94,13 +95,15 @@ def copy_flat(flat: Tensor, tensors: Sequence[Tensor]) -> None:
 
 @contextlib.contextmanager
 def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
-    """Joins the processes that torchrun started, if it did; yields them and this one's device.
+    """Joins the processes that torchrun or srun started, if one did; yields them and this one's device.
 
     NCCL carries tensors on a GPU; gloo carries all others, including the short messages of every step.
     """
+    _take_over_slurm()
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if device == "cuda" and size > 1:
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        # Slurm may show each task its own GPU alone.
+        device = f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
         torch.cuda.set_device(device)
     if size == 1:
         yield Ranks(), device
@@ -114,3 +117,11 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
         yield Ranks(number, size), device
     finally:
         dist.destroy_process_group()
+
+
+def _take_over_slurm() -> None:
+    """Makes a task of srun a rank, with a thread for each of its processors."""
+    variables = slurm.rank_variables(os.environ)
+    if variables and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(int(os.environ.get("SLURM_CPUS_PER_TASK", "1")))
+    os.environ.update(variables)
