@@ -103,6 +103,8 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
     }
     if megabytes := history[-1].get("megabytes_per_minibatch"):
         facts[f"{megabytes:.2f} MB"] = "sent per minibatch, by all ranks"
+        paused = [1000 * history[-1].get(f"{kind}_seconds_per_minibatch", 0.0) for kind in ("waiting", "communication")]
+        facts["{:.1f} + {:.1f} ms".format(*paused)] = "a rank waits and communicates per minibatch"
     for value, label in facts.items():
         yield f'<div class="tile"><b>{_text(value)}</b><span>{_text(label)}</span></div>'
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from ds2.train.distributed.ranks import Costs
 from ds2.train.metrics import Epoch
 
 
@@ -20,10 +21,18 @@ class RunState:
     utterances: int = 0  # done in this epoch
     seconds: float = 0.0  # spent in this epoch
     sent: int = 0  # bytes handed over to other ranks in this epoch
+    waiting: float = 0.0  # seconds in which a rank waited for others in this epoch, of all ranks together
+    communication: float = 0.0  # seconds of exchanges in this epoch, of all ranks together
     skipped: list[str] = field(default_factory=list)  # a line for each utterance skipped in this epoch
     history: list[Epoch] = field(default_factory=list)
     best: tuple[float, float] = (math.inf, math.inf)  # `metrics.score` of the best model
     best_epoch: int = 0  # epochs done when it was saved
+
+    def add_costs(self, costs: Costs) -> None:
+        """Adds what this rank has spent for others."""
+        self.sent += costs.sent
+        self.waiting += costs.waiting
+        self.communication += costs.communication
 
     def joined(self, parts: "list[RunState]") -> "RunState":
         """Returns the state with the sums of all ranks."""
@@ -32,21 +41,25 @@ class RunState:
             loss_sum=sum(part.loss_sum for part in parts),
             utterances=sum(part.utterances for part in parts),
             sent=sum(part.sent for part in parts),
+            waiting=sum(part.waiting for part in parts),
+            communication=sum(part.communication for part in parts),
             skipped=[line for part in parts for line in part.skipped],
         )
 
     def forget(self) -> None:
         """Clears the sums of this epoch: after a resumption the first rank has those of all."""
-        self.loss_sum, self.utterances, self.sent, self.skipped = 0.0, 0, 0, []
+        self.loss_sum, self.utterances, self.skipped = 0.0, 0, []
+        self.sent, self.waiting, self.communication = Costs()
 
     def next_epoch(self) -> "RunState":
         """The state at the start of the next epoch."""
-        return dataclasses.replace(
-            self, epoch=self.epoch + 1, batch=0, loss_sum=0.0, utterances=0, seconds=0.0, sent=0, skipped=[]
-        )
+        state = dataclasses.replace(self, epoch=self.epoch + 1, batch=0, seconds=0.0)
+        state.forget()
+        return state
 
-    def record(self, validation: dict[str, float], rate: float) -> Epoch:
+    def record(self, validation: dict[str, float], rate: float, ranks: int) -> Epoch:
         """The figures of this epoch, as metrics.jsonl holds them."""
+        minibatches = max(1, self.batch)
         return {
             "epoch": self.epoch + 1,
             "step": self.step,
@@ -55,7 +68,9 @@ class RunState:
             "learning_rate": rate,
             "seconds": round(self.seconds, 2),
             "utterances_per_second": round(self.utterances / max(self.seconds, 1e-9), 1),
-            "megabytes_per_minibatch": round(self.sent / 1e6 / max(1, self.batch), 3),
+            "megabytes_per_minibatch": round(self.sent / 1e6 / minibatches, 3),
+            "waiting_seconds_per_minibatch": round(self.waiting / ranks / minibatches, 5),
+            "communication_seconds_per_minibatch": round(self.communication / ranks / minibatches, 5),
             "skipped": len(self.skipped),
         }
 

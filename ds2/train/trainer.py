@@ -101,7 +101,7 @@ class Trainer:
         if resuming:
             self._resume()
         self.saved_at = time.monotonic()
-        self.traffic = self.ranks.traffic.total()  # bytes that are counted in the state, or were sent before
+        self.costs = self.ranks.costs()  # those that are counted in the state, or came before
         self.signals = Signals()
 
     @property
@@ -173,7 +173,7 @@ class Trainer:
         """This rank's microbatches of a minibatch: gradients, update, and the checkpoint where one is due."""
         state = self.state
         # All ranks must agree on the utterances, on saving and on stopping, or one would wait for the others for ever.
-        with record_function("ds2: waiting"):
+        with record_function("ds2: waiting"), self.ranks.pause("waiting"):
             agreement = self.strategy.agree(
                 sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.signals.received > 0
             )
@@ -220,7 +220,7 @@ class Trainer:
         validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks, pronunciations)
         if math.isnan(validation["wer"]):
             raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
-        record = state.record(validation, self.strategy.updater.rate)
+        record = state.record(validation, self.strategy.updater.rate, self.ranks.size)
         state.history.append(record)
         better = best_of(state.history) is record
         if better:
@@ -255,9 +255,8 @@ class Trainer:
 
     def _joint_state(self) -> RunState:
         """The state with the sums of all ranks."""
-        traffic = self.ranks.traffic.total()
-        self.state.sent += traffic - self.traffic
-        self.traffic = traffic
+        before, self.costs = self.costs, self.ranks.costs()
+        self.state.add_costs(self.costs.since(before))
         return self.state.joined(self.ranks.gather(self.state))
 
     def _checkpoint_due(self) -> bool:

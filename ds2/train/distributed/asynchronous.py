@@ -128,7 +128,7 @@ class Asynchronous(Synchronous):
     def _exchange(self, kind: int, epoch: int) -> bool:
         """The leader talks to the servers, then the group gets the weights, the statistics and the answer's head."""
         tensors = tensors_of(self.model)
-        with record_function("ds2: communication"):
+        with record_function("ds2: communication"), self.ranks.pause("communication"):
             if self.ranks.first:
                 received = self._ask_servers(kind, epoch)
             else:

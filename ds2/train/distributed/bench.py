@@ -20,7 +20,7 @@ PROFILED = 6  # minibatches in a timeline
 SILENT = "5"  # of torch's profiler, whose lines begin with USDT:
 HEADER = (
     "| strategy | ranks | utterances/s | speed-up | efficiency | seconds to dev loss {target:.2f} | final dev loss | "
-    "final WER | waiting | communication | ms and MB of it per minibatch |\n"
+    "final WER | waiting | communication | ms of both, and MB, per minibatch |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -58,15 +58,14 @@ class FinishedRun:
         return None
 
     @property
-    def megabytes(self) -> float:
-        """Bytes that all ranks together hand over per minibatch, in millions; 0 of runs that did not count them."""
-        return float(self.history[-1].get("megabytes_per_minibatch", 0.0))
+    def costs(self) -> str:
+        """Milliseconds that a rank waits and communicates, and megabytes of all ranks, per minibatch of the last epoch.
 
-    @property
-    def exchange_seconds(self) -> float:
-        """Seconds of communication of one rank per minibatch; those that run beside the backward pass count, too."""
-        updates = sum(kind == "update" for recorded in self.timeline for kind, _, _ in recorded)
-        return sum(seconds_by_kind(recorded)["communication"] for recorded in self.timeline) / max(1, updates)
+        0 in runs that did not count them.
+        """
+        last = self.history[-1]
+        seconds = [last.get(f"{kind}_seconds_per_minibatch", 0.0) for kind in ("waiting", "communication")]
+        return f"{1000 * seconds[0]:.1f} + {1000 * seconds[1]:.1f}, {last.get('megabytes_per_minibatch', 0.0):.2f}"
 
     def fraction(self, kind: str) -> float:
         """Part of the ranks' recorded time that went into this kind of work."""
@@ -128,7 +127,7 @@ def scaling_table(runs: Sequence[FinishedRun], target: float | None = None) -> s
             f"| {run.strategy} | {run.ranks} | {run.throughput:.1f} | {speed_up:.2f} | {speed_up / run.ranks:.0%} | "
             f"{'never' if seconds is None else f'{seconds:.1f}'} | {last['dev_loss']:.2f} | {last['wer']:.2%} | "
             f"{run.fraction('waiting'):.0%} | {run.fraction('communication'):.0%} | "
-            f"{1000 * run.exchange_seconds:.1f}, {run.megabytes:.2f} |"
+            f"{run.costs} |"
         )
     return "\n".join(rows)
 

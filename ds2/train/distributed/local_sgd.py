@@ -32,7 +32,7 @@ class LocalSGD(Synchronous):
         """Updates the weights of the group; every `average_every` updates averages those of all groups."""
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
-            with record_function("ds2: communication"):
+            with record_function("ds2: communication"), self.ranks.pause("communication"):
                 self.everyone.average(self.updater.model)
         return good
 

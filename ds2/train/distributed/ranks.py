@@ -1,11 +1,13 @@
 """Ranks: the processes that train one model together, and the messages between them."""
 
 import contextlib
+import dataclasses
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -19,6 +21,19 @@ from ds2.train.distributed import slurm
 from ds2.utils.errors import InputError
 
 Traffic = Counter[str]  # bytes that this rank handed over for the others, by link: "group", "weights", "server 0"
+Pause = Literal["waiting", "communication"]  # until the others have computed as much; until an exchange is done
+
+
+class Costs(NamedTuple):
+    """What the others cost a rank."""
+
+    sent: int = 0  # bytes
+    waiting: float = 0.0  # seconds
+    communication: float = 0.0  # seconds; what goes on beside the computation does not count
+
+    def since(self, before: "Costs") -> "Costs":
+        """What was added since then."""
+        return Costs(self.sent - before.sent, self.waiting - before.waiting, self.communication - before.communication)
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,9 @@ class Ranks:
     start: int = 0  # number in the run of the group's first rank
     group: "dist.ProcessGroup | None" = None  # None: all ranks of the run
     traffic: Traffic = field(default_factory=Counter)  # shared with the groups of a run
+    paused: dict[Pause, float] = field(
+        default_factory=lambda: {"waiting": 0.0, "communication": 0.0}
+    )  # seconds, shared
 
     @property
     def first(self) -> bool:
@@ -45,7 +63,19 @@ class Ranks:
         if self.size % size:
             raise InputError(f"parallel.group = {size} must divide the {self.size} ranks")
         group = dist.new_subgroups(size)[0] if size > 1 else None
-        return Ranks(self.number % size, size, self.number // size * size, group, self.traffic)
+        start = self.number // size * size
+        return dataclasses.replace(self, number=self.number % size, size=size, start=start, group=group)
+
+    def costs(self) -> Costs:
+        """What this rank has spent since it joined the run."""
+        return Costs(self.traffic.total(), self.paused["waiting"], self.paused["communication"])
+
+    @contextlib.contextmanager
+    def pause(self, kind: Pause) -> Iterator[None]:
+        """Counts the seconds of the context, in which this rank computes nothing."""
+        began = time.monotonic()
+        yield
+        self.paused[kind] += time.monotonic() - began
 
     def total(self, values: Sequence[float]) -> list[float]:
         """Sums over all ranks, exact for counts."""

@@ -1,6 +1,7 @@
 """Synchronous training: every update is made of the whole minibatch, the gradients summed over all ranks."""
 
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,7 @@ class Synchronous:
         self.alone = objective
         self.objective: Any = objective  # or DDP around it
         self.trained: list[bool] = []  # which parameters DDP expects gradients of
+        self.last_bucket_at = 0.0  # when this rank had computed the last of its gradients
         if ranks.size > 1 and config.synchronize_batch_norm:
             synchronize_statistics(objective.model, ranks)
 
@@ -50,7 +52,7 @@ class Synchronous:
         if self.ranks.size > 1 and trained != self.trained:
             self.trained = trained
             self.objective = DistributedDataParallel(self.alone, process_group=self.ranks.group)
-            compress(self.objective, self.compression, self.ranks)
+            compress(self.objective, self.compression, self.ranks, self._bucket_computed)
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         """The utterances of all ranks in this minibatch, and whether all save or stop."""
@@ -65,7 +67,12 @@ class Synchronous:
                 losses, lengths = self.objective(batch, key)
             with record_function("ds2: backward"):
                 self.updater.scaler.scale(losses.sum() * size / utterances).backward()
+        if last and size > 1:  # backward() has returned with the gradients of all
+            self.ranks.paused["communication"] += time.monotonic() - self.last_bucket_at
         return losses.detach(), lengths
+
+    def _bucket_computed(self) -> None:
+        self.last_bucket_at = time.monotonic()
 
     def update(self, epoch: int) -> bool:
         """Updates the weights; returns whether the gradient was finite."""
@@ -114,7 +121,8 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, tensor: Tensor, ranks: Ranks) -> Tensor:
         ctx.ranks = ranks
         total = tensor.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total, group=ranks.group)
+        with ranks.pause("communication"):
+            dist.all_reduce(total, group=ranks.group)
         ranks.traffic["group"] += total.nbytes
         return total
 
@@ -123,8 +131,10 @@ class _Sum(torch.autograd.Function):
         return torch.as_tensor(_Sum.apply(grad, ctx.ranks)), None
 
 
-def compress(model: DistributedDataParallel, name: str, ranks: Ranks) -> None:
+def compress(model: DistributedDataParallel, name: str, ranks: Ranks, computed: Callable[[], None]) -> None:
     """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019), and counts bytes.
+
+    `computed` is called when this rank has computed the gradients of a bucket, before they are exchanged.
 
     Raises:
         InputError: bfloat16 without NCCL, which torch's hook needs.
@@ -136,6 +146,7 @@ def compress(model: DistributedDataParallel, name: str, ranks: Ranks) -> None:
         state = powerSGD_hook.PowerSGDState(ranks.group, start_powerSGD_iter=10)
 
     def counted(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        computed()
         before = getattr(state, "total_numel_after_compression", 0)
         size = bucket.buffer().nbytes
         future = HOOKS[name](state, bucket)

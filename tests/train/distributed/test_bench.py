@@ -16,11 +16,12 @@ def test_the_table_of_strategies_by_hand(tmp_path: Path) -> None:
     text = write_scaling(
         tmp_path, [FinishedRun("synchronous", 1, one, line[:1]), FinishedRun("local-sgd", 2, two, line)]
     )
-    assert "| synchronous | 1 | 10.0 | 1.00 | 100% | 15.0 | 2.00 | 25.00% | 25% | 0% | 0.0, 2.50 |" in text
-    assert "| local-sgd | 2 | 15.0 | 1.50 | 75% | 20.0 | 3.00 | 25.00% | 12% | 6% | 500.0, 2.50 |" in text
+    assert "| synchronous | 1 | 10.0 | 1.00 | 100% | 15.0 | 2.00 | 25.00% | 25% | 0% | 1.0 + 20.0, 2.50 |" in text
+    assert "| local-sgd | 2 | 15.0 | 1.50 | 75% | 20.0 | 3.00 | 25.00% | 12% | 6% | 1.0 + 20.0, 2.50 |" in text
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
 def epoch(seconds: float, rate: float, loss: float) -> dict:
-    figures = {"wer": 0.25, "megabytes_per_minibatch": 2.5}
+    costs = {"waiting_seconds_per_minibatch": 0.001, "communication_seconds_per_minibatch": 0.02}
+    figures = {"wer": 0.25, "megabytes_per_minibatch": 2.5, **costs}
     return {"seconds": seconds, "utterances_per_second": rate, "dev_loss": loss, **figures}

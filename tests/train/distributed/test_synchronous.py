@@ -40,6 +40,9 @@ def test_two_processes_end_in_the_weights_of_one(spoken_digits, launch, tmp_path
         assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
         assert one["megabytes_per_minibatch"] == 0
         assert two["megabytes_per_minibatch"] > 2 * gradient_megabytes(expected)
+        for kind in ("waiting", "communication"):
+            seconds = two[f"{kind}_seconds_per_minibatch"]
+            assert 0 < seconds < two["seconds"] / 6  # minibatches
     assert "gone.wav" in (tmp_path / "two" / "skipped.txt").read_text()
 
 
