@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ds2.train.distributed.ranks import Ranks
 from ds2.train.plots import TIMELINE_COLOURS, Span
 from ds2.utils.files import write_text
 
+PAIRED = re.compile("send|recv", re.IGNORECASE)
 SKIPPED = 2  # minibatches at the beginning of the epoch
 
 
@@ -35,12 +38,15 @@ def profiling(folder: Path, config: TrainConfig, data: TrainingData, ranks: Rank
 
 
 def spans(recorded: profile) -> list[Span]:
-    """The spans that ds2 marks, and every exchange of the communication libraries."""
+    """The spans that ds2 marks, and what all ranks exchange together.
+
+    Messages from one rank to another lie within such spans; a server's thread waits for them all the time.
+    """
     start = recorded.profiler.kineto_results.trace_start_ns() / 1e9  # type: ignore[union-attr]
     found = []
     for event in recorded.events() or []:
         kind = event.name.removeprefix("ds2: ")
-        if event.name.startswith(("gloo:", "nccl:", "ncclDevKernel")):
+        if event.name.startswith(("gloo:", "nccl:", "ncclDevKernel")) and not PAIRED.search(event.name):
             kind = "communication"
         if kind in TIMELINE_COLOURS:
             found.append((kind, start + event.time_range.start / 1e6, start + event.time_range.end / 1e6))
@@ -48,5 +54,10 @@ def spans(recorded: profile) -> list[Span]:
 
 
 def seconds_by_kind(recorded: Sequence[Span]) -> dict[str, float]:
-    """Seconds of each kind; communication inside forward or backward is also part of that."""
-    return {kind: sum(end - begin for name, begin, end in recorded if name == kind) for kind in TIMELINE_COLOURS}
+    """Seconds of each kind, once where spans of a kind overlap; communication inside backward is also part of that."""
+    seconds = dict.fromkeys(TIMELINE_COLOURS, 0.0)
+    ends = dict.fromkeys(TIMELINE_COLOURS, -math.inf)
+    for kind, begin, end in sorted(recorded, key=lambda span: span[1]):
+        seconds[kind] += max(0.0, end - max(begin, ends[kind]))
+        ends[kind] = max(end, ends[kind])
+    return seconds
