@@ -36,7 +36,7 @@ class SpeechFeaturizer(RecordingStage, HasModel):
     """
 
     layer = Setting("frontend, convolutions.N, recurrent.N, lookahead, fully_connected or output; or convolutions or "
-                    "recurrent, the last of them", text, "recurrent")  # fmt: skip
+                    "recurrent, the last of them", text, "convolutions")  # fmt: skip
     pooling = Setting("mean or max over all frames, a vector; or frames, an array of arrays", text, "mean")
     work = staticmethod(featurize_rows)
 

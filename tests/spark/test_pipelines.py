@@ -50,6 +50,14 @@ def test_features_are_those_of_the_layer(sounds: "DataFrame", tiny_bundle: Path)
         stage.copy().setPooling("median").transform(sounds)
 
 
+def test_the_default_model_has_the_default_layer(sounds: "DataFrame") -> None:
+    from ds2.spark import SpeechFeaturizer
+
+    found = SpeechFeaturizer(pathCol="path", outputCol="features").transform(sounds.where("id = 0")).first()
+    assert found.features is not None
+    assert found.features_error is None
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Spark leaves its pool of threads open
 def test_transfer_learning_under_cross_validation(sounds: "DataFrame", tiny_bundle: Path) -> None:
     """The features are computed once, cached, and a pipeline with a logistic regression is chosen on them."""
