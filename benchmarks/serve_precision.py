@@ -25,8 +25,8 @@ from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.load_test import Recording, load_recordings
 from ds2.serve.messages import End, Final, Open, Sound, StreamConfig, WorkerConfig
-from ds2.serve.stream import Setup
-from ds2.serve.worker import Worker, load_setup
+from ds2.serve.model_worker import Worker, load_setup
+from ds2.serve.worker_stream import Setup
 
 SIZES = (1, 8, 32)
 REPEATS = 40

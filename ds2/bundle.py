@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ds2.record import Record
+from ds2.model_record import Record
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import atomic_write, read_text
 

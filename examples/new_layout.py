@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.data.convert import convert
+from ds2.data.corpus_rows import Row
 from ds2.data.layouts import LAYOUTS, Layout
 from ds2.data.manifest import read_manifest
-from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from ds2.audio.channel import ChannelName, transmit
+from ds2.audio.codecs import ChannelName, transmit
 from ds2.audio.speed import change_speed
 from ds2.audio.tempo import change_tempo
 from ds2.audio.tensors import read_audio

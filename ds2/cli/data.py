@@ -147,7 +147,7 @@ def split_command(
         by: What no two subsets may share: speaker, text, or utterance.
         seed: Another seed gives another division.
     """
-    from ds2.cli.prepare import write_splits
+    from ds2.cli.recipe_scripts import write_splits
     from ds2.data.manifest import read_manifest
     from ds2.data.split import split
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from ds2.bundle import MODELS, Bundle, locate, model_card, named_models, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
-from ds2.record import Record
+from ds2.model_record import Record
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError, printable
 

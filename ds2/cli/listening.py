@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.options import DEFAULT_TEXT, Maybe, Model, Text
-from ds2.cli.streams import standard_input
+from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
 

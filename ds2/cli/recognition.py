@@ -30,7 +30,7 @@ from ds2.cli.options import (
     Text,
     Transcripts,
 )
-from ds2.cli.streams import standard_input
+from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
 
@@ -218,9 +218,9 @@ def evaluate_command(
         decoder: Options of the search.
     """
     from ds2.data.manifest import read_manifest
+    from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_groups import check_field
     from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
-    from ds2.recognition.other_texts import open_other, texts_of
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress

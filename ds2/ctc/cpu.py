@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.ctc.inputs import LossInputs
+from ds2.ctc.cpu_utterances import ctc_utterances
 from ds2.ctc.kernel_types import BatchArrays
+from ds2.ctc.loss_inputs import LossInputs
 from ds2.ctc.threads import run_in_threads
-from ds2.ctc.utterances import ctc_utterances
 
 ROOM_SHARE = 0.13  # of the gradient's size: memory of all threads together for columns of alpha
 LEAST_ROOM = 160 << 10  # bytes per thread

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.cpu import ctc_on_cpu
-from ds2.ctc.inputs import LossInputs
+from ds2.ctc.loss_inputs import LossInputs
 from ds2.utils.cuda_library import call, kernels_or_none, launch
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}

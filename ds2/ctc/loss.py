@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ds2.ctc.inputs import LossInputs
+from ds2.ctc.loss_inputs import LossInputs
 from ds2.text import BLANK
 
 SCHEMA = (

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ds2.data.corpus_rows import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
-from ds2.data.prepare import measured
 from ds2.utils.errors import InputError
 from ds2.utils.files import in_utf8
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import folders
+from ds2.data.corpus_rows import Row
 from ds2.data.encode import Coding, encoded
 from ds2.data.manifest import write_manifest
 from ds2.data.manifest_lines import KINDS
-from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_text

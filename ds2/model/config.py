@@ -6,7 +6,7 @@ from typing import Literal
 
 from ds2.model.cells import CELLS, Cell, CellSpec
 from ds2.model.presets import PRESETS
-from ds2.record import Record
+from ds2.model_record import Record
 from ds2.utils.config import from_dict, require
 
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]  # of the recurrent weights of a deployed model

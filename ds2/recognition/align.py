@@ -19,9 +19,9 @@ from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.confidence import said_probabilities
 from ds2.recognition.evidence import spelling_scores
-from ds2.recognition.other_speech import OtherSpeech, find_other_speech
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences
+from ds2.recognition.untranscribed_speech import OtherSpeech, find_other_speech
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError

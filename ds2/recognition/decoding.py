@@ -17,8 +17,8 @@ from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
 from ds2.lm.orders import BEGIN, END, UNKNOWN
+from ds2.model_record import LanguageModelPart, Record
 from ds2.recognition.options import DecoderOptions, hot_words
-from ds2.record import LanguageModelPart, Record
 from ds2.text import Tokenizer
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError

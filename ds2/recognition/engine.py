@@ -15,8 +15,8 @@ import numpy as np
 
 from ds2.bundle import read_record
 from ds2.model.config import LEAST_WEIGHTS, ModelConfig, Precision
+from ds2.model_record import Record
 from ds2.recognition.options import EngineName, OfflinePrecision
-from ds2.record import Record
 from ds2.utils.devices import may_have_gpu
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need

@@ -13,8 +13,8 @@ import onnxruntime
 
 from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
+from ds2.model_record import Record
 from ds2.recognition.windows import padded
-from ds2.record import Record
 from ds2.utils.devices import Cpu, cpu_threads
 from ds2.utils.errors import InputError
 

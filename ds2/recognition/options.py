@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.record import LARGEST_SHARE
+from ds2.model_record import LARGEST_SHARE
 from ds2.text import HOT_BOOST, normalize
 from ds2.utils.errors import ParameterError
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ds2.record import Record
+from ds2.model_record import Record
 from ds2.utils.errors import InputError
 
 MARKS = ("", ",", ".", "?")

@@ -16,6 +16,7 @@ from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.model_record import Record
 from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples
 from ds2.recognition.decoding import make_beam
@@ -26,7 +27,6 @@ from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName,
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
-from ds2.record import Record
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 

@@ -7,8 +7,8 @@ from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.lm.neural import NeuralModel
 from ds2.lm.sentence_model import load_sentence_model
+from ds2.model_record import Record
 from ds2.recognition.options import DecoderOptions
-from ds2.record import Record
 from ds2.utils.errors import InputError
 
 

@@ -13,6 +13,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.model.config import ModelConfig
+from ds2.model_record import Record
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.numerals import with_figures
@@ -27,7 +28,6 @@ from ds2.recognition.transcript import (
     make_transcript,
     with_confidences,
 )
-from ds2.record import Record
 from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
 

@@ -15,9 +15,9 @@ from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.recognition.calibration import WEIGHTS, Calibration, area_under_roc, calibration_error, fit, only_speech
 from ds2.recognition.evaluate import right_words
-from ds2.recognition.heard import readable_utterances
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, with_confidences
+from ds2.recognition.tuning_utterances import readable_utterances
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 

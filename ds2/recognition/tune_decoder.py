@@ -31,9 +31,9 @@ from ds2.recognition.decoding import (
     with_language_model,
 )
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
-from ds2.recognition.heard import heard_utterances
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tuning_utterances import heard_utterances
 from ds2.text import Tokenizer
 from ds2.utils.errors import ParameterError
 

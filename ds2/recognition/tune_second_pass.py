@@ -13,8 +13,8 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.rescore import Rescorer
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import is_over_tokens
-from ds2.recognition.heard import heard_utterances
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tuning_utterances import heard_utterances
 from ds2.text import split_words
 
 KEPT = np.arange(0.3, 1.01, 0.1)

@@ -1,6 +1,7 @@
 """The live server: `ds2 serve`.
 
-socket -> server.py -> application.py -> vosk.py, openai.py -> pool.py, model_process.py, handle.py -> pipe
-                                                                                                   |
-                                                model process: worker.py = dispatch.py + stream.py + model
+socket -> server.py -> application.py -> websocket_session.py, openai_routes.py
+                                         -> process_choice.py, model_process.py, stream_handle.py -> pipe
+                                                                                                      |
+                                   model process: model_worker.py = dispatch.py + worker_stream.py + model
 """

@@ -19,10 +19,10 @@ from ds2.serve.config import ServeConfig
 from ds2.serve.gate import Gate, Refused
 from ds2.serve.middleware import Guard, RequestIds, SecurityHeaders
 from ds2.serve.models import Models
-from ds2.serve.openai import Transcriptions, refusal_of
 from ds2.serve.openai_messages import error_body
+from ds2.serve.openai_routes import Transcriptions, refusal_of
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import LATER, POLICY, VoskSession, Waiting
+from ds2.serve.websocket_session import LATER, POLICY, VoskSession, Waiting
 
 log = logging.getLogger("ds2.serve")
 FILES = ("cues.js", "docs.js", "openapi.json", "page.css", "page.js", "transcript.js", "upload.js", "worklet.js")

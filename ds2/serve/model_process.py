@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ds2.serve.handle import Handle
 from ds2.serve.logs import log_to_stderr
 from ds2.serve.messages import Close, Command, Failed, Open, Ready, Report, SpanEnd, StreamConfig, WorkerConfig
 from ds2.serve.prometheus import Metrics
+from ds2.serve.stream_handle import Handle
 from ds2.utils.errors import InputError
 from ds2.utils.forks import die_with_parent
 
@@ -216,7 +216,7 @@ def run_worker(config: WorkerConfig, connection: "Connection[Any, Any]") -> None
     parent = multiprocessing.parent_process()
     die_with_parent(parent.pid if parent else None)  # also while the model is loaded
     log_to_stderr()
-    from ds2.serve.worker import serve_model
+    from ds2.serve.model_worker import serve_model
 
     serve_model(config, connection)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import read_record
-from ds2.record import KNOWS_ANY
+from ds2.model_record import KNOWS_ANY
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.model_process import Timeouts
-from ds2.serve.pool import Pool
+from ds2.serve.process_choice import Pool
 from ds2.serve.prometheus import Metrics
 from ds2.utils.errors import InputError, ParameterError
 

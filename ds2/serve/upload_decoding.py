@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from ds2.serve.logs import JsonLines
-from ds2.serve.uploads import CHUNK_SECONDS, iter_upload
+from ds2.serve.upload_sound import CHUNK_SECONDS, iter_upload
 from ds2.utils.errors import InputError, TooLong
 from ds2.utils.forks import die_with_parent, name_process
 

@@ -7,9 +7,9 @@ from pyspark.sql.functions import col
 
 from ds2.audio.files import InMemory
 from ds2.recognition.align import align
+from ds2.spark.executor_work import Row, Settings
 from ds2.spark.models import HasModel, loaded
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.stage import Setting, flag, require_kind, text
 from ds2.spark.transcriber import TRANSCRIPT, transcript_row
 from ds2.utils.errors import InputError

@@ -12,8 +12,8 @@ from ds2.audio.augment import add_noise, coloured_noise, reverberate, seeded_gen
 from ds2.audio.files import InMemory, read_audio_array
 from ds2.audio.flac import flac_bytes
 from ds2.audio.speed import change_speed
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.executor_work import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.stage import Setting, numbers
 from ds2.utils.errors import InputError, ParameterError
 

@@ -16,9 +16,9 @@ from ds2.data.encode import encoded
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.spark.aligner import HasText
+from ds2.spark.executor_work import Row, Settings
 from ds2.spark.models import HasModel, loaded
-from ds2.spark.recordings import recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.recording_stage import recording
 from ds2.spark.stage import Setting, number
 from ds2.spark.transcriber import WORD
 from ds2.utils.errors import InputError, ParameterError

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ds2.recognition.ensemble import Ensemble
+from ds2.spark.executor_work import Row, Settings
 from ds2.spark.models import HasDecoder, HasModels, loaded
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.transcriber import TRANSCRIPT, transcript_row
 from ds2.utils.errors import InputError
 

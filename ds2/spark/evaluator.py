@@ -9,7 +9,7 @@ from pyspark.sql.functions import sum as total
 from pyspark.sql.types import StructType
 
 from ds2.metrics import ErrorCounts, character_errors, word_errors
-from ds2.spark.remote import Row, Settings, computed
+from ds2.spark.executor_work import Row, Settings, computed
 from ds2.spark.stage import Setting, Stage, column_kind, flag, require_kind, text
 from ds2.text import normalize
 from ds2.utils.errors import InputError, ParameterError

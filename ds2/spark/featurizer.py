@@ -8,9 +8,9 @@ from pyspark.sql.functions import when
 from pyspark.sql.types import ArrayType, DataType, FloatType
 
 from ds2.recognition.layer_outputs import LayerOutputs
+from ds2.spark.executor_work import Row, Settings
 from ds2.spark.models import HasModel, loaded
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.stage import Setting, text
 from ds2.utils.errors import InputError, ParameterError
 

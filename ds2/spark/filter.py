@@ -12,7 +12,7 @@ from ds2.curation.classifier import Classifier
 from ds2.curation.filter import FilterConfig, filter_segments
 from ds2.curation.score import features
 from ds2.data.utterance import Utterance
-from ds2.spark.remote import Row, Settings, computed
+from ds2.spark.executor_work import Row, Settings, computed
 from ds2.spark.stage import Setting, Stage, column_kind, number, numbers, require_kind, text, whole
 from ds2.utils.errors import ParameterError
 

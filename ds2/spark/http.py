@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import PurePath
 
 from ds2.audio.files import InMemory
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.executor_work import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.stage import Setting, number, text, whole
 from ds2.spark.transcriber import TRANSCRIPT
 from ds2.utils.errors import InputError

@@ -12,7 +12,7 @@ from pyspark.sql.functions import col
 
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
-from ds2.spark.recordings import local_path
+from ds2.spark.recording_stage import local_path
 from ds2.spark.stage import Setting, Stage, flag, require_kind, text, texts, whole
 from ds2.spark.transcriber import SpeechTranscriber
 from ds2.utils.errors import InputError, ParameterError

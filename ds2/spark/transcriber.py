@@ -7,9 +7,9 @@ from pyspark.sql.types import ArrayType, StructType
 
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.transcript import Transcript
+from ds2.spark.executor_work import Row, Settings
 from ds2.spark.models import HasDecoder, HasModel, loaded
-from ds2.spark.recordings import RecordingStage, recording
-from ds2.spark.remote import Row, Settings
+from ds2.spark.recording_stage import RecordingStage, recording
 from ds2.spark.stage import Setting, flag
 from ds2.utils.errors import InputError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds2.model.acoustic import AcousticModel
 from ds2.train.metrics import Epoch
-from ds2.train.observe import PERCENTILES, Observation
+from ds2.train.network_activity import PERCENTILES, Observation
 from ds2.train.run_state import RunState
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
 from ds2.train.metrics import best_of, selection_error
+from ds2.train.network_activity import observe
 from ds2.train.objective import Objective
-from ds2.train.observe import observe
 from ds2.train.phone_loss import PhoneLoss
 from ds2.train.plots import draw_curves
 from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ds2.audio.augment import add_noise, coloured_noise, seeded_generator
 from ds2.audio.tensors import read_audio
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors

@@ -7,7 +7,7 @@ import lzma
 import sys
 from pathlib import Path
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 

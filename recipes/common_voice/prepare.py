@@ -10,9 +10,9 @@ the language is the locale that the tables name. A tar with the audio and a mani
 from itertools import chain
 from pathlib import Path
 
-from ds2.cli.prepare import parse_arguments, run_script, write_splits
+from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_rows import manifest_rows, measured
 from ds2.data.layouts import common_voice
-from ds2.data.prepare import manifest_rows, measured
 from ds2.data.split import split
 
 SPLITS = ("train", "dev", "test")  # the release's own: no speaker is in two of them

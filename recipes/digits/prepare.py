@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ds2.audio.tensors import read_audio
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
 
 AUDIO = Path(__file__).parent / "audio"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from letter_to_sound import LetterToSound
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.cmudict import TOKENS, read_pronunciations
 from ds2.data.manifest import read_manifest
 from ds2.lm.ngram import NGram

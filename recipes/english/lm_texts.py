@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 from ds2.utils.errors import InputError

@@ -26,12 +26,12 @@ from neural_lm_network import Network
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.lm.pieces import Pieces, learn_pieces
+from ds2.model_record import NeuralModelPart
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
-from ds2.record import NeuralModelPart
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write, make_folder, numbered_lines
 from ds2.utils.int8_dot import has_bfloat16

@@ -23,9 +23,9 @@ from pathlib import Path
 import soundfile
 
 from ds2.audio.tensors import read_audio
-from ds2.cli.prepare import run_script, write_splits
+from ds2.cli.recipe_scripts import run_script, write_splits
+from ds2.data.corpus_rows import Row, corpus_folder, csv_rows, manifest_rows, measured, read_table
 from ds2.data.layouts import common_voice, librispeech
-from ds2.data.prepare import Row, corpus_folder, csv_rows, manifest_rows, measured, read_table
 from ds2.data.split import cut_speakers, split
 from ds2.data.utterance import Utterance
 from ds2.utils.files import make_folder

@@ -23,13 +23,13 @@ from punctuation_texts import COMMA, QUESTION, STOP, Text, blocks, divided, read
 from torch import Tensor
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.metrics import align_texts
+from ds2.model_record import PunctuationPart
 from ds2.recognition.punctuation import MARKS, Punctuator, number_of
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.record import PunctuationPart
 from ds2.text import normalize
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write

@@ -18,7 +18,7 @@ import soundfile
 
 from ds2.audio.no_speech import sounds
 from ds2.audio.tensors import read_audio
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.files import make_folder

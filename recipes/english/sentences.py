@@ -8,7 +8,7 @@ Manifests (.jsonl) hold the speech to be recognised and count three times, a tex
 import sys
 from pathlib import Path
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.text import normalize
 from ds2.utils.files import numbered_lines

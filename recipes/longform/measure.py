@@ -12,7 +12,7 @@ import json
 import statistics
 from pathlib import Path
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.recognition.align import align
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import normalize, split_words

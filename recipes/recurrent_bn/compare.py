@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.model.recurrent import BNLSTMDirection, Direction
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder

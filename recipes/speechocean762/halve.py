@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 
 
 def main() -> None:

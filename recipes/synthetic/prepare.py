@@ -26,7 +26,7 @@ import torch
 
 from ds2.audio.augment import add_noise
 from ds2.audio.tensors import read_audio, resample
-from ds2.cli.prepare import run_script, write_splits
+from ds2.cli.recipe_scripts import run_script, write_splits
 from ds2.curation.synthesis import MANDARIN, Voice, installed, speak
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.prepare import run_script
+from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.options import DecoderOptions

@@ -12,7 +12,7 @@ import soundfile
 from helpers.commands import Outcome, assert_refused, write_noise
 
 import ds2
-from ds2.cli import streams
+from ds2.cli import standard_streams
 from ds2.data.manifest import read_manifest
 from ds2.recognition.formats import FORMATS
 
@@ -225,7 +225,7 @@ def test_standard_input(
     assert json.loads(output)["duration"] == 0.3
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert_refused(run("transcribe", "-", "--model", tiny_bundle), "stdin: empty")
-    monkeypatch.setattr(streams, "MOST_INPUT", 5 << 20)
+    monkeypatch.setattr(standard_streams, "MOST_INPUT", 5 << 20)
     with Path("/dev/zero").open() as endless:
         monkeypatch.setattr("sys.stdin", endless)
         assert_refused(run("transcribe", "-", "--model", tiny_bundle), "stdin: more than 5 MiB; write them into a file")

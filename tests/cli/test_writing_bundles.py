@@ -18,10 +18,10 @@ from ds2.decoder.beam import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
+from ds2.model_record import PunctuationPart
 from ds2.recognition.decoding import bundled_pronunciations, with_decoder
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.tune_decoder import candidate_bundle
-from ds2.record import PunctuationPart
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--set", "epochs=1", "--set", "data.workers=0", "--set", "observe=0", "--device", "cpu")

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.cuda import run_ctc_kernels, run_rescale
-from ds2.ctc.inputs import LossInputs
 from ds2.ctc.loss import required_frames
+from ds2.ctc.loss_inputs import LossInputs
 
 Result = tuple[Tensor, Tensor]
 

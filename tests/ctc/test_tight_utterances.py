@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ds2.ctc import ctc_loss
 from ds2.ctc.cuda import run_ctc_kernels
-from ds2.ctc.inputs import LossInputs
 from ds2.ctc.loss import required_frames
+from ds2.ctc.loss_inputs import LossInputs
 
 SCALES = (0.1, 300.0)  # of the logits: each utterance has its own, log-uniform
 Result = tuple[Tensor, Tensor]

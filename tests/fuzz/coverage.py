@@ -19,7 +19,7 @@ PARSERS = {  # kind: module of tests/fuzz, its attribute, and what of ds2 is ins
     "manifest": ("texts", "MANIFEST", ["ds2.data.manifest", "ds2.data.utterance"]),
     "config": ("texts", "CONFIG", ["ds2.utils.config"]),
     "arpa": ("models", "ARPA", ["ds2.lm.arpa"]),
-    "bundle": ("models", "BUNDLE", ["ds2.bundle", "ds2.record", "ds2.recognition.decoding"]),
+    "bundle": ("models", "BUNDLE", ["ds2.bundle", "ds2.model_record", "ds2.recognition.decoding"]),
     "webm": ("containers", "KIND", ["ds2.audio"]),
     "ebml": ("ebml", "KIND", ["ds2.audio"]),
     "boxes": ("boxes", "KIND", ["ds2.audio"]),

@@ -30,13 +30,13 @@ from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
+from ds2.model_record import NeuralModelPart, PunctuationPart
 from ds2.recognition.calibration import WEIGHTS, Calibration
 from ds2.recognition.decoding import make_beam_decoder, with_decoder
 from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_confidence import calibrated
-from ds2.record import NeuralModelPart, PunctuationPart
 from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.utils.config import to_dict

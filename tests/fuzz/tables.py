@@ -17,9 +17,9 @@ from fuzz.texts import ROWS
 
 from ds2.data import compiled
 from ds2.data.columnar import durations, folders, values
+from ds2.data.corpus_rows import measured
 from ds2.data.layouts import parquet
 from ds2.data.manifest import read_manifest, summary, write_manifest
-from ds2.data.prepare import measured
 from ds2.utils.errors import InputError
 
 TEXTS = (None, "", "\0", "a\nb", "../../x", "\udcff", "a" * 100_000, "[" * 5000, "9" * 5000, "{", "5", "null", "{}")

@@ -13,9 +13,9 @@ import soundfile
 from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 
+from ds2.data.corpus_rows import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
 from ds2.data.manifest import read_manifest, write_manifest
-from ds2.data.prepare import measured
 from ds2.serve.config import read_serve_config
 from ds2.train.config import TrainConfig
 from ds2.utils.config import load_config, to_dict

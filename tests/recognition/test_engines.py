@@ -121,7 +121,7 @@ def test_torch_is_not_needed(engine: EngineName) -> None:
         f"from ds2.recognition.recognizer import Recognizer; stream = {live}; "
         "from ds2.audio.files import read_audio_array; "
         f"stream.accept(read_audio_array({str(RECORDINGS[1])!r})[0], 16000); "
-        "print(stream.finish()[0].text); import ds2.serve.worker"
+        "print(stream.finish()[0].text); import ds2.serve.model_worker"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, len(result.stdout.splitlines())) == (0, 2), result.stderr

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
+from ds2.model_record import PunctuationPart
 from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import BLOCK, DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
-from ds2.record import PunctuationPart
 from ds2.utils.errors import InputError
 
 WORDS = ["well", "end", "john", "other"]

@@ -21,12 +21,12 @@ from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.neural import NeuralModel
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, word_errors
+from ds2.model_record import NeuralModelPart
 from ds2.recognition.decoding import with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.tune_second_pass import BONUSES, KEPT, WEIGHTS, tune_second_pass, with_second_pass
-from ds2.record import NeuralModelPart
 from ds2.text import split_words
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"

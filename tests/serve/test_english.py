@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import websockets
 from serve.conftest import RunningServer
-from serve.test_vosk import lock_step, text_of
+from serve.test_websocket_session import lock_step, text_of
 
 import ds2
 from ds2.audio.tensors import read_audio

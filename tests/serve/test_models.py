@@ -14,11 +14,11 @@ import openai
 import pytest
 import websockets
 from serve.conftest import RunningServer
-from serve.test_openai import wav
-from serve.test_vosk import close_code, lock_step, text_of
+from serve.test_openai_routes import wav
+from serve.test_websocket_session import close_code, lock_step, text_of
 
 from ds2.bundle import locate, read_record
-from ds2.record import LanguageModelPart, Record
+from ds2.model_record import LanguageModelPart, Record
 from ds2.serve.application import Application
 from ds2.serve.config import ServeConfig
 from ds2.serve.models import Models

@@ -22,7 +22,7 @@ import pytest
 import soundfile
 import websockets
 from serve.conftest import RunningServer, tls_settings
-from serve.test_vosk import close_code, hear, lock_step, tell, text_of
+from serve.test_websocket_session import close_code, hear, lock_step, tell, text_of
 from websockets import ClientConnection
 from websockets.exceptions import InvalidStatus
 

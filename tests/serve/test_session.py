@@ -12,11 +12,11 @@ from starlette.websockets import WebSocketState
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.config import Limits
-from ds2.serve.handle import Handle
 from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
 from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
-from ds2.serve.vosk import Over, VoskSession, Waiting
+from ds2.serve.stream_handle import Handle
+from ds2.serve.websocket_session import Over, VoskSession, Waiting
 
 pytestmark = pytest.mark.anyio
 

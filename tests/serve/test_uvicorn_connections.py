@@ -9,7 +9,7 @@ import httpx
 import pytest
 import websockets
 from serve.conftest import RunningServer
-from serve.test_vosk import close_code, hear, tell
+from serve.test_websocket_session import close_code, hear, tell
 from websockets.exceptions import InvalidStatus
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
-from ds2.record import Record
+from ds2.model_record import Record
 from ds2.train.average_models import average
 from ds2.utils.errors import InputError
 

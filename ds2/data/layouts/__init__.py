@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ds2.audio.files import SUFFIXES
 from ds2.data import shards
+from ds2.data.corpus_rows import Row
 from ds2.data.layouts import (
     common_voice,
     kaldi,
@@ -18,7 +19,6 @@ from ds2.data.layouts import (
     text_files,
 )
 from ds2.data.manifest import write_manifest
-from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ds2.audio.files import probe
-from ds2.data.prepare import Row
+from ds2.data.corpus_rows import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, text_lines

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.prepare import Row, read_table
+from ds2.data.corpus_rows import Row, read_table
 from ds2.utils.errors import InputError
 
 MINI_DEV = {"1898", "2136", "6848"}  # readers of train-clean-5, a woman and two men, for recipes that train on the rest

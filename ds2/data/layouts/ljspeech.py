@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds2.data.prepare import Row, csv_rows
+from ds2.data.corpus_rows import Row, csv_rows
 
 TABLE = "metadata.csv"
 

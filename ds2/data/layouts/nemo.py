@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ds2.data.prepare import Row
+from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 

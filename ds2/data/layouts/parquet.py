@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ds2.data.corpus_rows import Row
 from ds2.data.encode import encoded
 from ds2.data.parquet_file import iter_rows, opened_table, plain_columns
-from ds2.data.prepare import Row
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from ds2.data.corpus_rows import Row
 from ds2.data.layouts.nemo import make_row
-from ds2.data.prepare import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 

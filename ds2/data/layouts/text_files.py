@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.audio.files import SUFFIXES
-from ds2.data.prepare import Row
+from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 

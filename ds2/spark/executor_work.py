@@ -34,7 +34,7 @@ def computed(work: Work, settings: Settings, source: Column, kind: DataType) -> 
 
     def run(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:  # travels by value: it must not refer to ds2
         try:
-            from ds2.spark.remote import compute
+            from ds2.spark.executor_work import compute
         except ModuleNotFoundError as error:
             import sys
 

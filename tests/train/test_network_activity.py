@@ -8,7 +8,7 @@ import torch
 from conftest import TINY
 
 from ds2.train.config import DataConfig, TrainConfig
-from ds2.train.observe import PERCENTILES, observe, percentiles
+from ds2.train.network_activity import PERCENTILES, observe, percentiles
 from ds2.train.trainer import Trainer
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from serve.test_model_process import silent, until, worker_config
 
-from ds2.serve import model_process, pool
+from ds2.serve import model_process
 from ds2.serve.messages import Close, Ready, Report, Step, StreamConfig, WorkerConfig
 from ds2.serve.model_process import Timeouts
-from ds2.serve.pool import Pool
+from ds2.serve.process_choice import Busy, Pool
 from ds2.serve.prometheus import Metrics
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ async def test_streams_go_to_the_process_that_answers(tmp_path: Path, monkeypatc
         assert {first, second} == set(both.processes)
         await asyncio.sleep(0.02)
         assert not both.is_ready
-        with pytest.raises(pool.Busy, match="behind"):
+        with pytest.raises(Busy, match="behind"):
             both.open(StreamConfig())
     finally:
         both.stop()

@@ -28,11 +28,11 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ds2.serve.config import Limits
-from ds2.serve.handle import Handle
 from ds2.serve.messages import SAMPLE_BYTES
 from ds2.serve.models import Models
-from ds2.serve.pool import Busy
-from ds2.serve.vosk_messages import Wishes, close_reason, parse_command
+from ds2.serve.process_choice import Busy
+from ds2.serve.stream_handle import Handle
+from ds2.serve.websocket_messages import Wishes, close_reason, parse_command
 
 HOLD_SECONDS = 1.2  # sound that may wait, more than LONGEST_CHUNK, before a client that is too fast waits for replies
 MESSAGES = 20_000  # that may wait; without this bound messages of one byte would hardly be limited

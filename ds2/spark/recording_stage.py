@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType
 
 from ds2.audio.files import InMemory
 from ds2.data.utterance import RecordingSpan
-from ds2.spark.remote import Row, Work, computed
+from ds2.spark.executor_work import Row, Work, computed
 from ds2.spark.stage import Setting, Stage, require_kind, text
 from ds2.utils.errors import ParameterError
 

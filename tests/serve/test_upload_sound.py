@@ -22,7 +22,7 @@ from serve.conftest import RunningServer
 
 from ds2.serve import upload_decoding
 from ds2.serve.fair_places import Turns
-from ds2.serve.uploads import CHUNK_SECONDS, iter_upload
+from ds2.serve.upload_sound import CHUNK_SECONDS, iter_upload
 
 Start = Callable[..., RunningServer]
 PATIENT = (

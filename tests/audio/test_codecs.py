@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ds2.audio.channel import CHANNELS, transmit
+from ds2.audio.codecs import CHANNELS, transmit
 from ds2.audio.tensors import read_audio
 
 

@@ -38,8 +38,8 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import Setup, decode_samples
-from ds2.serve.worker import Worker, load_setup
+from ds2.serve.model_worker import Worker, load_setup
+from ds2.serve.worker_stream import Setup, decode_samples
 from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 

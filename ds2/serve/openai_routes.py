@@ -17,13 +17,13 @@ from ds2.bundle import check_language
 from ds2.serve.config import Limits
 from ds2.serve.fair_places import Turns
 from ds2.serve.gate import Refused
-from ds2.serve.handle import Handle
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.models import Models
 from ds2.serve.openai_messages import Asked, error_event, iter_events, parse_form, respond
-from ds2.serve.pool import Busy
+from ds2.serve.process_choice import Busy
+from ds2.serve.stream_handle import Handle
 from ds2.serve.upload_decoding import DECODER_BYTES, Decoders, DecodersFailed, Order
-from ds2.serve.uploads import upload_name
+from ds2.serve.upload_sound import upload_name
 from ds2.utils.errors import InputError, ParameterError, TooLong
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ds2.data.utterance import Utterance
-from ds2.recognition.other_texts import open_other, read_other_texts, texts_of
+from ds2.recognition.compared_transcripts import open_other, read_other_texts, texts_of
 from ds2.utils.errors import InputError
 
 UTTERANCES = [

@@ -35,7 +35,7 @@ from ds2.serve.messages import (
     StreamConfig,
     WorkerConfig,
 )
-from ds2.serve.stream import ALTERNATIVES, ClientStream, Setup
+from ds2.serve.worker_stream import ALTERNATIVES, ClientStream, Setup
 from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align
-from ds2.recognition.other_speech import LACKING, MARKED, OtherSpeech, find_other_speech
+from ds2.recognition.untranscribed_speech import LACKING, MARKED, OtherSpeech, find_other_speech
 
 NAMES = ["<blank>", "a", "b"]
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from ds2.serve.handle import Handle
 from ds2.serve.messages import StreamConfig, WorkerConfig
 from ds2.serve.model_process import ModelProcess, Timeouts
 from ds2.serve.prometheus import Metrics
+from ds2.serve.stream_handle import Handle
 
 
 class Busy(Exception):
