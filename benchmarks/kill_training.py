@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 from ds2.bundle import Bundle
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.train.checkpoint import load_checkpoint
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"

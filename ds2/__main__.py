@@ -8,7 +8,7 @@ INTERRUPTED = 130  # as in ds2.cli.exits, which cannot be imported yet
 def main() -> int:
     """Runs the command line; Ctrl-C ends it quietly, also while its modules are imported."""
     try:
-        from ds2.cli import main
+        from ds2.cli.main import main
 
         return main()
     except KeyboardInterrupt:

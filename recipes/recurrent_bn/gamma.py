@@ -5,7 +5,7 @@ python recipes/recurrent_bn/gamma.py 0.3 recipes/ablations/base.toml --set model
 
 import sys
 
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.model import normalization
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from helpers.commands import Outcome
 
-from ds2.cli import main
+from ds2.cli.main import main
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ds2.cli import main
+from ds2.cli.main import main
 
 SIZES = 8  # at which the disk is full, for each command
 BEFORE = b"from before"

@@ -27,7 +27,7 @@ def test_models_lists_all_that_are_packaged(run: Callable[..., Outcome]) -> None
 
 def doctor(environment: dict[str, str], before: str = "pass") -> tuple[int, list[str]]:
     """The exit code and the lines of ds2 doctor in a new process."""
-    code = f"import sys; {before}; from ds2.cli import main; sys.exit(main(['doctor']))"
+    code = f"import sys; {before}; from ds2.cli.main import main; sys.exit(main(['doctor']))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
     )
@@ -83,7 +83,7 @@ def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> 
 
 def test_warmup_without_torch_compiles_the_searches() -> None:
     """For an image that holds no PyTorch."""
-    code = f"{WITHOUT_TORCH}\nfrom ds2.cli import main; raise SystemExit(main(['warmup']))"
+    code = f"{WITHOUT_TORCH}\nfrom ds2.cli.main import main; raise SystemExit(main(['warmup']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [line.split(":")[0] for line in done.stdout.splitlines()]

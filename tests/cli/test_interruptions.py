@@ -10,7 +10,7 @@ from helpers.train_toml import small_toml
 
 STORM = """
 import signal, sys
-from ds2.cli import main
+from ds2.cli.main import main
 interruptions = 0
 def handle(*_):
     global interruptions

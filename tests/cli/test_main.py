@@ -132,7 +132,7 @@ def test_wrong_arguments_are_one_line(run: Callable[..., Outcome], arguments: st
     ],
 )
 def test_package_that_is_not_installed_is_told_before_anything_else(package: str, extra: str, arguments: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from ds2.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = f"import sys; sys.modules[{package!r}] = None; from ds2.cli.main import main; sys.exit(main(sys.argv[1:]))"
     result = subprocess.run([sys.executable, "-c", code, *arguments.split()], capture_output=True, text=True)
     outcome = (result.returncode, result.stdout, result.stderr)
     assert_refused(outcome, f"{package} is not installed", f"pip install -c constraints.txt '.[{extra}]'")

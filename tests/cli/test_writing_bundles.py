@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.cmudict import TOKENS as PHONES
 from ds2.decoder.beam import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations

@@ -17,7 +17,7 @@ import soundfile
 from helpers.readings import RATE, Reading, read_digits
 
 from ds2.bundle import MODELS
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.curation import report
 from ds2.curation.filter import FilterConfig
 from ds2.curation.make import CurationConfig, make_corpus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.manifest import read_manifest, write_manifest
 
 DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"

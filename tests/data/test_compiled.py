@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.commands import assert_refused
 
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.columnar import Joined, Selection, durations, folders, values
 from ds2.data.compiled import CompiledManifest, compile_manifest, schema
 from ds2.data.layouts import parquet

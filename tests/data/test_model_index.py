@@ -15,7 +15,7 @@ from data.conftest import FileServer
 
 import ds2
 from ds2.bundle import MODELS, locate
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data import known_file
 from ds2.data.https_files import check_url
 from ds2.data.known_file import KnownFile, fetch_known

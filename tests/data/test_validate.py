@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from ds2.audio.cut_off import remedy
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
 from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks, write_findings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lm.test_ngram import corpus
 
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.lm.ngram import NGram
 
 Run = Callable[..., tuple[int, str, str]]

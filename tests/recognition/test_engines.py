@@ -106,7 +106,7 @@ def test_precision_is_float32(engine: EngineName) -> None:
 def test_torch_is_not_imported_where_it_is_installed() -> None:
     """Its import would take longer than all the rest."""
     command = ["transcribe", str(RECORDINGS[0]), "--engine", "native"]
-    code = f"from ds2.cli import main; main({command!r}); import sys; print('torch' in sys.modules)"
+    code = f"from ds2.cli.main import main; main({command!r}); import sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[1:] == ["False"]
 
@@ -116,7 +116,7 @@ def test_torch_is_not_needed(engine: EngineName) -> None:
     """To transcribe by phones with a language model, and live."""
     live = f"Recognizer.load('digits-streaming', engine={engine!r}).stream()"
     code = (
-        f"{WITHOUT_TORCH}\nfrom ds2.cli import main; "
+        f"{WITHOUT_TORCH}\nfrom ds2.cli.main import main; "
         f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', {engine!r}]); "
         f"from ds2.recognition.recognizer import Recognizer; stream = {live}; "
         "from ds2.audio.files import read_audio_array; "

@@ -75,7 +75,7 @@ def test_torch_is_not_imported_where_it_is_installed(tmp_path: Path) -> None:
     """Its import would take longer than all the rest."""
     model, *_ = export("digits", tmp_path)
     code = (
-        f"from ds2.cli import main; main(['transcribe', {str(RECORDINGS[0])!r}, '--model', {str(model)!r}]); "
+        f"from ds2.cli.main import main; main(['transcribe', {str(RECORDINGS[0])!r}, '--model', {str(model)!r}]); "
         "import sys; print('torch' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,8 +12,8 @@ import torch
 from helpers.neural import random_arrays
 
 from ds2.bundle import Bundle
-from ds2.cli import main
 from ds2.cli.describe import describe_bundle
+from ds2.cli.main import main
 from ds2.data.manifest import read_manifest
 from ds2.decoder.beam import BeamConfig
 from ds2.export.package import export

@@ -9,7 +9,7 @@ from helpers.commands import write_noise
 
 from ds2.audio.no_speech import sounds
 from ds2.bundle import Bundle
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 

@@ -10,7 +10,7 @@ import torch
 
 import ds2
 from ds2.bundle import Bundle
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.cmudict import read_pronunciations
 from ds2.data.manifest import read_manifest

@@ -8,7 +8,7 @@ import pytest
 from serve.conftest import RunningServer
 
 from ds2.bundle import locate
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.serve.config import read_serve_config
 from ds2.utils.errors import InputError
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle, locate
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning

@@ -13,7 +13,7 @@ import optuna
 import pytest
 from helpers.studies import SPACE, write_study
 
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.train.config import TrainConfig
 from ds2.train.study import read_study
 from ds2.train.tune import Tuner

@@ -21,7 +21,7 @@ import torch
 from helpers.training import assert_same_weights, wait_for
 
 from ds2.audio.tensors import read_audio
-from ds2.cli import main
+from ds2.cli.main import main
 from ds2.data.columnar import durations
 from ds2.data.corpus_sampling import SamplingConfig
 from ds2.data.dataset import SpeechDataset
