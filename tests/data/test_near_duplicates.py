@@ -1,22 +1,24 @@
 """Alike vectors are found as by comparing each with each."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ds2.data.near_duplicates import alike_pairs
 
 CORRELATION, DIFFERENCE = 0.995, 0.06
+ROUNDING = 1e-6  # of a correlation in float32: so near to the bound, either answer is right
 
 
-def compared(vectors: np.ndarray, seconds: np.ndarray) -> set[tuple[int, int]]:
-    """Each with each."""
-    alike = vectors.astype(np.float32) @ vectors.astype(np.float32).T > CORRELATION
+def compared(vectors: np.ndarray, seconds: np.ndarray, correlation: float) -> set[tuple[int, int]]:
+    """Each with each, in float64."""
+    alike = vectors.astype(np.float64) @ vectors.astype(np.float64).T > correlation
     alike &= np.abs(seconds[:, None] - seconds) <= DIFFERENCE
     return {(int(one), int(other)) for one, other in np.argwhere(np.triu(alike, 1))}
 
 
 @settings(max_examples=50, deadline=None)
+@example(seed=1095, size=236, noise=0.008)
 @given(seed=st.integers(0, 2**16), size=st.integers(0, 400), noise=st.sampled_from([0.0, 0.003, 0.008, 0.02]))
 def test_no_pair_is_lost_and_none_is_found_twice(seed: int, size: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
@@ -28,4 +30,5 @@ def test_no_pair_is_lost_and_none_is_found_twice(seed: int, size: int, noise: fl
     seconds = np.repeat(rng.uniform(1, 3, 1 + size // 4), 4)[:size] + rng.uniform(0, 0.1, size)
     found = list(alike_pairs(vectors, seconds, CORRELATION, DIFFERENCE))
     assert len(found) == len(set(found))
-    assert set(found) == compared(vectors, seconds)
+    assert compared(vectors, seconds, CORRELATION + ROUNDING) <= set(found)
+    assert set(found) <= compared(vectors, seconds, CORRELATION - ROUNDING)

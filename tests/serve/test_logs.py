@@ -54,7 +54,7 @@ def test_model_processes_log_as_the_server_does() -> None:
     program = """
 import logging
 from ds2.serve import model_process, model_worker
-worker.serve_model = lambda *arguments: logging.getLogger("ds2.serve").info("hello")
+model_worker.serve_model = lambda *arguments: logging.getLogger("ds2.serve").info("hello")
 model_process.run_worker(None, None)
 """
     _, errors = python(program).communicate(timeout=60)
