@@ -173,7 +173,7 @@ class Trainer:
         """This rank's microbatches of a minibatch: gradients, update, and the checkpoint where one is due."""
         state = self.state
         # All ranks must agree on the utterances, on saving and on stopping, or one would wait for the others for ever.
-        with record_function("ds2: waiting"), self.ranks.pause("waiting"):
+        with self.ranks.pause("waiting"):
             agreement = self.strategy.agree(
                 sum(len(batch.utterances) for batch in minibatch), self._checkpoint_due(), self.signals.received > 0
             )

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.autograd.profiler import record_function
 
 from ds2.train.config import ParallelConfig
 from ds2.train.distributed.parameter_server import (
@@ -128,7 +127,7 @@ class Asynchronous(Synchronous):
     def _exchange(self, kind: int, epoch: int) -> bool:
         """The leader talks to the servers, then the group gets the weights, the statistics and the answer's head."""
         tensors = tensors_of(self.model)
-        with record_function("ds2: communication"), self.ranks.pause("communication"):
+        with self.ranks.pause("communication"):
             if self.ranks.first:
                 received = self._ask_servers(kind, epoch)
             else:

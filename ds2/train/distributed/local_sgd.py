@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from torch.autograd.profiler import record_function
-
 from ds2.train.config import ParallelConfig
 from ds2.train.distributed.ranks import Ranks
 from ds2.train.distributed.strategy import Agreement, load_replica, replica
@@ -32,7 +30,7 @@ class LocalSGD(Synchronous):
         """Updates the weights of the group; every `average_every` updates averages those of all groups."""
         good = super().update(epoch)
         if self.updater.step % self.average_every == 0:
-            with record_function("ds2: communication"), self.ranks.pause("communication"):
+            with self.ranks.pause("communication"):
                 self.everyone.average(self.updater.model)
         return good
 

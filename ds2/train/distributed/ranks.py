@@ -16,6 +16,7 @@ import torch.distributed as dist
 # optimisers import it) they keep the group and its threads alive, and the process sometimes aborts at exit.
 import torch.distributed.nn.functional
 from torch import Tensor, nn
+from torch.autograd.profiler import record_function
 
 from ds2.train.distributed import slurm
 from ds2.utils.errors import InputError
@@ -72,9 +73,10 @@ class Ranks:
 
     @contextlib.contextmanager
     def pause(self, kind: Pause) -> Iterator[None]:
-        """Counts the seconds of the context, in which this rank computes nothing."""
+        """Counts the seconds of the context, in which this rank computes nothing, and marks them in the timeline."""
         began = time.monotonic()
-        yield
+        with record_function(f"ds2: {kind}"):
+            yield
         self.paused[kind] += time.monotonic() - began
 
     def total(self, values: Sequence[float]) -> list[float]:
