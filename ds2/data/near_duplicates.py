@@ -15,7 +15,9 @@ BLOCK = 20_000  # pairs that are compared at a time
 def alike_pairs(
     vectors: np.ndarray, seconds: np.ndarray, correlation: float, difference: float
 ) -> Iterator[tuple[int, int]]:
-    """(N, D) vectors of unit length, (N,) seconds -> pairs i < j with v_i v_j > correlation, |s_i - s_j| <= difference.
+    """(N, D) float16 vectors of unit length, (N,) seconds -> pairs i < j.
+
+    Those with v_i v_j > correlation and |s_i - s_j| <= difference.
 
     Alike vectors differ by at most sqrt(2 - 2 correlation), so in any direction. Each vector lies in a cell of a grid
     of that width over the directions of most variance and its duration, and is compared with those in neighbouring
@@ -71,7 +73,7 @@ def _ranges(begin: np.ndarray, end: np.ndarray) -> Iterator[tuple[np.ndarray, np
 
 
 def _alike(one: np.ndarray, other: np.ndarray, vectors: np.ndarray, correlation: float) -> Iterator[tuple[int, int]]:
-    """The pairs whose correlation is above that."""
-    alike = np.einsum("ij,ij->i", vectors[one].astype(np.float32), vectors[other].astype(np.float32)) > correlation
+    """The pairs whose correlation is above that; in float64 it is exact, since the vectors are in float16."""
+    alike = np.einsum("ij,ij->i", vectors[one].astype(np.float64), vectors[other].astype(np.float64)) > correlation
     for pair in zip(one[alike].tolist(), other[alike].tolist(), strict=True):
         yield min(pair), max(pair)
