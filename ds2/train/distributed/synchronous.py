@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,6 +31,17 @@ HOOKS: dict[str, Callable[..., Any]] = {
 }
 
 
+@dataclass
+class Computed:
+    """When this rank had computed the last of its gradients.
+
+    It stands apart because DDP holds its hook where Python cannot see it: a hook that refers to DDP, as by the
+    strategy, is never freed, nor are the threads of the group, which then may abort the process at its exit.
+    """
+
+    at: float = 0.0  # seconds of a monotonic clock
+
+
 class Synchronous:
     """One minibatch, one update: gradients are summed over ranks by torch's DDP; one process needs nothing more."""
 
@@ -41,7 +53,7 @@ class Synchronous:
         self.alone = objective
         self.objective: Any = objective  # or DDP around it
         self.trained: list[bool] = []  # which parameters DDP expects gradients of
-        self.last_bucket_at = 0.0  # when this rank had computed the last of its gradients
+        self.computed = Computed()
         if ranks.size > 1 and config.synchronize_batch_norm:
             synchronize_statistics(objective.model, ranks)
 
@@ -52,7 +64,7 @@ class Synchronous:
         if self.ranks.size > 1 and trained != self.trained:
             self.trained = trained
             self.objective = DistributedDataParallel(self.alone, process_group=self.ranks.group)
-            compress(self.objective, self.compression, self.ranks, self._bucket_computed)
+            compress(self.objective, self.compression, self.ranks, self.computed)
 
     def agree(self, utterances: int, save: bool, stop: bool) -> Agreement:
         """The utterances of all ranks in this minibatch, and whether all save or stop."""
@@ -68,11 +80,8 @@ class Synchronous:
             with record_function("ds2: backward"):
                 self.updater.scaler.scale(losses.sum() * size / utterances).backward()
         if last and size > 1:  # backward() has returned with the gradients of all
-            self.ranks.paused["communication"] += time.monotonic() - self.last_bucket_at
+            self.ranks.paused["communication"] += time.monotonic() - self.computed.at
         return losses.detach(), lengths
-
-    def _bucket_computed(self) -> None:
-        self.last_bucket_at = time.monotonic()
 
     def update(self, epoch: int) -> bool:
         """Updates the weights; returns whether the gradient was finite."""
@@ -131,10 +140,10 @@ class _Sum(torch.autograd.Function):
         return torch.as_tensor(_Sum.apply(grad, ctx.ranks)), None
 
 
-def compress(model: DistributedDataParallel, name: str, ranks: Ranks, computed: Callable[[], None]) -> None:
+def compress(model: DistributedDataParallel, name: str, ranks: Ranks, computed: Computed) -> None:
     """Compresses gradients to fewer bits, or to products of low rank (PowerSGD, Vogels et al. 2019), and counts bytes.
 
-    `computed` is called when this rank has computed the gradients of a bucket, before they are exchanged.
+    `computed` gets the time when this rank has computed the gradients of a bucket, before they are exchanged.
 
     Raises:
         InputError: bfloat16 without NCCL, which torch's hook needs.
@@ -146,7 +155,7 @@ def compress(model: DistributedDataParallel, name: str, ranks: Ranks, computed: 
         state = powerSGD_hook.PowerSGDState(ranks.group, start_powerSGD_iter=10)
 
     def counted(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-        computed()
+        computed.at = time.monotonic()
         before = getattr(state, "total_numel_after_compression", 0)
         size = bucket.buffer().nbytes
         future = HOOKS[name](state, bucket)

@@ -2,30 +2,60 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from helpers.train_toml import small_toml
+
+
+def run_by_two_ranks(script: Path, program: str) -> str:
+    """What the ranks print."""
+    script.write_text(program)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return result.stdout
 
 
 def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
     """Such a thread would sometimes abort a process at its exit."""
-    script = tmp_path / "join.py"
-    script.write_text(
+    printed = run_by_two_ranks(
+        tmp_path / "join.py",
         "import pathlib, torch\n"
         "from ds2.train.distributed.ranks import join_ranks\n"
         "with join_ranks('cpu') as (ranks, _):\n"
         "    ranks.barrier()\n"
         "    torch.optim.SGD([torch.zeros(1)])\n"
-        "print(*(path.read_text().strip() for path in pathlib.Path('/proc/self/task').glob('*/comm')))\n"
+        "print(*(path.read_text().strip() for path in pathlib.Path('/proc/self/task').glob('*/comm')))\n",
     )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "gloo" not in result.stdout
-    assert len(result.stdout.splitlines()) == 2
+    assert "gloo" not in printed
+    assert len(printed.splitlines()) == 2
+
+
+def test_no_thread_outlives_a_training(tmp_path: Path, spoken_digits: Callable[[int], Path]) -> None:
+    """What holds the group is garbage then; what Python could not free would keep its threads to the end."""
+    (tmp_path / "train.toml").write_text(small_toml(spoken_digits(8)).replace("epochs = 3", "epochs = 1"))
+    arguments = ["train", str(tmp_path / "train.toml"), "--output", str(tmp_path / "run")]
+    printed = run_by_two_ranks(
+        tmp_path / "train.py",
+        "import gc, pathlib, time\n"
+        "from ds2.cli.main import main\n"
+        f"main({arguments})\n"
+        "gc.collect()\n"
+        "threads = lambda: [path.read_text().strip() for path in pathlib.Path('/proc/self/task').glob('*/comm')]\n"
+        "until = time.monotonic() + 20\n"
+        "while any('gloo' in name for name in threads()) and time.monotonic() < until:\n"
+        "    time.sleep(0.05)\n"
+        "print('threads', *threads())\n",
+    )
+    assert printed.count("threads") == 2
+    assert "gloo" not in printed
 
 
 def test_a_pause_lasts_as_long_as_another_rank_computes(tmp_path: Path) -> None:
     """The second rank begins half a second of work when the first one waits for it."""
-    script, waiting = tmp_path / "pause.py", tmp_path / "waiting"
-    script.write_text(
+    waiting = tmp_path / "waiting"
+    printed = run_by_two_ranks(
+        tmp_path / "pause.py",
         "import pathlib, time\n"
         "from ds2.train.distributed.ranks import join_ranks\n"
         "with join_ranks('cpu') as (ranks, _):\n"
@@ -38,10 +68,8 @@ def test_a_pause_lasts_as_long_as_another_rank_computes(tmp_path: Path) -> None:
         "        waiting.touch()\n"
         "        ranks.barrier()\n"
         "    if ranks.first:\n"
-        "        print(ranks.costs().waiting, ranks.costs().communication)\n"
+        "        print(ranks.costs().waiting, ranks.costs().communication)\n",
     )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    waited, communicated = map(float, result.stdout.split())
+    waited, communicated = map(float, printed.split())
     assert waited >= 0.5
     assert communicated == 0
