@@ -1,21 +1,15 @@
 """The benchmark of ensembles: its recordings and its table."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.scripts import import_script
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "spark_ensemble.py"
-    spec = importlib.util.spec_from_file_location("spark_ensemble", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_script(Path(__file__).parents[2] / "benchmarks" / "spark_ensemble.py")
 
 
 def test_bursts_are_three_takes_of_one_digit_by_one_speaker(script: ModuleType) -> None:

@@ -1,10 +1,10 @@
 """The policy that Batch Dispatch is compared with, on a simulated clock; and the comparison of the paper."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.scripts import import_script
 from serve.test_dispatch import Load, filled, streams, work
 
 from ds2.serve.dispatch import Eager
@@ -12,13 +12,7 @@ from ds2.serve.dispatch import Eager
 
 @pytest.fixture(scope="module")
 def policies() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "wait_to_fill.py"
-    spec = importlib.util.spec_from_file_location("wait_to_fill", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_script(Path(__file__).parents[2] / "benchmarks" / "wait_to_fill.py")
 
 
 def test_it_waits_for_a_full_batch_or_its_timeout(policies: ModuleType) -> None:

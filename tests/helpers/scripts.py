@@ -1,10 +1,12 @@
-"""Scripts of recipes, run in this process: its imports, seconds for each new process, are paid already."""
+"""Scripts of recipes and benchmarks, in this process: its imports, seconds for each new process, are paid already."""
 
 import contextlib
+import importlib.util
 import io
 import runpy
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,3 +26,15 @@ def run_script(path: Path, *arguments: object) -> str:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(path.parents[1])):
             del sys.modules[name]
     return printed.getvalue()
+
+
+def import_script(path: Path) -> ModuleType:
+    """A script as a module, under a name of its own: folder_script."""
+    name = f"{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module

@@ -1,17 +1,17 @@
 """A cluster of Slurm on this machine: munged, slurmctld, and a slurmd for each of two nodes, each a process."""
 
+import functools
 import getpass
 import os
 import shutil
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers.spark_cluster import free_port
+from helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 DAEMONS = ("munged", "slurmctld", "slurmd")
@@ -41,6 +41,8 @@ PartitionName=main Nodes=ALL Default=YES
 PartitionName=urgent Nodes=ALL PriorityTier=2
 """
 
+wait_for_slurm = functools.partial(wait_until, patience=PATIENCE)
+
 
 class Slurm:
     """Two nodes of one processor each; `folder` holds configuration, logs and state.
@@ -62,11 +64,11 @@ class Slurm:
         self._configure()
         try:
             self._start("munged", *self._munge_options())
-            wait_until((self.folder / "munge.socket").exists)
+            wait_for_slurm((self.folder / "munge.socket").exists)
             self._start("slurmctld", "-D")
             for node in NODES:
                 self._start("slurmd", "-D", "-N", node)
-            wait_until(self.idle)
+            wait_for_slurm(self.idle)
         except BaseException:
             self.__exit__()
             raise
@@ -76,7 +78,7 @@ class Slurm:
         if len(self.processes) > len(NODES):
             for name in ("main", "urgent"):
                 self.run("scancel", f"--partition={name}", check=False)
-            wait_until(lambda: self.run("squeue", "--noheader", check=False) == "")
+            wait_for_slurm(lambda: self.run("squeue", "--noheader", check=False) == "")
         for process in reversed(self.processes):
             process.terminate()
             process.wait(PATIENCE)
@@ -120,10 +122,3 @@ class Slurm:
             self.processes.append(
                 subprocess.Popen(command, env=self.environment, cwd=self.folder, stdout=log, stderr=log)
             )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.waiting import wait_until
 from serve.conftest import RunningServer
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -138,10 +139,3 @@ def test_three_servers_keep_the_promises_of_one(
     assert servers[here].process.wait(60) == 0
     assert ends(begun(), rest) == reference
     assert ends(staying, rest) == reference
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DIGITS
-from helpers.slurm_cluster import PATIENCE, ROOT, Slurm, wait_until
+from helpers.slurm_cluster import PATIENCE, ROOT, Slurm, wait_for_slurm
 from helpers.spark_cluster import free_port
 from helpers.train_toml import small_toml
 
@@ -105,14 +105,14 @@ def test_a_stopped_job_ends_in_the_same_bytes(slurm: Slurm, training: Path, caus
     run, log = training / cause, training / f"{cause}.log"
     script = [str(ROOT / "deploy" / "slurm" / "train.sbatch"), str(training / "train.toml"), "--output", str(run)]
     job = slurm.run("sbatch", "--parsable", "--cpus-per-task=1", f"--output={log}", *script)
-    wait_until(lambda: (run / "checkpoint.pt").exists() or slurm.job(job)["JobState"] == "FAILED")
+    wait_for_slurm(lambda: (run / "checkpoint.pt").exists() or slurm.job(job)["JobState"] == "FAILED")
     if cause == "signal":
         slurm.run("scancel", "--signal=TERM", job)
     else:
         _preempt(slurm, job)
-    wait_until(lambda: slurm.job(job)["JobState"] == "PENDING" and slurm.idle())
+    wait_for_slurm(lambda: slurm.job(job)["JobState"] == "PENDING" and slurm.idle())
     slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # or it waits for two minutes
-    wait_until(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"))
+    wait_for_slurm(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"))
     facts, text = slurm.job(job), log.read_text()
     assert (facts["JobState"], facts["Restarts"]) == ("COMPLETED", "1"), text
     assert "ds2: stopped in epoch" in text
@@ -125,6 +125,6 @@ def _preempt(slurm: Slurm, job: str) -> None:
     rank = int((slurm.folder / "rank1.pid").read_text())
     os.kill(rank, signal.SIGSTOP)
     urgent = subprocess.Popen(["srun", "--partition=urgent", "--nodes=2", "true"], env=slurm.environment)
-    wait_until(lambda: slurm.job(job)["JobState"] != "RUNNING")
+    wait_for_slurm(lambda: slurm.job(job)["JobState"] != "RUNNING")
     os.kill(rank, signal.SIGCONT)
     assert urgent.wait(PATIENCE) == 0
