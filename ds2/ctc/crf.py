@@ -5,6 +5,8 @@ the weight exp(sum of its frames' logits) p(labels), and the loss is minus the l
 labels' paths in all paths (Xiang and Ou 2019, "CRF-based single-stage acoustic modeling with CTC topology", section 3).
 It is discriminative training of whole sequences: where speech is scarce it makes fewer errors than CTC.
 
+A state of all paths knows the label before the last one, so an output's weight may depend on it: `biphones`.
+
 The forward and backward recursions over all paths are in probabilities scaled to the sum 1 at every frame. A state is
 the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py,
 elsewhere a minibatch by matrix products.
@@ -12,12 +14,13 @@ elsewhere a minibatch by matrix products.
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import crf_kernels
 from ds2.ctc.cpu import share_work
 from ds2.ctc.crf_kernels import TINY
+from ds2.ctc.label_paths import log_weight_of_labels
 from ds2.ctc.loss import ctc_loss
 from ds2.ctc.threads import run_in_threads
 from ds2.ctc.trigram import END, Trigram
@@ -30,25 +33,36 @@ def ctc_crf_loss(
     target_lengths: Tensor,
     trigram: Trigram,
     ctc_weight: float = 0.0,
+    biphones: Tensor | None = None,
 ) -> Tensor:
     """(B, T, V) logits, (B, L) padded targets, (B,), (B,) -> (B,) nats, at least 0; output 0 is the blank.
 
-    `ctc_weight` times the CTC loss is added, without which the peaks may drift (section 3.3 of the paper).
-    The loss of an utterance with more labels than its frames can hold is 0, and so is that of one without labels.
+    `ctc_weight` times the CTC loss of the logits alone is added, without which the peaks may drift (section 3.3 of the
+    paper). The loss of an utterance with more labels than its frames can hold is 0, and so is that of one without
+    labels.
+
+    Args:
+        biphones: (B, T, V - 1, V - 1) to be added to the log-probability of label b + 1 after label a + 1, [a, b]. At
+            the beginning of an utterance they are those after label 1, the space.
     """
     log_probs = torch.log_softmax(logits.float(), dim=2)
     ctc = ctc_loss(log_probs, targets, input_lengths, target_lengths, reduction="none", zero_infinity=True)
     prior = trigram.log_probabilities(targets, target_lengths).to(logits.device)
     valid = (ctc > 0) & (target_lengths.to(logits.device) > 0)
-    return ((1 + ctc_weight) * ctc - prior + log_partition(log_probs, input_lengths, trigram)) * valid
+    right, scores = -ctc, log_probs
+    if biphones is not None:
+        scores = log_probs.unsqueeze(2) + nn.functional.pad(torch.cat([biphones[:, :, :1], biphones], dim=2), (1, 0))
+        right = log_weight_of_labels(scores, targets, input_lengths, target_lengths)
+    return (ctc_weight * ctc - right - prior + log_partition(scores, input_lengths, trigram)) * valid
 
 
 def log_partition(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
     """(B, T, V) float32 log weights of frames' outputs, (B,) -> (B,) nats: log of the weight of all paths.
 
-    The gradient with respect to log_probs[t, v] is the probability of output v at frame t.
+    The weights may be (B, T, V, V), [a, b] of label b after label a, where [0, b] begins the labels and [0, 0] is the
+    blank. The gradient with respect to each is the probability that a path has this output at this frame.
     """
-    return _LogPartition.apply(log_probs, lengths, trigram)
+    return _LogPartition.apply(log_probs if log_probs.dim() == 4 else log_probs.unsqueeze(2), lengths, trigram)
 
 
 class _LogPartition(torch.autograd.Function):
@@ -69,16 +83,16 @@ class _LogPartition(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
         if ctx.done is not None:  # type: ignore[attr-defined]
-            return ctx.done * gradient.view(-1, 1, 1), None, None  # type: ignore[attr-defined]
+            return ctx.done * gradient.view(-1, 1, 1, 1), None, None  # type: ignore[attr-defined]
         posteriors = ctx.paths.posteriors()  # type: ignore[attr-defined]
         unsorted = torch.empty_like(posteriors).index_copy(0, ctx.order, posteriors)  # type: ignore[attr-defined]
-        return unsorted * gradient.view(-1, 1, 1), None, None
+        return unsorted * gradient.view(-1, 1, 1, 1), None, None
 
 
 def _log_partition_on_cpu(
     log_probs: Tensor, lengths: Tensor, trigram: Trigram, differentiable: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """(B, T, V), (B,) -> (B,) log weight of all paths, (B, T, V) probabilities of outputs; 0 if not wanted."""
+    """(B, T, 1 or V, V), (B,) -> (B,) log weight of all paths, probabilities of outputs; 0 if not wanted."""
     paths = _Paths(log_probs.exp(), lengths, trigram)
     # The trigram in the order in which each pass reads it, so that its inner loops run along memory.
     tables = crf_kernels.TrigramTables(
@@ -89,7 +103,7 @@ def _log_partition_on_cpu(
     )
     probabilities, posteriors = paths.probabilities.numpy(), np.zeros(log_probs.shape, np.float32)
     totals = np.zeros(len(log_probs), np.float32)
-    frames, outputs = log_probs.shape[1:]
+    frames, outputs = log_probs.shape[1], log_probs.shape[3]
 
     # A thread uses one set of arrays for all its utterances, one after the other.
     def work(utterances: np.ndarray) -> None:
@@ -116,7 +130,7 @@ class _Paths:
 
     def __init__(self, probabilities: Tensor, lengths: Tensor, trigram: Trigram):
         table = trigram.table.to(probabilities.device)
-        self.probabilities = probabilities  # (B, T, V)
+        self.probabilities = probabilities  # (B, T, 1 or V, V)
         self.active = [int((lengths > frame).sum()) for frame in range(int(lengths.max()) if len(lengths) else 0)]
         self.end = table[:, :, END]
         self.after_blank = table.diagonal(dim1=1, dim2=2).clone()  # (V, V): p(b | a, b), which needs a blank before it
@@ -129,7 +143,7 @@ class _Paths:
 
     def forward(self) -> Tensor:
         """(B,) logarithms of the weight of all paths."""
-        batch, outputs = self.probabilities.shape[0], self.probabilities.shape[2]
+        batch, outputs = len(self.probabilities), self.probabilities.shape[3]
         label, blank = self.probabilities.new_zeros(2, batch, outputs, outputs)
         blank[:, END, END] = 1.0
         last_label, last_blank = label.clone(), blank.clone()
@@ -149,14 +163,14 @@ class _Paths:
         return totals + self.ended.log()
 
     def _step(self, emitted: Tensor, label: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
-        """(A, V) probabilities of a frame's outputs and the states before it -> the states after it."""
+        """(A, 1 or V, V) probabilities of a frame's outputs and the states before it -> the states after it."""
         either = label + blank
         entered = torch.bmm(either.permute(2, 0, 1), self.other.transpose(0, 1)).transpose(0, 1)  # (A, V, V)
         entered.diagonal(dim1=1, dim2=2).add_((blank * self.after_blank).sum(1))
-        return entered.add_(label).mul_(emitted.unsqueeze(1)), either.mul_(emitted[:, :1, None])
+        return entered.add_(label).mul_(emitted), either.mul_(emitted[:, :1, :1])
 
     def posteriors(self) -> Tensor:
-        """(B, T, V): the probability of each output at each frame."""
+        """(B, T, 1 or V, V): the probability of each output at each frame."""
         result = torch.zeros_like(self.probabilities)
         label = (self.end / self.ended.view(-1, 1, 1)).contiguous()  # backward weights: with the forward ones the sum 1
         blank = label.clone()
@@ -164,15 +178,16 @@ class _Paths:
         for frame in range(len(self.active) - 1, -1, -1):
             count = self.active[frame]
             labels, blanks = self.columns[frame]
-            result[:count, frame] = (labels * label[:count]).sum(1)
-            result[:count, frame, 0] = (blanks * blank[:count]).sum((1, 2))
-            emitted = self.probabilities[:count, frame] / self.scales[frame].view(-1, 1)
+            found, silent = labels * label[:count], (blanks * blank[:count]).sum((1, 2))
+            result[:count, frame] = found if result.shape[2] > 1 else found.sum(1, keepdim=True)
+            result[:count, frame, 0, 0] = silent
+            emitted = self.probabilities[:count, frame] / self.scales[frame].view(-1, 1, 1)
             label[:count], blank[:count] = self._step_back(emitted, label[:count], blank[:count])
         return result
 
     def _step_back(self, emitted: Tensor, label: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
-        """(A, V) scaled probabilities of a frame's outputs and backward weights after it -> those before it."""
-        label, blank = label * emitted.unsqueeze(1), blank * emitted[:, :1, None]
+        """(A, 1 or V, V) scaled probabilities of a frame's outputs, backward weights after it -> those before it."""
+        label, blank = label * emitted, blank * emitted[:, :1, :1]
         entered = torch.bmm(label.transpose(0, 1), self.other.permute(1, 2, 0)).permute(1, 2, 0)  # (A, V, V)
         repeated = label.diagonal(dim1=1, dim2=2).unsqueeze(1) * self.after_blank
         return label + blank + entered, blank + entered + repeated

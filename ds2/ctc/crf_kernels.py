@@ -5,6 +5,8 @@ b, in [1] those whose frame is a blank
 
              c                    a state (a, b) is the last two labels; with one label more it is (b, c)
   (a, b) -------> (b, c)          b once more needs a blank between: (a, b) by a blank -> (b, b)
+
+Probabilities of a frame's outputs are (1, V), or (V, V), [a, b], where that of a label b depends on the label a before.
 """
 
 from typing import NamedTuple
@@ -47,12 +49,18 @@ def add_product(vector, matrix, result):  # type: ignore[no-untyped-def]
         r += one
 
 
+@inlined
+def _row(now, label):  # type: ignore[no-untyped-def]
+    """The row of a frame's outputs after a label."""
+    return min(label, np.uint64(len(now) - 1))
+
+
 @kernel
 def forward(probabilities, count, tables, columns, scales, scratch):  # type: ignore[no-untyped-def]
     """Fills `columns` and the (T,) `scales` of the first `count` frames; returns the weight of the paths that may end.
 
     Args:
-        probabilities: (T, V) of the outputs.
+        probabilities: (T, 1 or V, V) of the outputs.
         scratch: (4, V, V).
     """
     outputs, either = np.uint64(len(tables.end)), scratch[0]  # a signed index is tested for its sign
@@ -64,7 +72,7 @@ def forward(probabilities, count, tables, columns, scales, scratch):  # type: ig
         for a in range(outputs):
             for b in range(outputs):
                 either[b, a] = before[LABEL, a, b] + before[BLANK, a, b]
-                after[BLANK, a, b] = (before[LABEL, a, b] + before[BLANK, a, b]) * now[0]
+                after[BLANK, a, b] = (before[LABEL, a, b] + before[BLANK, a, b]) * now[0, 0]
         for b in range(outputs):
             # Labels that stay, labels that enter, and those that enter after a blank.
             again = np.float32(0.0)
@@ -84,10 +92,11 @@ def forward(probabilities, count, tables, columns, scales, scratch):  # type: ig
 @inlined
 def _scaled(after, now):  # type: ignore[no-untyped-def]
     """Multiplies the label states by the frame's probabilities, and scales all to the sum 1; returns the sum before."""
-    outputs, total = np.uint64(len(now)), np.float32(0.0)
+    outputs, total = np.uint64(now.shape[1]), np.float32(0.0)
     for b in range(outputs):
+        row = _row(now, b)
         for c in range(outputs):
-            after[LABEL, b, c] *= now[c]
+            after[LABEL, b, c] *= now[row, c]
             total += after[LABEL, b, c] + after[BLANK, b, c]
     scale = np.float32(1.0) / total
     for kind in range(2):
@@ -100,7 +109,8 @@ def _scaled(after, now):  # type: ignore[no-untyped-def]
 
 @kernel
 def backward(probabilities, count, tables, columns, scales, scratch, ended, posteriors):  # type: ignore[no-untyped-def]
-    """Fills (T, V) `posteriors`, zeros before: the probability of each output at each frame. `scratch`: (4, V, V)."""
+    """Fills `posteriors`, zeros before: the probability of each output at each frame, as `probabilities` has them.
+    `scratch`: (4, V, V)."""
     outputs = np.uint64(len(tables.end))
     label, blank, entered, emitted = scratch[0], scratch[1], scratch[2], scratch[3]
     for a in range(outputs):
@@ -111,20 +121,22 @@ def backward(probabilities, count, tables, columns, scales, scratch, ended, post
         # The posteriors of this frame: forward times backward weights.
         silent = np.float32(0.0)
         for a in range(outputs):
+            row = _row(now, a)
             for b in range(outputs):
-                posteriors[t, b] += after[LABEL, a, b] * label[a, b]
+                posteriors[t, row, b] += after[LABEL, a, b] * label[a, b]
                 silent += after[BLANK, a, b] * blank[a, b]
-        posteriors[t, 0] = silent
+        posteriors[t, 0, 0] = silent
         # Backward weights before this frame: what leaves each state by the frame's outputs.
         scale = np.float32(1.0) / scales[t]
         for b in range(outputs):
+            row = _row(now, b)
             for c in range(outputs):
-                emitted[b, c] = label[b, c] * (now[c] * scale)
+                emitted[b, c] = label[b, c] * (now[row, c] * scale)
                 entered[b, c] = 0.0
         for b in range(outputs):
             add_product(emitted[b], tables.back[b], entered[b])
         for a in range(outputs):
             for b in range(outputs):
-                silent = blank[a, b] * (now[0] * scale) + entered[b, a]
+                silent = blank[a, b] * (now[0, 0] * scale) + entered[b, a]
                 label[a, b] = emitted[a, b] + silent
                 blank[a, b] = silent + emitted[b, b] * tables.after_blank[a, b]

@@ -20,6 +20,7 @@ CLIP = 20.0  # of the clipped ReLU
 EPSILON = 1e-5  # of batch normalisation
 POWER_FLOOR = 1e-5  # of the mean power of the utterance (-50 dB): what lies below is codec and converter noise
 SILENCE = 1e-5  # RMS below which samples are not normalised: 16-bit rounding alone has 9e-6
+GATE_FRAMES = 16  # weight of the expected mean of a gate's channels, in output frames
 PRIOR_SECONDS = 1.0  # adaptive normalisation: weight of the training set's power, as seconds of the stream
 
 
@@ -86,6 +87,7 @@ class ConvolutionConfig:
     lookahead: int | None = None  # frames after the present one that the kernel sees; None: as many as before it
     bottleneck: int = 0  # channels between the two factors of a time-delay layer over all bins; 0: not factored
     bypass: float = 0.0  # weight of the input that a time-delay layer adds to its output
+    gate: int = 0  # units of the gate that scales each channel by its mean over the utterance so far; 0: no gate
 
     def __post_init__(self) -> None:
         if not all(size % 2 or (size == 0 and axis == 0) for axis, size in enumerate(self.kernel)):
@@ -100,6 +102,8 @@ class ConvolutionConfig:
             )
         if self.bypass and not self.bottleneck:
             raise ValueError("bypass is for layers with a bottleneck")
+        if self.gate < 0:
+            raise ValueError(f"gate {self.gate} must be 0 or more")
         if self.lookahead is not None and not 0 <= self.lookahead < self.kernel[1]:
             raise ValueError(f"lookahead {self.lookahead} must be 0..{self.kernel[1] - 1}, within the kernel")
 
@@ -137,6 +141,7 @@ class ModelConfig:
     fully_connected: int = 0  # units of a layer before the output; 0: no layer
     random_walk: int = 0  # radius in output frames within which posteriors diffuse; of no use to CTC: recipes/ablations
     phones: int = 0  # outputs of a second output layer for phones, next to that of the tokens; 0: no layer
+    biphones: int = 0  # units below the scores of each phone after each other one; 0: only the phone itself is scored
     batch_norm: bool = True  # normalise the input of each layer over the minibatch
     dropout: float = 0.0  # probability that a recurrent output is dropped in training
 
@@ -152,10 +157,14 @@ class ModelConfig:
             if layer.bottleneck and not self.batch_norm:
                 raise ValueError("layers with a bottleneck are always normalised: batch_norm must be true")
             bins = layer.bins(bins)
+            if layer.gate and bins != 1:
+                raise ValueError(f"a layer with a gate gives one bin, not {bins}: its kernel must be (0, k) or (1, k)")
+        if self.biphones and not self.phones:
+            raise ValueError("biphones are of phones: set phones as well")
         require(self, "at least 1", lambda count: count >= 1, "hidden")
         require(
             self, "0 or more", lambda count: count >= 0,
-            "recurrent_layers", "chunk", "lookahead", "fully_connected", "random_walk", "phones",
+            "recurrent_layers", "chunk", "lookahead", "fully_connected", "random_walk", "phones", "biphones",
         )  # fmt: skip
         if self.chunk and not self.bidirectional:
             raise ValueError("chunk is for bidirectional models: a forward-only one streams as it is")

@@ -153,6 +153,8 @@ class TrainConfig:
             )
         if (self.data.lexicon is None) != (self.model.phones == 0):
             raise ValueError("data.lexicon and model.phones come together")
+        if self.model.biphones and self.optimizer.phone_loss != "ctc-crf":
+            raise ValueError("model.biphones are learnt by optimizer.phone_loss = ctc-crf alone")
         if self.model.phones not in (0, len(PHONE_TOKENS)):
             raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")
         require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "accumulate")

@@ -47,7 +47,7 @@ class Objective(nn.Module):
             return self._nothing(device)
         features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
         features = augment_features(features, lengths, self.augment, seeded_generator(*key))
-        logits, lengths, affinities, phone_logits = self._scores(features, lengths)
+        logits, lengths, affinities, phone_logits, biphones = self._scores(features, lengths)
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
         losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         if self.smoothing:
@@ -56,7 +56,8 @@ class Objective(nn.Module):
             labels = frame_labels(logits, lengths, targets, target_lengths)
             losses = losses + affinity_loss(affinities, labels, lengths)
         if phone_logits is not None and self.phone_loss is not None:
-            losses = losses + self.phone_loss(phone_logits, lengths, [each.text for each in batch.utterances])
+            spoken = [each.text for each in batch.utterances]
+            losses = losses + self.phone_loss(phone_logits, lengths, spoken, biphones)
         return losses, lengths
 
     def _scores(self, features: Tensor, lengths: Tensor) -> Output:
@@ -68,7 +69,7 @@ class Objective(nn.Module):
     def _nothing(self, device: torch.device) -> tuple[Tensor, Tensor]:
         features = torch.zeros(1, self.model.config.frontend.bins, 4 * self.model.config.stride, device=device)
         output = self._scores(features, torch.zeros(1, dtype=torch.long, device=device))
-        scores = (output.logits, output.affinities, output.phone_logits)
+        scores = (output.logits, output.affinities, output.phone_logits, output.biphones)
         nothing = torch.stack([0.0 * score.sum() for score in scores if score is not None]).sum()
         return nothing.unsqueeze(0), output.lengths
 

@@ -27,14 +27,14 @@ class PhoneLoss:
         self.pronunciations = read_pronunciations(lexicon)
         self.trigram = self._trigram(texts) if config.optimizer.phone_loss == "ctc-crf" else None
 
-    def __call__(self, logits: Tensor, lengths: Tensor, texts: Sequence[str]) -> Tensor:
-        """(B, T, P), (B,) -> (B,) weighted nats; 0 if a word has no pronunciation."""
+    def __call__(self, logits: Tensor, lengths: Tensor, texts: Sequence[str], biphones: Tensor | None = None) -> Tensor:
+        """(B, T, P), (B,), (B, T, P - 1, P - 1) -> (B,) weighted nats; 0 if a word has no pronunciation."""
         targets, target_lengths = phone_targets(texts, self.pronunciations)
         targets, target_lengths = targets.to(logits.device), target_lengths.to(logits.device)
         if self.trigram is None:
             losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         else:
-            losses = ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram, CTC_WEIGHT)
+            losses = ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram, CTC_WEIGHT, biphones)
         return self.weight * losses * (target_lengths > 0)
 
     def _trigram(self, texts: Iterable[str]) -> Trigram:

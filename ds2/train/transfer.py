@@ -19,14 +19,14 @@ from ds2.text import Tokenizer
 from ds2.train.config import StartConfig, TrainConfig
 from ds2.utils.errors import InputError
 
-ADDED_PARTS = ("phone_output.", "lookahead.", "frontend.prior_power")
+ADDED_PARTS = ("phone_output.", "biphones.", "gates.", "lookahead.", "frontend.prior_power")
 
 
 def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, config: TrainConfig) -> None:
     """Loads the bundle's weights into the model; alphabet, sample rate, width and directions may differ.
 
-    An output for phones, a lookahead or an adaptive power that the bundle lacks are those of the new model; an output
-    for phones that the new model lacks is left out.
+    Outputs for phones and biphones, gates, a lookahead or an adaptive power that the bundle lacks are those of the new
+    model; outputs for phones and biphones that the new model lacks are left out.
 
     Raises:
         InputError: the models differ in something else.
@@ -56,7 +56,8 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
 def is_left_out(name: str, theirs: ModelConfig, ours: ModelConfig) -> bool:
     """Whether a weight belongs to a part that our model does without."""
     backwards = theirs.bidirectional and not ours.bidirectional and ".backwards." in name
-    return backwards or (not ours.phones and name.startswith("phone_output."))
+    outputs = ("phone_output.", ours.phones), ("biphones.", ours.biphones)
+    return backwards or any(name.startswith(prefix) and not count for prefix, count in outputs)
 
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:

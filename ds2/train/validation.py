@@ -38,7 +38,7 @@ def validate(
             continue
         device = model.output.weight.device
         scores, lengths = model.all_log_probs(batch.samples.to(device), batch.sample_lengths.to(device))
-        log_probs, of_phones = scores[..., : len(tokenizer)], scores[..., len(tokenizer) :]
+        log_probs, of_phones, _ = scores.tensor_split((len(tokenizer), len(tokenizer) + model.config.phones), dim=2)
         targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
         losses = ctc_loss(log_probs, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         loss += float(losses.sum())

@@ -83,10 +83,59 @@ def test_kernels_and_matrix_products_agree(outputs: int) -> None:
     labels = [torch.randint(1, outputs, (30,), generator=generator).tolist() for _ in range(20)]
     trigram, lengths = Trigram.from_labels(labels, outputs), torch.tensor([40, 33, 7])  # the order of _Paths
     scores = (3 * torch.randn(3, 40, outputs, generator=generator)).log_softmax(2)
-    totals, posteriors = _log_partition_on_cpu(scores, lengths, trigram)
-    paths = _Paths(scores.exp(), lengths, trigram)
-    torch.testing.assert_close(totals, paths.forward(), rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(posteriors, paths.posteriors(), rtol=1e-4, atol=1e-5)
+    biphones = -torch.rand(3, 40, outputs - 1, outputs - 1, generator=generator)
+    for weights in (scores.unsqueeze(2), depending(scores, biphones)):  # of each label, and of each pair of labels
+        totals, posteriors = _log_partition_on_cpu(weights, lengths, trigram)
+        paths = _Paths(weights.exp(), lengths, trigram)
+        torch.testing.assert_close(totals, paths.forward(), rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(posteriors, paths.posteriors(), rtol=1e-4, atol=1e-5)
+
+
+def depending(scores: Tensor, biphones: Tensor) -> Tensor:
+    """(B, T, V), (B, T, V - 1, V - 1) -> (B, T, V, V): scores of labels after labels, by hand."""
+    result = scores.unsqueeze(2).repeat(1, 1, scores.shape[2], 1)
+    result[:, :, 1:, 1:] += biphones
+    result[:, :, 0, 1:] += biphones[:, :, 0]  # the beginning counts as the space, label 1
+    return result
+
+
+def weight_of(path: tuple[int, ...], scores: Tensor) -> Tensor:
+    """Log of the weight of a path through (T, V, V) scores."""
+    total, before, last, run = scores.new_zeros(()), 0, 0, 0
+    for frame, symbol in enumerate(path):
+        if symbol and symbol != run:
+            before, last = last, symbol
+        run = symbol
+        total = total + (scores[frame, before, last] if symbol else scores[frame, 0, 0])
+    return total
+
+
+def test_biphones_against_the_enumeration_of_all_paths() -> None:
+    """Also where a label comes twice, which needs a blank between."""
+    generator = torch.Generator().manual_seed(5)
+    logits = random_scores(3, 5, OUTPUTS).requires_grad_()
+    biphones = (-3 * torch.rand(3, 5, OUTPUTS - 1, OUTPUTS - 1, generator=generator)).requires_grad_()
+    frames, labels = [5, 4, 5], [(2, 2, 1), (1, 3), (3, 3)]
+    targets = torch.tensor([[2, 2, 1], [1, 3, 0], [3, 3, 0]])
+    scores, expected = depending(logits, biphones).double(), []
+    for row, count, right in zip(scores, frames, labels, strict=True):
+        paths = list(itertools.product(range(OUTPUTS), repeat=count))
+        weights = torch.stack([weight_of(path, row) + log_prior(labels_of(path)) for path in paths])
+        of_labels = torch.tensor([labels_of(path) == right for path in paths])
+        expected.append(weights.logsumexp(0) - weights[of_labels].logsumexp(0))
+    sizes = torch.tensor(frames), torch.tensor([len(row) for row in labels])
+    found = ctc_crf_loss(logits, targets, *sizes, TRIGRAM, biphones=biphones)
+    torch.testing.assert_close(found, torch.stack(expected).float(), rtol=1e-5, atol=1e-5)
+    exact = torch.autograd.grad(torch.stack(expected).sum(), (logits, biphones))
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), (logits, biphones)), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_biphones_of_zero_are_no_biphones() -> None:
+    logits, targets = random_scores(2, 30, OUTPUTS), torch.tensor([[1, 1, 2, 3], [3, 0, 0, 0]])
+    lengths = torch.tensor([30, 12]), torch.tensor([4, 1])
+    plain = ctc_crf_loss(logits, targets, *lengths, TRIGRAM, 0.1)
+    none = torch.zeros(2, 30, OUTPUTS - 1, OUTPUTS - 1)
+    torch.testing.assert_close(ctc_crf_loss(logits, targets, *lengths, TRIGRAM, 0.1, none), plain, rtol=1e-4, atol=1e-4)
 
 
 def test_labels_that_do_not_fit_and_no_labels_cost_nothing() -> None:
