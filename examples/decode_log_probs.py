@@ -4,7 +4,8 @@ import argparse
 
 import numpy as np
 
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 
 TOKENS = ["", " ", *"abcdefghijklmnopqrstuvwxyz"]  # of your model, the blank is ""
 

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from ds2.decoder import greedy
 from ds2.decoder.batched import BatchedDecoder
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram

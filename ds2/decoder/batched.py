@@ -26,7 +26,8 @@ from ds2.decoder.batched_prefixes import (
     stayed,
     trace,
 )
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.device_tables import lexicon_table, ngram_table
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import Lexicon
@@ -53,8 +54,9 @@ class BatchedDecoder(BeamDecoder):
         lexicon: Lexicon | None = None,
         lm: NGram | None = None,
         lm_words: "np.ndarray | None" = None,
+        labels: "np.ndarray | None" = None,
     ):
-        super().__init__(config, lexicon, lm, lm_words)
+        super().__init__(config, lexicon, lm, lm_words, labels)
         settings = self.tables.settings[0]
         self._kind, self._space, self._phrases = (int(settings[name]) for name in ("lm_kind", "space", "phrases"))
         names = ("bonus", "unknown", "unknown_letter")

@@ -12,23 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ds2.decoder import nbest, prefixes, scoring
-from ds2.decoder.hot_phrases import NO_PHRASES
+from ds2.decoder.config import MOST, BeamConfig
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
-from ds2.decoder.lattice import MOST_ARCS
-from ds2.decoder.lexicon import NO_LEXICON, Lexicon, check_word_numbers, look_ahead
+from ds2.decoder.lexicon import Lexicon, check_word_numbers
 from ds2.decoder.prefixes import Beam
-from ds2.decoder.scoring import SearchTables
 from ds2.decoder.search import search_frames
+from ds2.decoder.search_space import SearchSpace, make_tables
 from ds2.decoder.texts import Alphabet, TextHypothesis
-from ds2.lm.automaton import EMPTY
 from ds2.lm.ngram import NGram
 from ds2.lm.orders import END, UNKNOWN
-from ds2.utils.config import require
 from ds2.utils.devices import cpu_threads
 from ds2.utils.errors import InputError
 
@@ -37,36 +34,6 @@ if TYPE_CHECKING:
 
     Array = Tensor | np.ndarray
 PARALLEL_FRAMES = 1000  # about 2 ms of work, enough to pay for starting threads
-TIDY = 50_000  # nodes, runs or arcs of a stream above which unreachable ones are dropped
-MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
-
-
-@dataclass(frozen=True)
-class BeamConfig:
-    """The width of the search, and the weights of its scores."""
-
-    beam_width: int = 100  # prefixes kept after each frame
-    score_threshold: float = 8.0  # nats below the best at which a prefix is dropped; inf: never
-    cumulative_probability: float = 0.999  # a frame's symbols are tried, best first, until their sum reaches this
-    max_symbols: int = 40  # largest number of symbols tried; the blank and the space are always tried
-    blank_skip: float = 1.0  # a frame whose blank is at least this probable adds no label; 1: search every frame
-    lm_weight: float = 0.7  # weight of the language model's natural log-probability
-    word_bonus: float = 1.5  # nats for each word, or token of a token model
-    unknown_score: float = -6.0  # nats for a word that the lexicon does not hold
-    unknown_letter_score: float = -1.5  # nats for each of its letters beyond the longest beginning in the lexicon
-    closed: bool = False  # find only the words of the lexicon
-    recombine: bool = False  # of the prefixes that continue alike keep only the best one
-    nbest: int = 1  # hypotheses returned
-
-    def __post_init__(self) -> None:
-        sizes = ("beam_width", "max_symbols", "nbest")
-        require(self, f"at least 1 and at most {MOST:,}", lambda size: 1 <= size <= MOST, *sizes)
-        for name in ("cumulative_probability", "blank_skip"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
-        weights = ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score")
-        require(self, "a finite number", math.isfinite, *weights)
-        require(self, "above 0", lambda nats: nats > 0, "score_threshold")
 
 
 @dataclass
@@ -82,15 +49,6 @@ class BeamStream:
         return int(self.beam.counters["entries"][0])
 
 
-class SearchSpace(NamedTuple):
-    """What a beam search works with: its arguments, which other decoders take over."""
-
-    config: BeamConfig
-    lexicon: Lexicon | None
-    lm: NGram | None
-    lm_words: "np.ndarray | None"  # see BeamDecoder
-
-
 class BeamDecoder:
     """Searches with one configuration, lexicon and language model, offline or frame by frame.
 
@@ -103,15 +61,20 @@ class BeamDecoder:
         lexicon: Lexicon | None = None,
         lm: NGram | None = None,
         lm_words: "np.ndarray | None" = None,
+        labels: "np.ndarray | None" = None,
     ):
-        """`lm_words`: the language model's number for each word of the lexicon or, without a lexicon, for each token;
-        -1 for a token that the language model does not count, such as the space.
+        """Makes the tables of the search.
+
+        Args:
+            lm_words: the language model's number for each word of the lexicon or, without a lexicon, for each token;
+                -1 for a token that the language model does not count, such as the space.
+            labels: (V,) of which label of `biphones` each output is a copy, for `step`.
 
         Raises:
             ValueError: a closed search has no lexicon; a language model has no `lm_words`, or `lm_words` has no model.
         """
         self.config = config = config or BeamConfig()
-        self.space = SearchSpace(config, lexicon, lm, lm_words)
+        self.space = SearchSpace(config, lexicon, lm, lm_words, labels)
         self.alphabet: Alphabet | None = None
         if config.closed and lexicon is None:
             raise ValueError("a closed search needs a lexicon")
@@ -120,7 +83,7 @@ class BeamDecoder:
         self.lm = lm
         self.lm_start = lm.start if lm is not None else 0
         self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
-        self.tables = _tables(self.space)
+        self.tables = make_tables(self.space)
         if lm is not None:
             check_word_numbers(self.tables.numbers, len(lm.words), lexicon)
 
@@ -181,8 +144,13 @@ class BeamDecoder:
         """The search before the first frame."""
         return BeamStream(prefixes.begin(self.lm_start))
 
-    def step(self, streams: list[BeamStream], log_probs: "Sequence[Array]") -> None:
+    def step(
+        self, streams: list[BeamStream], log_probs: "Sequence[Array]", biphones: "Sequence[Array] | None" = None
+    ) -> None:
         """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
+
+        `biphones`: of each stream (T, K, K) nats, [a, b]: what an output that is a copy of label b loses after one that
+        is a copy of a. The beginning counts as label 0.
 
         Raises:
             InputError: the log-probabilities hold NaN or +inf.
@@ -191,7 +159,7 @@ class BeamDecoder:
         if any(stream.ended for stream in streams):
             raise ValueError("the stream has ended; begin another")
         frames = [self._frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
-        self._advance_all(streams, frames)
+        self._advance_all(streams, frames, biphones)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """The n-best hypotheses if the utterance ends here, best first; the stream accepts no more frames."""
@@ -241,18 +209,21 @@ class BeamDecoder:
             raise InputError(f"utterance {index}: log_probs hold NaN or +inf; check the model and its input")
         return np.ascontiguousarray(frames)
 
-    def _advance_all(self, streams: list[BeamStream], frames: list[np.ndarray]) -> None:
+    def _advance_all(
+        self, streams: list[BeamStream], frames: list[np.ndarray], biphones: "Sequence[Array] | None" = None
+    ) -> None:
         """Advances the streams in several threads if there is enough work; the kernels release the GIL."""
         threads = min(cpu_threads(), len(streams))
+        pairs: Sequence[Array | None] = biphones or [None] * len(streams)
         if threads < 2 or sum(map(len, frames)) < PARALLEL_FRAMES:
-            for stream, rows in zip(streams, frames, strict=True):
-                self._advance(stream, rows)
+            list(map(self._advance, streams, frames, pairs))
             return
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(self._advance, streams, frames))
+            list(pool.map(self._advance, streams, frames, pairs))
 
-    def _advance(self, stream: BeamStream, frames: np.ndarray) -> None:
-        stream.beam = search_frames(stream.beam, frames, self.tables)
+    def _advance(self, stream: BeamStream, frames: np.ndarray, biphones: "Array | None") -> None:
+        pairs = None if biphones is None else np.ascontiguousarray(biphones, np.float32)
+        stream.beam = search_frames(stream.beam, frames, self.tables, pairs)
 
     def _hypotheses(self, stream: BeamStream, gains: np.ndarray) -> Iterator[Hypothesis]:
         # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.
@@ -264,32 +235,3 @@ class BeamDecoder:
         if not np.isfinite(scores).any():
             scores, gains = totals, np.zeros(stream.count)
         return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains)
-
-
-def _tables(space: SearchSpace) -> SearchTables:
-    config, lexicon, lm, lm_words = space
-    kind = scoring.NO_LM if lm is None else scoring.TOKENS if lexicon is None else scoring.WORDS
-    numbers = np.zeros(0, np.int32) if lm_words is None else np.asarray(lm_words, np.int32)
-    costs = config.word_bonus, config.unknown_score, config.unknown_letter_score
-    bonus, unknown, unknown_letter = (0.0, 0.0, 0.0) if lm is None else costs
-    # Until its context is known a word of the lexicon has its boost and its frequency; a node hopes for the best word.
-    trie, ahead, boosts, phrases, most = NO_LEXICON, np.zeros(1), np.zeros(0), NO_PHRASES, max(0.0, bonus)
-    if lexicon is not None:
-        trie, boosts, phrases = lexicon.trie, lexicon.boosts, lexicon.phrase_tables
-        gains = boosts + phrases.gains.max(0)[phrases.columns] if len(phrases.columns) else boosts
-        gains = gains if lm is None else gains + config.lm_weight * lm.single_log_probs[numbers]
-        ahead = look_ahead(trie, gains)
-        most = max(0.0, ahead.max())
-    settings = np.zeros(1, scoring.SETTINGS)
-    widths = ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "recombine")
-    for name in (*widths, "lm_weight", "closed"):
-        settings[name] = getattr(config, name)
-    settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
-    settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
-    settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter
-    settings["arcs"] = min(config.nbest - 1, MOST_ARCS) if config.recombine else 0
-    settings["space"] = -1 if lexicon is None else lexicon.space
-    gains_at_end = bonus, unknown, boosts.max(initial=0.0), phrases.gains.max()
-    most_at_end = sum(max(0.0, gain) for gain in gains_at_end)
-    settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end
-    return SearchTables(settings, EMPTY if lm is None else lm.automaton, trie, ahead, boosts, phrases, numbers)

@@ -89,6 +89,14 @@ STAY = np.dtype([
 ])  # fmt: skip
 
 
+class FrameScores(NamedTuple):
+    """The outputs of a frame: S symbols, K labels of the model."""
+
+    scores: np.ndarray  # (S,) log-probabilities of the symbols
+    shares: np.ndarray  # (K, K) share of a label's probability, [a, b], that b has after a; (0, 0): it has all of it
+    labels: np.ndarray  # (S,) the label that each symbol stands for; 0, the space, stands for the beginning as well
+
+
 class Beam(NamedTuple):
     """State of a stream. Only the first `counters.entries`, `.nodes`, `.runs`, `.arcs` elements of the arrays count."""
 
@@ -139,6 +147,14 @@ def child(parent, symbol, beam):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def share(frame, before, symbol):  # type: ignore[no-untyped-def]
+    """The share of a symbol's probability that it has after the symbol `before`."""
+    if len(frame.shares) == 0:
+        return 1.0
+    return np.float64(frame.shares[0 if before == ROOT else frame.labels[before], frame.labels[symbol]])
+
+
+@inlined
 def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no-untyped-def]
     """Best alignments of an entry that stays, in its place in the next frame: the blank follows either ending; the
     label continues, or begins again."""
@@ -146,22 +162,24 @@ def extend_alignments(i, place, frame, chances, beam, stays):  # type: ignore[no
     # The blank follows the better ending; after the label, its run is over.
     if entry.best_blank >= entry.best_label:
         later.runs_blank = entry.runs_blank
-        later.best_blank = entry.best_blank + frame[BLANK]
+        later.best_blank = entry.best_blank + frame.scores[BLANK]
     else:
         later.runs_blank = close_run(i, beam, stays)
-        later.best_blank = entry.best_label + frame[BLANK]
+        later.best_blank = entry.best_label + frame.scores[BLANK]
     # A label that is not tried in this frame cannot end the alignment.
-    symbol = np.int64(beam.nodes[entry.node].symbol)
-    if symbol == ROOT or chances[symbol] == 0.0:
+    node = beam.nodes[entry.node]
+    symbol = np.int64(node.symbol)
+    if symbol == ROOT or chances[symbol] == 0.0 or share(frame, beam.nodes[node.parent].symbol, symbol) == 0.0:
         later.best_label = -math.inf
         return
     # The last label goes on in its run, unless the parent with this label as a new one gives a better alignment.
-    on = entry.best_label + frame[symbol]
+    score = _score_after(frame, beam.nodes[node.parent].symbol, symbol)
+    on = entry.best_label + score
     later.best_label = on
     later.end = beam.counters[0].frame + 1
-    later.peak = max(entry.peak, frame[symbol])
+    later.peak = max(entry.peak, frame.scores[symbol])
     parent = stays[i].parent
-    if parent != NONE and _before(parent, symbol, beam) + frame[symbol] > on:
+    if parent != NONE and _before(parent, symbol, beam) + score > on:
         start_run(parent, place, symbol, frame, beam, stays)
 
 
@@ -173,7 +191,16 @@ def start_run(i, place, symbol, frame, beam, stays):  # type: ignore[no-untyped-
     later.runs_label = runs_before(i, symbol, beam, stays)
     later.arcs_before, later.fade_before = entry.arcs, entry.fade
     later.start, later.end = t, t + 1
-    later.peak, later.best_label = frame[symbol], best + frame[symbol]
+    last = beam.nodes[entry.node].symbol
+    later.peak, later.best_label = frame.scores[symbol], best + _score_after(frame, last, symbol)
+
+
+@inlined
+def _score_after(frame, before, symbol):  # type: ignore[no-untyped-def]
+    """Log-probability of a symbol after another one, of which it has a share."""
+    if len(frame.shares) == 0:
+        return frame.scores[symbol]
+    return frame.scores[symbol] + math.log(share(frame, before, symbol))
 
 
 @inlined

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ds2.decoder.beam import BeamConfig, BeamDecoder, BeamStream
+from ds2.decoder.beam import BeamDecoder, BeamStream
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
@@ -44,6 +45,7 @@ class PronouncingDecoder:
         lm: NGram,
         letters: Mapping[str, int],
         boosts: Mapping[str, float] | None = None,
+        outputs: int | None = None,
     ):
         """Words without a pronunciation are not found.
 
@@ -51,6 +53,7 @@ class PronouncingDecoder:
             pronunciations: the pronunciations of the words that can be found.
             letters: the token of each letter and of the space; the phones' outputs follow those of these tokens.
             boosts: nats for hot words, and for each word of hot phrases.
+            outputs: P of the model, whose scores of biphones follow them; by default as many as are pronounced.
         """
         phones = 1 + int(pronunciations.phones.max(initial=1))
         listed = pronunciations.words
@@ -61,9 +64,10 @@ class PronouncingDecoder:
         self.spelt: dict[Phones, str] = {}  # the words that were found, by their phones
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
-        self.columns = len(letters) + np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        copied = np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        self.columns, self.outputs = len(letters) + copied, outputs or phones
         lexicon = self._hot(Lexicon.from_arrays(tokens, lengths, SPACE), boosts or {})
-        self.beam = BeamDecoder(config, lexicon, lm, numbers[places])
+        self.beam = BeamDecoder(config, lexicon, lm, numbers[places], np.maximum(copied - SPACE, 0))
 
     @property
     def config(self) -> BeamConfig:
@@ -100,6 +104,7 @@ class PronouncingDecoder:
     def __call__(self, log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[list[Hypothesis]]:
         """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance.
 
+        Scores of biphones may follow them: (B, T, V + P + Q), as the model gives them (ds2/model/acoustic.py).
         Block by block, because the copies of the phones would take 110 MB for an hour of sound.
         """
         counts = frame_counts(log_probs, lengths)
@@ -114,8 +119,10 @@ class PronouncingDecoder:
         return self.beam.begin()
 
     def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]") -> None:
-        """Like `BeamDecoder.step`, with (T, V + P) log-probabilities."""
-        self.beam.step(streams, [rows[:, self.columns] for rows in log_probs])
+        """Like `BeamDecoder.step`, with (T, V + P) log-probabilities, or (T, V + P + Q) with scores of biphones."""
+        first, labels = len(self.letters) + self.outputs, self.outputs - 1
+        paired = [rows[:, first:].reshape(len(rows), labels, labels) for rows in log_probs if rows.shape[1] > first]
+        self.beam.step(streams, [rows[:, self.columns] for rows in log_probs], paired or None)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""

@@ -57,6 +57,7 @@ class SearchTables(NamedTuple):
     phrases: PhraseTables
     # The language model's number of each word of the lexicon or, without one, of each token; -1: none.
     numbers: np.ndarray
+    labels: np.ndarray  # (S,) the label of biphones that each symbol stands for; (0,) where there are none
 
 
 @inlined

@@ -13,58 +13,38 @@ allocation; it calls `search` again where an array was too small.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ds2.decoder import beam_pruning, prefixes, scoring
 from ds2.decoder.compaction import compact
 from ds2.decoder.lattice import keep_arcs
-from ds2.decoder.prefixes import ARC, NONE, ROOT, STAY, Beam
+from ds2.decoder.prefixes import NONE, ROOT, Beam, FrameScores
 from ds2.decoder.recombination import recombine
 from ds2.decoder.scoring import SearchTables
+from ds2.decoder.scratch import make_scratch
 from ds2.text import BLANK
 from ds2.utils.jit import inlined, without_references
 
-CANDIDATE = np.dtype([  # an entry with one more label
-    ("entry", np.int64),
-    ("label", np.int64),
-    ("lm", np.int64),
-    ("lexicon", np.int64),
-    ("chance", np.float64),
-    ("gains", np.float64),
-])  # fmt: skip
+NO_BIPHONES = np.zeros((1, 0, 0), np.float32)
 
 
-class Scratch(NamedTuple):
-    """The arrays that a frame needs besides the beam: V outputs, N entries, M candidates."""
+def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables, biphones: np.ndarray | None = None) -> Beam:
+    """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room.
 
-    chosen: np.ndarray  # (V,) labels to try
-    heap: np.ndarray  # (V,) labels that may be tried
-    chances: np.ndarray  # (V,) their probabilities; 0 of all others, and between frames
-    active: np.ndarray  # (V,) entry of the child of the present entry by each symbol; NONE between entries
-    stays: np.ndarray  # (N,) of STAY
-    candidates: np.ndarray  # (M,) of CANDIDATE
-    scores: np.ndarray  # (N + M,) probabilities
-    kept: np.ndarray  # (N + M,) numbers of those that are kept
-    spare: np.ndarray  # (N + M,)
-    losers: np.ndarray  # (N + M,) the next of those that lost to the same one, as a chain from it; NONE ends it
-    arcs: np.ndarray  # (A,) of ARC
-    table: np.ndarray  # (2 ** k, 2) with 2 ** k > N + M: frame + 1, and a number; empty where nothing is recombined
-
-
-def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables) -> Beam:
-    """Advances a stream by (T, V) log-probabilities; returns its state, in larger arrays where it needs more room."""
+    `biphones`: (T, K, K) nats, at most 0, [a, b]: what label b loses after label a (ds2/model/biphones.py).
+    """
     outputs, settings, done = log_probs.shape[1], tables.settings[0], 0
-    scratch = _scratch(outputs, 64, 256, settings)
+    shares = NO_BIPHONES if biphones is None else np.exp(biphones)
+    scratch = make_scratch(outputs, 64, 256, settings)
     while True:
-        done, most = search(log_probs, done, beam, scratch, tables)
+        done, most = search(log_probs, shares, done, beam, scratch, tables)
         if done == len(log_probs):
             return beam
         count = int(beam.counters["entries"][0])
         if most > len(scratch.candidates) or count > len(scratch.stays):
             candidates = max(2 * most, len(scratch.candidates))
-            scratch = _scratch(outputs, 2 * count, candidates, settings)
+            scratch = make_scratch(outputs, 2 * count, candidates, settings)
         beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings)
 
 
@@ -86,18 +66,6 @@ def _needed(beam: Beam, left: int, arcs: int) -> tuple[int, int, int]:
     return int(counters["nodes"]) + left, runs, int(counters["arcs"] + left * arcs)
 
 
-def _scratch(outputs: int, entries: int, candidates: int, settings: np.void) -> Scratch:
-    numbers = entries + candidates
-    slots = 1 << numbers.bit_length() if settings["recombine"] else 0
-    return Scratch(
-        np.empty(outputs, np.int64), np.empty(outputs, np.int64), np.zeros(outputs), np.full(outputs, NONE, np.int64),
-        np.empty(entries, STAY), np.empty(candidates, CANDIDATE),
-        np.empty(numbers), np.empty(numbers, np.int64), np.empty(numbers),
-        np.empty(numbers, np.int64), np.empty(settings["arcs"], ARC),
-        np.zeros((slots, 2), np.int64),
-    )  # fmt: skip
-
-
 def _larger(values: np.ndarray, size: int) -> np.ndarray:
     """The same values in an array with room for `size`."""
     if size <= len(values):
@@ -108,7 +76,7 @@ def _larger(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @without_references
-def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
+def search(log_probs, shares, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Continues from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
@@ -119,7 +87,8 @@ def search(log_probs, done, beam, scratch, tables):  # type: ignore[no-untyped-d
         most = counters.entries * (labels + 1)
         fits = _has_room(most, beam, scratch, settings)
         if fits:
-            _move_on(log_probs[done], labels, floor, beam, scratch, tables)
+            frame = FrameScores(log_probs[done], shares[min(done, len(shares) - 1)], tables.labels)
+            _move_on(frame, labels, floor, beam, scratch, tables)
             beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.arcs, beam.counters)
             done += 1
         beam_pruning.forget(labels, settings, scratch)
@@ -151,8 +120,8 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
     """One frame: fills `beam.later`."""
     counters = beam.counters[0]
     # What each entry becomes by staying comes first: the best of it says how small a new candidate may be.
-    best = _stay_all(math.exp(frame[BLANK]), beam, scratch)
-    new = _extend_all(labels, best * floor, beam, scratch, tables)
+    best = _stay_all(frame, beam, scratch)
+    new = _extend_all(frame, labels, best * floor, beam, scratch, tables)
     # Entries that stay and candidates now compete with each other; of those that continue alike one is left.
     top = _score_all(new, counters.entries, scratch)
     if tables.settings[0].recombine:
@@ -170,17 +139,20 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
 
 
 @inlined
-def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
+def _stay_all(frame, beam, scratch):  # type: ignore[no-untyped-def]
     """Probabilities, by either ending, of the entries that stay in this frame; which are children of which. Returns
     the best."""
-    nodes, best, t = beam.nodes, 0.0, beam.counters[0].frame
+    nodes, best, t, blank = beam.nodes, 0.0, beam.counters[0].frame, math.exp(frame.scores[BLANK])
     # Each entry stays by a blank or by its last label again, and its node says which entry it is in this frame.
     for i in range(beam.counters[0].entries):
         entry, stay = beam.entries[i], scratch.stays[i]
         stay.parent = stay.closed_run = stay.eldest = stay.younger = NONE
         node = nodes[entry.node]
         stay.by_blank = (entry.by_blank + entry.by_label) * blank
-        stay.by_label = entry.by_label * scratch.chances[node.symbol] if node.symbol != ROOT else 0.0
+        stay.by_label = 0.0
+        if node.symbol != ROOT:
+            chance = scratch.chances[node.symbol] * prefixes.share(frame, nodes[node.parent].symbol, node.symbol)
+            stay.by_label = entry.by_label * chance
         stay.held = stay.by_blank + stay.by_label
         best = max(best, stay.held)
         node.entry, node.frame = i, t
@@ -195,7 +167,7 @@ def _stay_all(blank, beam, scratch):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
+def _extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Extends each entry by one more label. The result is added to the entry that it equals or to the candidates;
     returns the number of candidates."""
     active, chances, stays = scratch.active, scratch.chances, scratch.stays
@@ -209,6 +181,7 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
             symbol = beam.nodes[beam.entries[j].node].symbol
             active[symbol] = j
             chance = (entry.by_blank if symbol == last else both) * chances[symbol]
+            chance *= prefixes.share(frame, last, symbol)
             if chance > 0.0:
                 change = beam.entries[j].gains - entry.gains
                 stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
@@ -223,11 +196,13 @@ def _extend_all(labels, least, beam, scratch, tables):  # type: ignore[no-untype
                 break
             if active[symbol] == NONE:
                 chance = (entry.by_blank if symbol == last else both) * chances[symbol]
+                chance *= prefixes.share(frame, last, symbol)
                 new += _add(new, i, symbol, chance, least, beam, scratch, tables)
         # The space is tried in any case, because words would not end without it; where no score of the language model
         # could keep it, the model is not asked.
         if space >= 0 and active[space] == NONE:
             chance = (entry.by_blank if space == last else both) * chances[space]
+            chance *= prefixes.share(frame, last, space)
             if not scoring.cannot_end(entry, chance, least, tables):
                 new += _add(new, i, space, chance, least, beam, scratch, tables)
         # Only this entry's children were active.

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ds2.bundle import Bundle
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
@@ -65,7 +66,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
             warn_of_small_model(lm)
             warn_of_silent_model(lm, pronunciations)
         warn_of_silent("hot", words_of(boosts), pronunciations)
-        return search_phones(tokenizer, config, lm, pronunciations, boosts)
+        return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
 
@@ -194,12 +195,13 @@ def search_phones(
     lm: NGram,
     pronunciations: Pronunciations,
     boosts: Mapping[str, float] | None = None,
+    outputs: int | None = None,
 ) -> PronouncingDecoder:
-    """A search by phones for the words that have pronunciations."""
+    """A search by phones for the words that have pronunciations; `outputs` as in `PronouncingDecoder`."""
     config = dataclasses.replace(
         config, nbest=CONFIDENCE_HYPOTHESES, closed=True, cumulative_probability=1.0, max_symbols=PHONE_SYMBOLS
     )
-    return PronouncingDecoder(config, pronunciations, lm, tokenizer.index, boosts)
+    return PronouncingDecoder(config, pronunciations, lm, tokenizer.index, boosts, outputs)
 
 
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:

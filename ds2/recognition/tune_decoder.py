@@ -12,7 +12,8 @@ from torch import Tensor
 from ds2.bundle import Bundle
 from ds2.data.utterance import Utterance
 from ds2.decoder import greedy
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram
@@ -148,6 +149,7 @@ class Trials:
     lm: NGram
     vocabulary: list[str] | None
     pronunciations: Pronunciations | None
+    phone_outputs: int  # P
     references: Sequence[str]
     rows: Sequence[Tensor]
     on_point: Callable[[], None]
@@ -165,7 +167,7 @@ class Trials:
         lm = bundled_model(bundle)
         assert lm is not None
         pronunciations = pronunciations_for(lm, bundle, tokenizer)
-        return cls(tokenizer, lm, bundle.vocabulary, pronunciations, references, rows, on_point)
+        return cls(tokenizer, lm, bundle.vocabulary, pronunciations, bundle.phones, references, rows, on_point)
 
     @property
     def over_tokens(self) -> bool:
@@ -190,7 +192,9 @@ class Trials:
     def error(self, config: BeamConfig) -> float:
         """The error rate with a configuration."""
         if self.pronunciations is not None:
-            return self.rate(search_phones(self.tokenizer, config, self.lm, self.pronunciations))
+            return self.rate(
+                search_phones(self.tokenizer, config, self.lm, self.pronunciations, outputs=self.phone_outputs)
+            )
         return self.rate(make_beam_decoder(self.tokenizer, config, self.lm, self.vocabulary))
 
     def rate(self, beam: BeamDecoder | PronouncingDecoder | None) -> float:

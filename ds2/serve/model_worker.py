@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.compaction import compact
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.prefixes import begin
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED

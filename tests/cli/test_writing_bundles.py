@@ -14,7 +14,7 @@ import torch
 from ds2.bundle import Bundle
 from ds2.cli.main import main
 from ds2.data.cmudict import TOKENS as PHONES
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ds2.decoder import Hypothesis
 from ds2.decoder.batched import BatchedDecoder, CandidateSymbols
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.device_tables import ngram_table
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.decoder import Hypothesis, beam, greedy
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder import Hypothesis, greedy, search_space
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
@@ -25,23 +26,48 @@ def random_log_probs(seed: int, frames: int, outputs: int) -> Tensor:
     return (2 * torch.randn(1, frames, outputs, generator=generator, dtype=torch.float64)).log_softmax(2)
 
 
-def enumerate_strings(log_probs: Tensor) -> dict[tuple[int, ...], float]:
+COPIES = torch.tensor([0, 0, 1, 1])  # label of each output: the third and the fourth sound alike
+
+
+def random_biphones(seed: int, frames: int) -> Tensor:
+    """(T, 2, 2), of which some make an output impossible."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = -2 * torch.rand(frames, 2, 2, generator=generator)
+    return torch.where(torch.rand(frames, 2, 2, generator=generator) < 0.1, -200.0, scores)
+
+
+def score_of(rows: list[list[float]], symbols: tuple[int, ...], biphones: Tensor | None) -> float:
+    """Log-probability of a path; what each label loses after the one before it is looked up frame by frame."""
+    total, before, last, run = 0.0, 0, 0, 0
+    for time, symbol in enumerate(symbols):
+        if symbol and symbol != run:
+            before, last = last, symbol
+        run = symbol
+        total += rows[time][symbol]
+        if biphones is not None and symbol:
+            total += float(biphones[time, COPIES[before], COPIES[last]])
+    return total
+
+
+def enumerate_strings(log_probs: Tensor, biphones: Tensor | None = None) -> dict[tuple[int, ...], float]:
     """Label string -> probability, by summing over every path of every symbol at every frame."""
     outputs, rows = log_probs.shape[2], log_probs[0].tolist()
     strings: dict[tuple[int, ...], float] = {}
     for symbols in itertools.product(range(outputs), repeat=len(rows)):
         labels = tuple(symbol for symbol, _ in itertools.groupby(symbols) if symbol != 0)
-        score = sum(row[symbol] for row, symbol in zip(rows, symbols, strict=True))
+        score = score_of(rows, symbols, biphones)
         strings[labels] = strings.get(labels, 0.0) + math.exp(score)
     return strings
 
 
-def best_alignments(log_probs: Tensor) -> dict[tuple[int, ...], tuple[float, list[tuple[int, int, float]]]]:
+def best_alignments(
+    log_probs: Tensor, biphones: Tensor | None = None
+) -> dict[tuple[int, ...], tuple[float, list[tuple[int, int, float]]]]:
     """Label string -> its most probable path: the score, and (start, end, highest probability) of each label."""
     outputs, rows = log_probs.shape[2], log_probs[0].tolist()
     best: dict[tuple[int, ...], tuple[float, list[tuple[int, int, float]]]] = {}
     for symbols in itertools.product(range(outputs), repeat=len(rows)):
-        score = sum(row[symbol] for row, symbol in zip(rows, symbols, strict=True))
+        score = score_of(rows, symbols, biphones)
         runs = [list(run) for _, run in itertools.groupby(range(len(rows)), key=symbols.__getitem__)]
         runs = [run for run in runs if symbols[run[0]] != 0]
         labels = tuple(symbols[run[0]] for run in runs)
@@ -80,6 +106,25 @@ def test_times_and_confidences_are_those_of_the_best_alignment(seed: int, frames
         _, runs = expected[hypothesis.tokens]
         assert list(zip(hypothesis.starts, hypothesis.ends, strict=True)) == [(start, end) for start, end, _ in runs]
         assert hypothesis.confidences == pytest.approx([peak for _, _, peak in runs])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 2), min_size=1, max_size=3), st.integers(2, 4))
+def test_biphones_weigh_every_string_and_its_best_alignment(seed: int, sizes: list[int], outputs: int) -> None:
+    """In chunks of the given sizes."""
+    log_probs, biphones = random_log_probs(seed, sum(sizes), outputs), random_biphones(seed, sum(sizes))
+    decoder = BeamDecoder(EXHAUSTIVE, labels=COPIES[:outputs].numpy())
+    stream = decoder.begin()
+    for rows, pairs in zip(log_probs[0].split(sizes), biphones.split(sizes), strict=True):
+        decoder.step([stream], [rows], [pairs])
+    strings, alignments = enumerate_strings(log_probs, biphones), best_alignments(log_probs, biphones)
+    for hypothesis in (found := decoder.finish(stream)):
+        assert math.exp(hypothesis.score) == pytest.approx(strings.pop(hypothesis.tokens), rel=1e-6)
+        _, runs = alignments[hypothesis.tokens]
+        assert list(zip(hypothesis.starts, hypothesis.ends, strict=True)) == [(start, end) for start, end, _ in runs]
+        assert hypothesis.confidences == pytest.approx([peak for _, _, peak in runs])
+    assert found
+    assert max(strings.values(), default=0.0) < 1e-40  # the others are impossible
 
 
 def test_finds_the_string_that_greedy_misses() -> None:
@@ -339,7 +384,7 @@ def test_an_hour_of_babble_stays_in_bounds(config: BeamConfig, monkeypatch: pyte
     log_probs = random_log_probs(3, 20_000, 8)[0].float()
 
     def run(tidy: int) -> tuple[list[Hypothesis], int]:
-        monkeypatch.setattr(beam, "TIDY", tidy)
+        monkeypatch.setattr(search_space, "TIDY", tidy)
         decoder = BeamDecoder(config, Lexicon([(A,), (B, A), (A, B, 4)], SPACE), None)
         stream, largest = decoder.begin(), 0
         for rows in log_probs.split(500):

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronouncing import COPIES, FIRST, PronouncingDecoder, homophones_apart
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram

@@ -11,9 +11,10 @@ from helpers.beam_reference import Found, ReferenceSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.decoder import Hypothesis, beam
+from ds2.decoder import Hypothesis, search_space
 from ds2.decoder.batched import BatchedDecoder
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.lattice import MOST_ARCS
 
 
@@ -94,7 +95,7 @@ def test_the_lattice_has_the_best_of_all_strings(name: str, seed: int, labels: i
     config = BeamConfig(10**5, math.inf, cumulative_probability=1.0, max_symbols=10**5, nbest=nbest, lm_weight=0.5)
     [expected] = BeamDecoder(config, *PROBLEMS[name])(log_probs, torch.tensor([2 * labels]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beam, "TIDY", tidy)
+        patch.setattr(search_space, "TIDY", tidy)
         decoder = BeamDecoder(dataclasses.replace(config, recombine=True), *PROBLEMS[name])
     stream = decoder.begin()
     for frame in log_probs[0]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.texts import TimedWord
 from ds2.lm.arpa import write_arpa
 from ds2.lm.estimate import EstimateConfig, estimate

@@ -7,7 +7,8 @@ import numpy as np
 from helpers.beam_reference import ReferenceSearch
 from helpers.node import in_node, with_node
 
-from ds2.decoder.beam import BeamConfig, BeamDecoder
+from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.search import Decoder, search_file
 from ds2.lm.ngram import NGram

@@ -22,7 +22,7 @@ from helpers.neural import random_arrays
 
 from ds2.bundle import Bundle, read_record
 from ds2.cli.describe import describe_bundle
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.export.package import export
 from ds2.lm.arpa import write_arpa

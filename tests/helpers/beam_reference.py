@@ -36,7 +36,7 @@ class ReferenceSearch:
     """The search of a decoder, with its settings, lexicon and language model."""
 
     def __init__(self, decoder: BeamDecoder):
-        self.config, lexicon, self.lm, numbers = decoder.space
+        self.config, lexicon, self.lm, numbers, _ = decoder.space
         self.numbers = [] if numbers is None else list(numbers)
         self.start, self.sentence_end = decoder.lm_start, decoder.sentence_end
         self.space = -1 if lexicon is None else lexicon.space

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.lm import arpa
 from ds2.lm.automaton import Automaton
 from ds2.lm.estimate import EstimateConfig, estimate
@@ -126,7 +126,7 @@ import sys
 import torch
 from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import make_beam_decoder
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 rows = torch.randn(1, 60, 5, generator=torch.Generator().manual_seed(0)).log_softmax(2)

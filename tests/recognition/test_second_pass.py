@@ -15,7 +15,7 @@ from ds2.bundle import Bundle
 from ds2.cli.describe import describe_bundle
 from ds2.cli.main import main
 from ds2.data.manifest import read_manifest
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.export.package import export
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.neural import NeuralModel

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from ds2.audio.augment import AugmentConfig
-from ds2.decoder.beam import BeamConfig
+from ds2.decoder.config import BeamConfig
 from ds2.model.config import ModelConfig
 from ds2.recognition.live_config import LiveConfig
 from ds2.serve.config import Limits, ServeConfig
