@@ -33,6 +33,7 @@ def search_file(decoder: Decoder, tokenizer: Tokenizer) -> bytes:
     arrays = {name: value for name, value in lm.items() if isinstance(value, np.ndarray)}
     facts = {name: value for name, value in lm.items() if name not in arrays}
     arrays |= {**tables.lexicon._asdict(), "ahead": tables.ahead, "boosts": tables.boosts, "numbers": tables.numbers}
+    arrays |= {"labels": tables.labels}
     facts |= {name: _json_number(tables.settings[0][name]) for name in tables.settings.dtype.names or ()}
     facts |= {"kind": KINDS[facts.pop("lm_kind")], "sentence_end": sentence_end}
     facts |= {"lm_start": lm_start, "columns": list(range(len(tokenizer))), "letters": list(tokenizer.tokens)}

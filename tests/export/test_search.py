@@ -50,10 +50,11 @@ import { BeamSearch } from "PAGE/search.js";
 import { readTables } from "PAGE/scoring.js";
 
 const texts = [];
-for (const { file, rows, phones, cut } of cases) {
+for (const { file, rows, phones, biphones, cut } of cases) {
   const data = readFileSync(file);
   const search = new BeamSearch(readTables(data.buffer.slice(data.byteOffset, data.byteOffset + data.length)));
-  const found = { tokens: rows.flat(), phones: phones?.flat(), frames: rows.length };
+  const scores = biphones && Float32Array.from(biphones.flat());
+  const found = { tokens: rows.flat(), phones: phones?.flat(), biphones: scores, frames: rows.length };
   search.step(found, 0, cut);
   const partial = search.text(false);
   search.step(found, cut, rows.length);
@@ -98,11 +99,15 @@ def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
         reference = ReferenceSearch(decoder) if isinstance(decoder, BeamDecoder) else None
         for case in range(25):
             rows = [_frames(generator, size) for size in (len(TOKENS), phones) if size]
+            biphones = np.zeros((len(rows[0]), 0), np.float32)
+            if phones and case % 2:
+                biphones = -3 * generator.random((len(rows[0]), (phones - 1) ** 2), np.float32)
             cut = int(generator.integers(1, len(rows[0])))
             rows = [row[: len(rows[0])] for row in rows]
             cases.append({"file": str(file), "rows": rows[0].tolist(), "cut": cut})
             cases[-1]["phones"] = rows[1].tolist() if phones else None
-            expected.append(_texts(decoder, np.concatenate(rows, axis=1), cut))
+            cases[-1]["biphones"] = biphones.tolist() if biphones.size else None
+            expected.append(_texts(decoder, np.concatenate([*rows, biphones], axis=1), cut))
             if reference is not None and case < PLAIN:
                 found = reference.best(rows[0][:cut], ended=False), reference.best(rows[0])
                 plain[len(cases) - 1] = [_words(TOKENS.decode(best.tokens)) for best, *_ in found]

@@ -24,9 +24,9 @@ export class BeamSearch {
   constructor(tables) {
     this.scorer = new Scorer(tables);
     const { columns, letters, spellings, space, beam_width, score_threshold } = tables;
-    const { cumulative_probability, max_symbols, blank_skip, recombine } = tables;
+    const { cumulative_probability, max_symbols, blank_skip, recombine, labels } = tables;
     Object.assign(this, { columns, letters, spellings, space, beam_width, score_threshold });
-    Object.assign(this, { cumulative_probability, max_symbols, blank_skip, recombine });
+    Object.assign(this, { cumulative_probability, max_symbols, blank_skip, recombine, labels });
     const outputs = columns.length;
     const room = beam_width * (Math.min(max_symbols, outputs) + 1); // candidates of a frame
     this.entries = new Entries(beam_width);
@@ -41,6 +41,8 @@ export class BeamSearch {
     this.frame = new Float64Array(outputs);
     this.chances = new Float64Array(outputs); // of the labels to try; 0 of all others, and between frames
     this.active = new Int32Array(outputs).fill(NONE); // entry of the child by each symbol
+    this.shares = null; // [a * width + b]: share of label b's probability that it has after label a
+    this.width = 0;
     this.number = 0; // frames so far
     this.tree = new Tree();
     this.entries.lm[0] = tables.lm_start;
@@ -48,16 +50,26 @@ export class BeamSearch {
     this.entries.gainAfter[0] = NaN;
   }
 
-  // The model's outputs of frames first to last - 1: log-probabilities of tokens, and of phones if there are any.
-  step({ tokens, phones, frames }, first, last) {
+  // The model's outputs of frames first to last - 1: log-probabilities of tokens, of phones, and the scores of biphones
+  // if there are any.
+  step({ tokens, phones, biphones, frames }, first, last) {
     const size = tokens.length / frames;
     const others = phones ? phones.length / frames : 0;
+    const pairs = biphones ? biphones.length / frames : 0;
+    this.width = Math.sqrt(pairs);
     for (let t = first; t < last; t++) {
       this.columns.forEach((column, k) => {
         this.frame[k] = column < size ? tokens[t * size + column] : phones[t * others + column - size];
       });
+      this.shares = pairs ? biphones.subarray(t * pairs, (t + 1) * pairs).map(Math.exp) : null;
       this.advance();
     }
+  }
+
+  // The share of a symbol's probability that it has after the symbol `before`; the beginning counts as the space.
+  share(before, symbol) {
+    if (!this.shares) return 1;
+    return this.shares[(before === ROOT ? 0 : this.labels[before] * this.width) + this.labels[symbol]];
   }
 
   advance() {
@@ -112,7 +124,10 @@ export class BeamSearch {
       const node = entries.node[i];
       eldest[i] = younger[i] = NONE;
       stayBlank[i] = (entries.byBlank[i] + entries.byLabel[i]) * blank;
-      stayLabel[i] = symbol[node] === ROOT ? 0 : entries.byLabel[i] * this.chances[symbol[node]];
+      stayLabel[i] = 0;
+      if (symbol[node] !== ROOT) {
+        stayLabel[i] = entries.byLabel[i] * this.chances[symbol[node]] * this.share(symbol[parent[node]], symbol[node]);
+      }
       best = Math.max(best, stayBlank[i] + stayLabel[i]);
       entry[node] = i;
       seen[node] = this.number;
@@ -139,16 +154,18 @@ export class BeamSearch {
       for (let j = eldest[i]; j !== NONE; j = younger[j]) {
         const label = symbol[entries.node[j]];
         active[label] = j;
-        const chance = (label === last ? byBlank : both) * chances[label];
+        const chance = (label === last ? byBlank : both) * chances[label] * this.share(last, label);
         if (chance > 0) stayLabel[j] += chance * Math.exp(entries.gains[j] - entries.gains[i]);
       }
       const reach = both * Math.exp(this.scorer.largestGain(entries, i));
       for (const label of chosen) {
         if (reach * chances[label] < least) break; // all others are less probable
-        if (active[label] === NONE) added += this.add(added, i, label, (label === last ? byBlank : both) * chances[label], least);
+        if (active[label] !== NONE) continue;
+        const chance = (label === last ? byBlank : both) * chances[label] * this.share(last, label);
+        added += this.add(added, i, label, chance, least);
       }
       if (space >= 0 && active[space] === NONE) {
-        const chance = (space === last ? byBlank : both) * chances[space];
+        const chance = (space === last ? byBlank : both) * chances[space] * this.share(last, space);
         if (!this.scorer.cannotEnd(entries, i, chance, least)) added += this.add(added, i, space, chance, least);
       }
       for (let j = eldest[i]; j !== NONE; j = younger[j]) active[symbol[entries.node[j]]] = NONE;
