@@ -26,8 +26,15 @@ from ds2.recognition.tune_decoder import borrow_search
 TUNED_ON = 8  # every so many-th utterance
 HERE = Path(__file__).parent
 FRONT = "{channels=24,kernel=[11,9],stride=[2,3]},{channels=24,kernel=[11,7],stride=[2,1]}"
+DELAY = "{channels=768,kernel=[1,3],stride=[1,1],bottleneck=96,bypass=0.66%s}"
+FIRST = "{channels=768,kernel=[0,1],stride=[1,1],gate=64}"
+DELAYS = [DELAY % (",gate=64" if number in (4, 8) else "") for number in range(1, 13)]
+GATES = f"model.convolutions=[{','.join([FRONT, FIRST, *DELAYS])}]"
 ROWS = {  # name: settings that differ from base.toml
     "base": [],
+    "gates": [GATES],
+    "biphones": ["model.biphones=128"],
+    "gates-biphones": [GATES, "model.biphones=128"],
     "linear-bins": ["model.frontend.mel_bins=0"],
     "training-mean": ["model.frontend.mean='training'"],
     "ctc": ["optimizer.phone_loss='ctc'"],
