@@ -12,7 +12,6 @@ Units = Literal["characters", "bigrams"]
 
 BLANK = 0  # index of CTC's blank among the outputs of every model
 BLANK_TOKEN = "<blank>"
-HOT_BOOST = 5.0  # nats that a hot word gains if it names no number
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"

@@ -1,11 +1,11 @@
 """The configuration of the beam search."""
 
-import math
 from dataclasses import dataclass
 
 from ds2.utils.config import require
 
 MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
+LARGEST_WEIGHT = 1000.0  # of a configuration: sums of larger ones could overflow
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,6 @@ class BeamConfig:
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)}")
         weights = ("lm_weight", "word_bonus", "unknown_score", "unknown_letter_score")
-        require(self, "a finite number", math.isfinite, *weights)
+        rule = f"from {-LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+        require(self, rule, lambda nats: abs(nats) <= LARGEST_WEIGHT, *weights)
         require(self, "above 0", lambda nats: nats > 0, "score_threshold")

@@ -6,12 +6,11 @@ from itertools import groupby
 
 import numpy as np
 
-from ds2.decoder.hot_phrases import words_of
+from ds2.decoder.hot_phrases import HOT_BOOST, words_of
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.ngram import NGram
 from ds2.lm.orders import BEGIN, END, UNKNOWN
-from ds2.text import HOT_BOOST
 from ds2.utils.errors import ParameterError
 
 BLANKS = ("", "<blank>", "<pad>", "[PAD]")  # names of the blank in other toolkits

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.model_record import LARGEST_SHARE
-from ds2.text import HOT_BOOST, normalize
+from ds2.decoder.config import LARGEST_WEIGHT, MOST
+from ds2.decoder.hot_phrases import HOT_BOOST
+from ds2.text import normalize
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
 OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent layers
 MOST_BOOST = 100  # nats: beyond, probabilities would overflow
-MOST_PREFIXES = 1_000_000  # of a beam
 MOST_WORDS = 6  # of a phrase
 
 
@@ -47,12 +47,12 @@ class DecoderOptions:
     figures: bool = True
 
     def __post_init__(self) -> None:
-        if self.beam is not None and not 0 <= self.beam <= MOST_PREFIXES:
-            rule = f"must be at least 1 and at most {MOST_PREFIXES:,}, or 0 to decode greedily"
+        if self.beam is not None and not 0 <= self.beam <= MOST:
+            rule = f"must be at least 1 and at most {MOST:,}, or 0 to decode greedily"
             raise ParameterError("beam", f"{rule}, got {self.beam}")
         for name, value in (("lm_weight", self.lm_weight), ("word_bonus", self.word_bonus)):
-            if value is not None and not abs(value) <= LARGEST_SHARE:
-                raise ParameterError(name, f"must be from -{LARGEST_SHARE:g} to {LARGEST_SHARE:g}, got {value}")
+            if value is not None and not abs(value) <= LARGEST_WEIGHT:
+                raise ParameterError(name, f"must be from -{LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got {value}")
         if self.beam == 0 and (self.lm or self.hot or self.rescore):
             raise ParameterError(
                 "beam", "0 decodes greedily, without language models and hot words; remove one of them"

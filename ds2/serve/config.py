@@ -82,6 +82,8 @@ class ServeConfig:
             raise ValueError(f"port must be 0 to 65535, got {self.port}")
         if (self.certificate is None) != (self.certificate_key is None):
             raise ValueError("certificate and certificate_key need each other")
+        if self.traces and not self.traces.startswith(("http://", "https://")):
+            raise ValueError(f"traces must be a URL of http or https, got {self.traces!r}")
         if any(key != key.strip() or not key for key in self.api_keys):
             raise ValueError("api_keys: a key may neither be empty nor begin or end with a space")
         if self.decoder.beam == 0:

@@ -231,9 +231,10 @@ def test_impossible_limits_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lm_weight", "word_bonus", "unknown_score", "unknown_letter_score"])
-def test_weights_are_numbers(name: str) -> None:
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e308, -1001.0])
+def test_weights_are_numbers_of_a_sensible_size(name: str, wrong: float) -> None:
     with pytest.raises(ValueError, match=name):
-        BeamConfig(**{name: math.nan})
+        BeamConfig(**{name: wrong})
 
 
 @pytest.mark.parametrize("wrong", [{"beam_width": 0}, {"max_symbols": 0}, {"nbest": 0}])

@@ -41,6 +41,7 @@ def test_a_file_then_the_environment_then_flags(tmp_path: Path) -> None:
         ({"live.chunk_frames": "0"}, {}, r"live\.chunk_frames"),
         ({"api_keys": '["", "secret"]'}, {}, "api_keys"),
         ({"api_keys": '[" secret"]'}, {}, "api_keys"),
+        ({"traces": '"collector:4318"'}, {}, "traces"),
         ({"model": "digits-screaming"}, {}, "digits-screaming"),
     ],
 )
