@@ -153,7 +153,7 @@ class TrainConfig:
             )
         if (self.data.lexicon is None) != (self.model.phones == 0):
             raise ValueError("data.lexicon and model.phones come together")
-        if self.model.biphones and self.optimizer.phone_loss != "ctc-crf":
+        if self.model.biphones and self.optimizer.phone_loss != "ctc-crf" and self.start_from is None:
             raise ValueError("model.biphones are learnt by optimizer.phone_loss = ctc-crf alone")
         if self.model.phones not in (0, len(PHONE_TOKENS)):
             raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")

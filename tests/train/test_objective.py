@@ -13,6 +13,7 @@ from helpers.training import Manifests, plain_config, train_batch
 from ds2.bundle import Bundle
 from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.dataset import Batch
+from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.train.config import DataConfig, OptimizerConfig
 from ds2.train.objective import Objective, to_uniform
 from ds2.train.trainer import Trainer
@@ -116,6 +117,40 @@ def test_phones_learn_as_whole_sequences(spoken_digits: Manifests, tmp_path: Pat
     before = loss(longer)
     longer.run()
     assert loss(longer) < before
+
+
+def test_biphones_and_gates_begin_as_if_they_were_not_there_and_are_learnt(
+    spoken_digits: Manifests, tmp_path: Path
+) -> None:
+    """From a model without them; CTC of the phones, as in fine-tuning, leaves the biphones as they are."""
+    manifest = spoken_digits(8)
+    data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, DIGITS))
+    layers = ConvolutionConfig(8, (5, 5), (2, 2)), ConvolutionConfig(12, (0, 3), (1, 1))
+    plain = dataclasses.replace(TINY, convolutions=layers, phones=len(PHONE_TOKENS))
+    gated = dataclasses.replace(layers[1], gate=4)
+    more = dataclasses.replace(plain, convolutions=(layers[0], gated), biphones=6)
+
+    def trained(model: ModelConfig, kind: Literal["ctc", "ctc-crf"], start: Path | None) -> Trainer:
+        optimizer = OptimizerConfig("adamw", 1e-3, phone_loss=kind)
+        config = plain_config(manifest, data=data, model=model, optimizer=optimizer, epochs=1, start_from=start)
+        return Trainer(config, tmp_path / f"{kind}-{model.biphones}-{start is None}")
+
+    first = trained(plain, "ctc-crf", None)
+    start = first.run()
+    second, batch = trained(more, "ctc-crf", start), train_batch(first)
+    features = first.model.frontend(batch.samples, batch.sample_lengths)
+    old, new = first.model.eval().network(*features), second.model.eval().network(*features)
+    torch.testing.assert_close(new.phone_logits, old.phone_logits)
+    assert new.biphones is not None
+    assert not new.biphones.any()
+    learnt = Bundle.load(second.run())
+    assert all(learnt.weights[name].any() for name in ("biphones.output.weight", "gates.1.wide.weight"))
+    third = trained(more, "ctc", tmp_path / "ctc-crf-6-False" / "best.safetensors")
+    kept = Bundle.load(third.run()).weights
+    torch.testing.assert_close(kept["biphones.output.weight"], learnt.weights["biphones.output.weight"])
+    assert not torch.equal(kept["phone_output.weight"], learnt.weights["phone_output.weight"])
+    with pytest.raises(ValueError, match=r"model\.biphones"):
+        trained(more, "ctc", None)
 
 
 def test_a_lexicon_and_the_layer_that_learns_it_come_together(tmp_path: Path) -> None:
