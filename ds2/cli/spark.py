@@ -43,7 +43,7 @@ def spark_transcribe_command(
         decoder: Options of the search.
     """
     need("pyspark", "pyarrow")
-    from ds2.spark.bulk import check_local, open_session, read_recordings, transcribe_table
+    from ds2.spark.bulk import check_local, check_output, open_session, read_recordings, transcribe_table
     from ds2.spark.models import decoder_settings
     from ds2.spark.transcriber import SpeechTranscriber
 
@@ -61,6 +61,7 @@ def spark_transcribe_command(
     check_local(source, master)
     spark = open_session(master, dict(each.split("=", 1) for each in conf))
     try:
+        check_output(spark, output)
         found = transcribe_table(read_recordings(spark, source), transcriber, output, format)
     finally:
         spark.stop()

@@ -3,9 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -60,7 +62,7 @@ def open_session(master: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def read_recordings(spark: SparkSession, source: str) -> DataFrame:
-    """path and content of all audio files below a folder, or that a pattern matches.
+    """path and content of all audio files below a folder, or that a pattern matches; empty files have no content.
 
     Raises:
         InputError: there is none.
@@ -71,9 +73,40 @@ def read_recordings(spark: SparkSession, source: str) -> DataFrame:
         table = reader.option("pathGlobFilter", f"*.{{{suffixes}}}").load(source).select("path", "content")
     except (AnalysisException, Py4JJavaError) as error:
         raise InputError(f"{source}: {one_line(error)}") from error
-    if not table.inputFiles():
+    if not (names := table.inputFiles()):
         raise InputError(f"{source}: no audio file in this folder ({', '.join(SUFFIXES)})")
+    if empty := _left_out(table, names):
+        table = table.unionByName(spark.createDataFrame([(path, b"") for path in empty], table.schema))
     return table
+
+
+def _left_out(table: DataFrame, names: Sequence[str]) -> list[str]:
+    """The paths of the files of these names, as URIs, that have no row: Spark lists empty files but does not read them.
+
+    No content is read for this.
+    """
+    paths = table.select("path")
+    if paths.distinct().count() == len(names):
+        return []
+    listed = {re.sub("^file:/+", "file:/", unquote(name)) for name in names}
+    return sorted(listed.difference(row.path for row in paths.toLocalIterator()))
+
+
+def check_output(spark: SparkSession, output: str) -> None:
+    """Saves the work where its table could not be written.
+
+    Raises:
+        InputError: the output is there already, or its file system cannot be reached.
+    """
+    jvm, configuration = spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+    assert jvm is not None
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(output)
+        there = path.getFileSystem(configuration).exists(path)
+    except Py4JJavaError as error:
+        raise InputError(f"{output}: {one_line(error)}") from error
+    if there:
+        raise InputError(f"{output}: exists already; name a new folder, or remove this one")
 
 
 def transcribe_table(table: DataFrame, transcriber: SpeechTranscriber, output: str, format: str) -> Summary:

@@ -32,25 +32,29 @@ def folder(tmp_path: Path) -> Path:
     for name in ("so762_000560026.opus", "so762_000560038.opus"):
         shutil.copy(DIGITS / name, tmp_path / "calls" / "deep")
     (tmp_path / "calls" / "bad.WAV").write_bytes(b"no sound")
+    (tmp_path / "calls" / "deep" / "Stille, 0 %.wav").touch()
     (tmp_path / "calls" / "notes.txt").write_text("not a recording")
     return tmp_path / "calls"
 
 
 def test_a_folder_becomes_a_table(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
-    """The texts are those of the recogniser, the bad file is named, and a second run does not touch the table."""
+    """The texts are those of the recogniser, the bad files are named, the empty one too, and a second run is refused
+    before it has done anything."""
     settings = ("--model", "digits", "--conf", "spark.ui.enabled=false")
     code, output, errors = run(folder, "--output", tmp_path / "out", *settings)
     assert code == 1
-    assert "2 transcribed, 1 failed, 0.00 h of audio" in output
+    assert "2 transcribed, 2 failed, 0.00 h of audio" in output
     assert f"{folder}/bad.WAV: " in errors
     recognizer = Recognizer.load("digits", "cpu")
     rows = {Path(row.path).name: row for row in spark.read.parquet(str(tmp_path / "out")).collect()}
-    assert rows.keys() == {"bad.WAV", "so762_000560026.opus", "so762_000560038.opus"}
-    for path in (folder / "deep").iterdir():
+    assert rows.keys() == {"bad.WAV", "Stille, 0 %.wav", "so762_000560026.opus", "so762_000560038.opus"}
+    assert rows["Stille, 0 %.wav"].transcript is None
+    assert rows["Stille, 0 %.wav"].error == f"file:{folder}/deep/Stille, 0 %.wav: empty, no audio received"
+    for path in (folder / "deep").glob("*.opus"):
         assert rows[path.name].transcript.text == recognizer.transcribe(path).text
     code, output, errors = run(folder, "--output", tmp_path / "out")
     assert (code, output) == (2, "")
-    assert "PATH_ALREADY_EXISTS" in errors
+    assert errors == f"ds2: {tmp_path}/out: exists already; name a new folder, or remove this one"
 
 
 def test_bad_input_ends_in_one_line(tmp_path: Path) -> None:
