@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from ds2.audio.mixdown import mixdown
 from ds2.utils.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class FFmpegReader:
         sample_rate: Hz.
         frames: samples of each channel; measured from the packets where the header does not say.
         slack: samples by which the decoded sound may be shorter: containers round times.
-        channel: the one to read; None: the average of all.
+        channel: the one to read; None: all, by `mixdown`.
     """
 
     channel: int | None = None
@@ -85,7 +86,7 @@ class FFmpegReader:
                     if here is None:
                         here = self._position(part, stream, start)
                     channels = part.to_ndarray()
-                    buffer = channels.mean(axis=0, dtype=np.float32) if self.channel is None else channels[self.channel]
+                    buffer = mixdown(channels, axis=0) if self.channel is None else channels[self.channel]
                     first, last = max(0, start - here), min(len(buffer), start + size - here)
                     here += len(buffer)
                     if first < last:

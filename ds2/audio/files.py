@@ -79,7 +79,7 @@ def read_audio_array(
     """Decodes a file, or `duration` seconds of it from `offset` on without decoding the rest.
 
     Any format of libsndfile (WAV, FLAC, MP3, OGG Vorbis, Opus, ...) and the sound of MP4, M4A, WebM, Matroska and AAC;
-    any sample rate, any sample width; channels are averaged, or `channel` (from 0 on) is read; resampled when
+    any sample rate, any sample width; channels are mixed (`mixdown`), or `channel` (from 0 on) is read; resampled when
     `sample_rate` (Hz) is given and differs.
 
     Returns:

@@ -9,6 +9,7 @@ import numpy as np
 import soundfile
 
 from ds2.audio.cut_off import remedy
+from ds2.audio.mixdown import mixdown
 from ds2.audio.mp3 import counts_frames, first_frame
 from ds2.utils.errors import InputError
 
@@ -36,7 +37,7 @@ class LibsndfileReader:
         sample_rate: Hz.
         frames: samples of each channel, as the header says.
         slack: samples by which the decoded sound may be shorter.
-        channel: the one to read; None: the average of all.
+        channel: the one to read; None: all, by `mixdown`.
     """
 
     slack = 0
@@ -73,7 +74,7 @@ class LibsndfileReader:
             while len(buffer := self.file.read(min(most, left), dtype="float32", always_2d=True)):
                 left -= len(buffer)
                 one = 0 if self.channels == 1 else self.channel
-                yield _mean(buffer) if one is None else buffer[:, one]
+                yield mixdown(buffer, axis=1) if one is None else buffer[:, one]
         except RuntimeError as error:
             raise DecodingError(self.file.tell(), str(error)) from error
 
@@ -101,9 +102,3 @@ class _SoundFile(soundfile.SoundFile):
 def _mp3_counts_frames(source: bytes | IO[bytes]) -> bool:
     with contextlib.nullcontext(source) if not isinstance(source, bytes) else open(source, "rb") as file:
         return counts_frames(first_frame(file))
-
-
-def _mean(buffer: np.ndarray) -> np.ndarray:
-    """(n, channels) -> (n,); NaN where infinities of both signs meet."""
-    with np.errstate(invalid="ignore"):
-        return buffer.mean(axis=1, dtype=np.float64).astype(np.float32)

@@ -23,6 +23,7 @@ from ds2.audio.files import (
     read_audio_bytes_array,
     resample_array,
 )
+from ds2.audio.mixdown import mixdown
 from ds2.audio.tensors import read_audio, resample
 from ds2.utils.errors import InputError, TooLong
 
@@ -83,6 +84,31 @@ def test_channels_are_averaged(tmp_path: Path, channels: int) -> None:
     assert probe(tmp_path / "a.wav").channels == channels
 
 
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.m4a", "a.mka"])
+def test_channels_that_cancel_out_are_not_silence(tmp_path: Path, name: str) -> None:
+    """One channel is inverted, as by a cable: by libsndfile and by FFmpeg, also in formats that lose bits."""
+    voice = 0.3 * sine(440.0, 1.0, 48000) * np.linspace(0.2, 1.0, 48000, dtype=np.float32)
+    stereo, path = np.stack([voice, -voice], axis=1), tmp_path / name
+    if name in ("a.m4a", "a.mka"):
+        encode(path, stereo, 48000, "aac" if name == "a.m4a" else "libopus", "matroska" if name == "a.mka" else None)
+    else:
+        write(path, stereo, 48000)
+    samples, _ = read_audio(path)
+    power = samples[4800:43200].square().mean() / np.square(voice[4800:43200]).mean()
+    assert power == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_mean_of_channels_is_kept_where_they_hardly_cancel_out() -> None:
+    """A hundredth of their power is left: the mean to the bit, whatever the axis."""
+    generator = np.random.default_rng(0)
+    left = generator.standard_normal(5000).astype(np.float32)
+    stereo = np.stack([left, 0.1 * generator.standard_normal(5000).astype(np.float32) - left])
+    expected = (stereo[0] + stereo[1]) / np.float32(2)
+    assert np.array_equal(mixdown(stereo, axis=0), expected)
+    assert np.array_equal(mixdown(np.ascontiguousarray(stereo.T), axis=1), expected)
+    assert np.array_equal(mixdown(np.zeros((2, 5), np.float32), axis=0), np.zeros(5, np.float32))
+
+
 def test_integers_written_as_float_are_read_and_what_no_square_can_hold_is_refused(tmp_path: Path) -> None:
     samples, _ = read_audio(write(tmp_path / "a.wav", np.full((10, 2), -(2.0**31), np.float32), subtype="FLOAT"))
     assert torch.equal(samples, torch.full((10,), -(2.0**31)))
@@ -90,18 +116,21 @@ def test_integers_written_as_float_are_read_and_what_no_square_can_hold_is_refus
 
 
 def encode(path: Path, samples: np.ndarray, rate: int, codec: str, container: str | None = None) -> Path:
-    """Writes (N,) samples by FFmpeg, with a video stream of three pictures before them in .mkv."""
+    """Writes (N,) or (N, 2) samples by FFmpeg, with a video stream of three pictures before them in .mkv."""
+    layout = "mono" if samples.ndim == 1 else "stereo"
     with av.open(path, "w", format=container) as output:
         if path.suffix == ".mkv":
             video = output.add_stream("mpeg4", rate=1)
             video.width = video.height = 16
-        sound = output.add_stream(codec, rate=rate, layout="mono")
+        sound = output.add_stream(codec, rate=rate, layout=layout)
         if path.suffix == ".mkv":
             for _ in range(3):
                 output.mux(video.encode(av.VideoFrame(16, 16, "yuv420p")))
-        frame = av.AudioFrame.from_ndarray((samples * 32767).astype(np.int16)[None], format="s16", layout="mono")
+        frame = av.AudioFrame.from_ndarray(
+            (samples * 32767).astype(np.int16).reshape(1, -1), format="s16", layout=layout
+        )
         frame.sample_rate = rate
-        frames = av.AudioResampler(format="fltp" if codec == "aac" else "flt", layout="mono", rate=rate).resample(frame)
+        frames = av.AudioResampler(format="fltp" if codec == "aac" else "flt", layout=layout, rate=rate).resample(frame)
         for each in [*frames, None]:
             output.mux(sound.encode(each))
     return path
