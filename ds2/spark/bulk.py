@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
