@@ -4,6 +4,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from operator import ne
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -220,7 +221,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_groups import check_field
-    from ds2.recognition.evaluate import beyond_alphabet, evaluate, normalized
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, evaluate, normalized, with_texts
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -235,11 +236,15 @@ def evaluate_command(
         utterances = normalized(utterances, normalize)
     others = {name: open_other(name, utterances, normalize, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
+    case = comparable_case(recognizer.tokenizer)
+    written, utterances = utterances, with_texts(utterances, case)
+    if capitals := sum(map(ne, written, utterances)):
+        print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
     if line := beyond_alphabet(recognizer.tokenizer, utterances):
         print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
-    texts = {name: texts_of(other, result.utterances) for name, other in others.items()}
+    texts = {name: list(map(case, texts_of(other, result.utterances))) for name, other in others.items()}
     return report_evaluation(result, recognizer.name, texts, outputs)
 
 

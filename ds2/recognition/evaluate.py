@@ -1,9 +1,9 @@
 """Measures a recogniser on a manifest."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
@@ -27,12 +27,12 @@ class Evaluation:
     compute_seconds: float
     skipped: list[str]
 
-    @cached_property
+    @functools.cached_property
     def references(self) -> list[str]:
         """The texts of the utterances."""
         return [utterance.text for utterance in self.utterances]
 
-    @cached_property
+    @functools.cached_property
     def word_errors(self) -> list[ErrorCounts]:
         """Errors in words of each utterance."""
         return list(map(word_errors, self.references, self.hypotheses))
@@ -73,7 +73,17 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
 
 def normalized(utterances: Sequence[Utterance], language: str) -> list[Utterance]:
     """The utterances with their texts in the normal form; see `ds2.text.normalize`."""
-    return [replace(utterance, text=normalize(utterance.text, language)) for utterance in utterances]
+    return with_texts(utterances, functools.partial(normalize, language=language))
+
+
+def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
+    """Brings texts to lower case, where the model cannot output a capital; else leaves them as they are."""
+    return str if any(token != token.lower() for token in tokenizer.tokens) else str.lower
+
+
+def with_texts(utterances: Sequence[Utterance], form: Callable[[str], str]) -> list[Utterance]:
+    """The utterances with their texts in another form."""
+    return [replace(utterance, text=form(utterance.text)) for utterance in utterances]
 
 
 def right_words(reference: str, transcript: Transcript) -> list[bool]:
