@@ -187,8 +187,8 @@ def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bo
             print(f"ds2: {result}", file=sys.stderr)
             continue
         done += 1
-        if result.warning:
-            logging.getLogger(__name__).warning("%s: %s", name, result.warning)
+        if warning := result.warning if result.words else "no speech was found":
+            logging.getLogger(__name__).warning("%s: %s", name, warning)
         for format in formats:
             text = FORMATS[format](result, str(recording))
             if format == "txt" and several:

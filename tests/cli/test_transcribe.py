@@ -33,6 +33,15 @@ def test_several_files_print_their_names(run: Callable[..., Outcome], tiny_bundl
     assert [line.split("\t")[0] for line in output.splitlines()] == [str(path) for path in paths]
 
 
+def test_a_recording_without_speech_is_named(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """An empty text on standard output alone would look like a failure."""
+    path = tmp_path / "silence.wav"
+    soundfile.write(path, np.zeros(16000), 8000)
+    code, output, errors = run("transcribe", path, "--model", "digits")
+    assert (code, output) == (0, "\n")
+    assert errors.endswith(f"ds2: {path}: no speech was found\n")
+
+
 def test_all_formats_into_a_folder(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     write_noise(tmp_path / "in" / "a.wav")
     write_noise(tmp_path / "in" / "deep" / "a.flac")
@@ -133,7 +142,7 @@ def test_quiet_shows_errors_alone(run: Callable[..., Outcome], tmp_path: Path) -
     path = write_noise(tmp_path / "a.wav")
     (tmp_path / "b.wma").touch()
     hot = ("--model", "digits", "--hot", "spectrogram")
-    for arguments, count in (((), 3), (("--quiet",), 0), ((), 3)):
+    for arguments, count in (((), 4), (("--quiet",), 0), ((), 4)):
         _, _, errors = run("transcribe", tmp_path, *hot, *arguments)
         assert errors.count("\n") == count
     errors = run("transcribe", path, *hot)[2]
