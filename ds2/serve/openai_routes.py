@@ -27,6 +27,7 @@ from ds2.serve.upload_sound import upload_name
 from ds2.utils.errors import InputError, ParameterError, TooLong
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
+MIB = 1 << 20
 OTHER_BYTES = 100_000  # of a request: fields besides the file, multipart headers
 Result = TypeVar("Result")
 
@@ -132,7 +133,7 @@ class Transcriptions:
     def _limited(self, request: Request) -> Request:
         """The request, whose body raises Refused when it is too large, stops coming or takes too long."""
         most, limits = self.limits.upload_bytes + OTHER_BYTES, self.limits
-        refusal = Refused(413, "size", f"a file may have {limits.upload_bytes} bytes", field="file")
+        refusal = Refused(413, "size", f"a file may have {limits.upload_bytes / MIB:.3g} MiB", field="file")
         # A length that is promised and too large is refused before a byte is read; a client may also promise none.
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:

@@ -61,7 +61,8 @@ async def files_hold(tab: Tab, text: str) -> None:
         "HTMLAnchorElement.prototype.click = function () { saved[this.download] = blob.text() }"
     )
     await tab.run("document.querySelectorAll('.save').forEach((button) => button.click())")
-    names = ("transcript.txt", "transcript.srt", "transcript.json")
+    names = json.loads(await tab.run("JSON.stringify(Object.keys(saved))"))
+    assert all(re.fullmatch(r"live_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.(txt|srt|json)", name) for name in names)
     txt, srt, values = [await tab.run(f"saved['{name}']") for name in names]
     assert txt.split() == text.split()
     assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:\d\d,\d{3}\n", srt)

@@ -40,6 +40,20 @@ def test_people_read_punctuation_and_figures_and_json_has_the_plain_text_too(tmp
     assert [each.get("display") for each in found["words"]] == ["25", "", "men.", None, None]
 
 
+@with_node
+def test_saved_files_are_named_after_the_upload_or_the_time(tmp_path: Path) -> None:
+    script = 'import { fileStem } from "PAGE/transcript.js";\n'
+    script += "console.log(JSON.stringify(cases.map((name) => fileStem(name, new Date(2026, 0, 2, 3, 4, 5)))));"
+    names = ["call.wav", "a.b.mp3", "talk", ".hidden", ""]
+    assert in_node(script, names, tmp_path, "ds2.serve") == [
+        "call",
+        "a.b",
+        "talk",
+        ".hidden",
+        "live_2026-01-02_03-04-05",
+    ]
+
+
 def spoken(seed: int) -> list[Word]:
     """300 words of English at some speed, with punctuation, figures of two words, pauses; or 300 Chinese ones."""
     rng, words, at = random.Random(seed), [], 0.0

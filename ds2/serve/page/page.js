@@ -1,5 +1,5 @@
 // Sends sound from the microphone live, or uploads a file; shows words as they come, and figures of the server.
-import { shown, written } from "./transcript.js";
+import { fileStem, shown, written } from "./transcript.js";
 import { upload } from "./upload.js";
 
 const $ = (id) => document.getElementById(id);
@@ -7,6 +7,7 @@ const player = $("player");
 let stopNow = null; // ends the current stream or upload
 let playUntil = Infinity; // seconds: the end of the word that is played
 let utterances = []; // final ones: lists of { word, display, conf, start, end }
+let stem = ""; // of the names of saved files
 
 $("microphone").onclick = () => listen();
 $("file").onchange = () => {
@@ -29,7 +30,7 @@ document.addEventListener("keydown", ({ key }) => key === "Escape" && stopNow?.(
 function save(format) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([written[format](utterances)], { type: "text/plain" }));
-  link.download = `transcript.${format}`;
+  link.download = `${stem}.${format}`;
   link.click();
   URL.revokeObjectURL(link.href);
 }
@@ -42,7 +43,7 @@ async function microphone() {
 // Uploads a file; its words appear utterance by utterance, and a click on one plays it.
 async function transcribe(file) {
   stopNow?.();
-  clear();
+  clear(file.name);
   load(file);
   running(true);
   const { answer, stop } = upload(file, fields(), $("key").value.trim(), {
@@ -123,7 +124,7 @@ async function listen() {
   };
   stopNow = stop;
   running(true);
-  clear();
+  clear("");
   try {
     socket = await connect(context.sampleRate, stop);
     await context.audioWorklet.addModule("worklet.js");
@@ -237,7 +238,8 @@ function running(yes) {
   $("microphone").disabled = yes;
 }
 
-function clear() {
+function clear(file) {
+  stem = fileStem(file, new Date());
   for (const id of ["final", "stable", "partial"]) $(id).textContent = "";
   for (const id of ["first", "latency"]) $(id).textContent = "–";
   utterances = [];

@@ -18,6 +18,12 @@ const read = (words) => text(shown(words));
 
 const clock = (seconds) => new Date(Math.round(1000 * seconds)).toISOString().slice(11, 23).replace(".", ",");
 
+// What names of saved files begin with: the uploaded file, or when the live stream began, in the time of this place.
+export function fileStem(file, begun) {
+  const local = new Date(begun - 60000 * begun.getTimezoneOffset());
+  return file.replace(/(?<=.)\.[^.]*$/, "") || `live_${local.toISOString().slice(0, 19).replace("T", "_").replaceAll(":", "-")}`;
+}
+
 export const written = {
   txt: (utterances) => utterances.map((words) => read(words) + "\n").join(""),
   srt: (utterances) => cues(utterances.flat()).map(({ start, end, text }, number) =>
