@@ -41,18 +41,19 @@ def results(study: optuna.Study, folder: Path) -> str:
 def write_search_results(study: optuna.Study, config: Path, folder: Path) -> str:
     """Writes results.md, whose text it returns, best.toml, and importance.png where there are enough trials."""
     text = results(study, folder)
+    searched = [trial for trial in study.trials if trial.number > 0 and trial.value is not None]
+    if len(searched) < FEWEST:
+        text += f"\n\nNo importance.png: it needs {FEWEST} finished trials besides trial 0, there are {len(searched)}."
     write_text(folder / "results.md", text + "\n")
     best = load_config(TrainConfig, config.absolute(), settings(study.best_trial.params))
     write_text(folder / "best.toml", tomli_w.dumps(without_none(to_dict(best))))
-    _draw_importance(study, folder)
+    if len(searched) >= FEWEST:
+        _draw_importance(searched, folder)
     return text
 
 
-def _draw_importance(study: optuna.Study, folder: Path) -> None:
-    """Draws how much each key explains (PED-ANOVA, Watanabe et al. 2023), and all trials."""
-    searched = [trial for trial in study.trials if trial.number > 0 and trial.value is not None]
-    if len(searched) < FEWEST:
-        return
+def _draw_importance(searched: list[optuna.trial.FrozenTrial], folder: Path) -> None:
+    """Draws how much each key explains (PED-ANOVA, Watanabe et al. 2023), and all trials but the baseline."""
     only = optuna.create_study()
     only.add_trials(searched)
     importance = get_param_importances(only, evaluator=PedAnovaImportanceEvaluator())

@@ -82,8 +82,11 @@ def distribution(key: str, spec: Any) -> BaseDistribution:
     """The distribution of the values of a key.
 
     Raises:
-        ValueError: `spec` is not of these forms.
+        ValueError: `spec` is not of these forms, or a range is empty.
     """
+    low, high = (spec.get(end) if isinstance(spec, dict) else None for end in ("low", "high"))
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        raise ValueError(f"space.{key}: low = {low} is above high = {high}")
     try:
         if set(spec) == {"choices"} and isinstance(spec["choices"], list):
             return CategoricalDistribution([_database_value(choice) for choice in spec["choices"]])

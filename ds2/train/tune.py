@@ -28,7 +28,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
-from ds2.utils.errors import InputError
+from ds2.utils.devices import choose_device
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder
 from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
@@ -44,8 +45,15 @@ class Tuner:
     """Runs a study in a folder: study.db, trial_NNN, results.md, best.toml, importance.png."""
 
     def __init__(self, study: Study, folder: Path):
+        """Opens or begins the study.
+
+        Raises:
+            InputError: a device is not there, the folder cannot be made, or the database cannot be used.
+        """
         self.plan = study
         self.folder = folder
+        for device in study.devices:
+            _check_device(device)
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.study = open_study(
@@ -186,6 +194,14 @@ class Tuner:
                 self.study.tell(trial, min(epoch["wer"] for epoch in read_history(folder)))
             else:
                 self.study.tell(trial, state=states.FAIL)
+
+
+def _check_device(name: str) -> None:
+    """Every trial on a device that is not there would fail, the reason in its log alone."""
+    try:
+        choose_device(name)
+    except ParameterError as error:
+        raise InputError(f"devices: {error.reason}") from error
 
 
 @contextlib.contextmanager

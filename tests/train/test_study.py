@@ -26,7 +26,7 @@ from ds2.utils.errors import InputError
         ("[space]\nepochs = {low = 1}\n", r"space\.epochs"),
         ("[space]\nepochs = 3\n", r"space\.epochs = 3"),
         ('[space]\nepochs = {choices = "12"}\n', r"space\.epochs"),
-        ("[space]\nepochs = {low = 1, high = -1}\n", r"space\.epochs"),
+        ("[space]\nepochs = {low = 3, high = 1}\n", r"space\.epochs: low = 3 is above high = 1"),
         ('method = "grid"\n[space]\nepochs = {low = 1, high = 2}\n', r"space\.epochs: a grid needs"),
         ('[space]\n"optimizer.momentum" = {low = 0.5, high = 1.5}\n', "momentum = 1.5"),
         ("[space]\nepoch = {choices = [1]}\n", "did you mean epochs"),

@@ -15,6 +15,7 @@ from helpers.studies import SPACE, write_study
 
 from ds2.cli.main import main
 from ds2.train.config import TrainConfig
+from ds2.train.search_results import write_search_results
 from ds2.train.study import read_study
 from ds2.train.tune import Tuner
 from ds2.utils.config import load_config
@@ -88,6 +89,25 @@ def test_what_fails_beside_the_trainings_ends_the_search(spoken_digits: Callable
     (tmp_path / "found" / "trial_000").write_text("in the way")
     with pytest.raises(InputError, match="trial_000: cannot make the folder"):
         tuner.run()
+
+
+def test_a_device_that_is_not_there_is_refused_before_any_trial(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    plan = read_study(write_study(tmp_path, spoken_digits(2), f'devices = ["cpu", "cuda:99"]\n{SPACE}'))
+    with pytest.raises(InputError, match=r"^devices: 'cuda:99': .*CUDA device"):
+        Tuner(plan, tmp_path / "found")
+    assert not (tmp_path / "found").exists()
+
+
+def test_what_too_few_trials_leave_out_is_said(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """On standard output and in results.md."""
+    write_study(tmp_path, spoken_digits(2), SPACE)
+    finished_study(tmp_path / "study.db")
+    text = write_search_results(open_study(tmp_path), tmp_path / "train.toml", tmp_path)
+    assert text.endswith("No importance.png: it needs 4 finished trials besides trial 0, there are 1.")
+    assert (tmp_path / "results.md").read_text() == text + "\n"
+    assert not (tmp_path / "importance.png").exists()
 
 
 @pytest.mark.parametrize("storage", ["foo", "sqlite:////nowhere/study.db", "foo://database"])
