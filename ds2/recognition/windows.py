@@ -1,5 +1,6 @@
 """Recordings on their way through the model: cut into windows, run in batches of like length, joined again."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ds2.audio.files import InMemory, probe, read_audio_array
+from ds2.audio.quiet import quiet_gain
 from ds2.data.utterance import RecordingSpan
 from ds2.utils.errors import InputError
 from ds2.utils.resources import give_back_memory
@@ -25,7 +27,10 @@ Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (
 
 @dataclass(frozen=True)
 class Window:
-    """(N,) samples for one pass of the model, and which of its output frames count (None: to the end)."""
+    """(N,) samples for one pass of the model, and which of its output frames count (None: to the end).
+
+    The samples of a recording that is far too quiet are raised; see `ds2/audio/quiet.py`.
+    """
 
     samples: np.ndarray
     first_frame: int = 0
@@ -74,17 +79,22 @@ class Cutter:
             job.duration = rest if duration is None else min(rest, duration)
             if job.duration <= LONG_SECONDS:
                 samples, _ = read_audio_array(path, self.sample_rate, offset, duration, channel)
-                yield Window(samples)
+                yield Window(_louder(samples, _gain(channel, [samples])))
                 return
-            for start, seconds, first, last in self.cuts(job.duration):
+            cuts, gain = list(self.cuts(job.duration)), None
+            for start, seconds, first, last in cuts:
                 samples, _ = read_audio_array(path, self.sample_rate, offset + start, seconds, channel)
-                yield Window(samples, first, last)
+                if gain is None:  # of the whole recording; the rest is read for it only where this window is quiet
+                    rest = (read_audio_array(path, self.sample_rate, offset + cut[0], cut[1])[0] for cut in cuts[1:])
+                    gain = _gain(channel, itertools.chain([samples], rest))
+                yield Window(_louder(samples, gain), first, last)
         except InputError as error:
             job.error = error
 
     def windows_of_samples(self, samples: np.ndarray) -> Iterator[Window]:
         """The windows of (N,) samples."""
         seconds = len(samples) / self.sample_rate
+        samples = _louder(samples, quiet_gain([samples]))
         if seconds <= LONG_SECONDS:
             yield Window(samples)
             return
@@ -162,6 +172,15 @@ class Batches(Generic[Source]):
                 job.rows[number] = rows
             self.on_audio(sum(map(len, found)) * self.cutter.frame_samples / self.cutter.sample_rate)
         give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
+
+
+def _gain(channel: int | None, buffers: Iterable[np.ndarray]) -> float:
+    """`quiet_gain`; 1.0 for one of several channels: where nobody speaks it may hold the faint voice of another."""
+    return quiet_gain(buffers) if channel is None else 1.0
+
+
+def _louder(samples: np.ndarray, gain: float) -> np.ndarray:
+    return samples if gain == 1.0 else samples * np.float32(gain)
 
 
 def padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

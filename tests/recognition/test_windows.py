@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
+from ds2.audio.files import read_audio_array
 from ds2.data.utterance import RecordingSpan
-from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Result, padded_groups
+from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.windows import CONTEXT_SECONDS, LONG_SECONDS, Cutter, Job, Result, padded_groups
+
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "libri_00088.opus"
 
 
 def results(durations: list[float]) -> list[Result]:
@@ -40,3 +46,49 @@ def test_cuts_of_long_recordings_cover_every_frame_once(seconds: float) -> None:
         at = round(start / frame) + last if last is not None else round(seconds / frame)
     assert at == round(seconds / frame)
     assert cuts[-1][0] + cuts[-1][1] == pytest.approx(seconds)
+
+
+def test_a_recording_that_is_far_too_quiet_loses_no_words(tmp_path: Path) -> None:
+    """A two-hundredth of its level, in 16 bits: as a file, and as samples."""
+    recognizer, (samples, rate) = Recognizer.load("english", "cpu"), read_audio_array(ENGLISH, 16000)
+    quiet = samples / 200
+    soundfile.write(tmp_path / "quiet.wav", quiet, rate, "PCM_16")
+    expected = recognizer.transcribe(ENGLISH).text
+    assert expected.startswith("and there was")
+    assert recognizer.transcribe(tmp_path / "quiet.wav").text == expected
+    assert recognizer.transcribe(quiet, rate).text == expected
+
+
+@pytest.mark.parametrize("loudest", [0.0101, 1.0])
+def test_a_recording_with_a_sample_of_ordinary_level_is_left_alone_to_the_bit(tmp_path: Path, loudest: float) -> None:
+    """Wherever it stands, in the last window of a long one too; a quiet one has one gain in all its windows."""
+    cutter, path = Cutter(8000, 160), tmp_path / "a.wav"
+    noise = np.random.default_rng(0).uniform(-0.005, 0.005, 100 * 8000).astype(np.float32)
+    noise[5] = 0.005
+
+    def windows(samples: np.ndarray) -> list[np.ndarray]:
+        soundfile.write(path, samples, 8000, "FLOAT")
+        found = [window.samples for window in cutter.windows(Job(path))]
+        given = [window.samples for window in cutter.windows_of_samples(samples)]
+        assert all(map(np.array_equal, found, given))
+        return found
+
+    raised = windows(noise)
+    noise[-1] = loudest
+    left = windows(noise)
+    assert len(left) > 3
+    assert np.array_equal(left[0], noise[: len(left[0])])
+    assert np.array_equal(left[-1], noise[-len(left[-1]) :])
+    assert np.array_equal(raised[1], left[1] * np.float32(0.3 / float(np.float32(0.005))))
+    [short] = windows(noise[:8000])
+    assert np.abs(short).max() == pytest.approx(0.3)
+
+
+def test_a_channel_and_the_noise_of_sixteen_bits_are_not_raised(tmp_path: Path) -> None:
+    """The other channel's voice may be heard faintly in it."""
+    faint = np.full((8000, 2), 0.004, np.float32)
+    soundfile.write(tmp_path / "a.wav", faint, 8000, "FLOAT")
+    [window] = Cutter(8000, 160).windows(Job(RecordingSpan(tmp_path / "a.wav", channel=1)))
+    assert np.array_equal(window.samples, faint[:, 1])
+    [window] = Cutter(8000, 160).windows_of_samples(faint[:, 0] / 100)
+    assert np.array_equal(window.samples, faint[:, 0] / 100)
