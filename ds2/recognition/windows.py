@@ -85,8 +85,8 @@ class Cutter:
             for start, seconds, first, last in cuts:
                 samples, _ = read_audio_array(path, self.sample_rate, offset + start, seconds, channel)
                 if gain is None:  # of the whole recording; the rest is read for it only where this window is quiet
-                    rest = (read_audio_array(path, self.sample_rate, offset + cut[0], cut[1])[0] for cut in cuts[1:])
-                    gain = _gain(channel, itertools.chain([samples], rest))
+                    later = (read_audio_array(path, self.sample_rate, offset + cut[0], cut[1])[0] for cut in cuts[1:])
+                    gain = _gain(channel, itertools.chain([samples], later))
                 yield Window(_louder(samples, gain), first, last)
         except InputError as error:
             job.error = error
