@@ -5,7 +5,7 @@
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
 # TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. Trains by train.toml, then by
 # longer.toml from there. UNLABELLED=folder adds recordings without a text: the model so far transcribes them and trains on
-# by unlabelled.toml, then a wider one does the same by wider.toml. LEGS=longer START=bundle.safetensors trains on from a
+# by unlabelled.toml, then a wider one by wider.toml and one with gates and biphones by biphones.toml. LEGS=longer START=bundle.safetensors trains on from a
 # bundle, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -58,7 +58,7 @@ done
 "$recipe/lm.sh" "$texts" "$data" "$runs/lm"
 lexicon "$runs/lm_lexicon.txt" "$runs/lm/small.lm"
 [ -e "$runs/neural.safetensors" ] || python "$recipe/neural_lm.py" train "$runs/lm/texts" "$runs/neural.safetensors"
-for leg in ${UNLABELLED:+unlabelled wider}; do
+for leg in ${UNLABELLED:+unlabelled wider biphones}; do
     teacher=$runs/teacher-$leg.safetensors
     [ -e "$teacher" ] || assemble "$start" "$teacher"
     [ -e "$data/$leg/self.jsonl" ] || label "$teacher" "$leg"
