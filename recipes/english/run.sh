@@ -5,8 +5,8 @@
 #         --common-voice common_voice_en.tar --speechocean762 so762_train.tar --kathleen kathleen.tar --others ljspeech_vctk.tar
 # TEXTS holds books.txt.xz and everyday.txt.xz, see lm.sh; the options are those of prepare.py. Trains by train.toml, then by
 # longer.toml from there. UNLABELLED=folder adds recordings without a text: the model so far transcribes them and trains on
-# by unlabelled.toml, then a wider one by wider.toml and one with gates and biphones by biphones.toml. LEGS=longer START=bundle.safetensors trains on from a
-# bundle, RANKS=2 trains with two processes.
+# by unlabelled.toml, then a wider one by wider.toml and one with gates and biphones by biphones.toml.
+# LEGS=longer START=bundle.safetensors trains on from a bundle, RANKS=2 trains with two processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 texts=${1:?name the folder of the texts} cmudict=${2:?name the pronouncing dictionary} bundle=${3:?name the bundle to write}
