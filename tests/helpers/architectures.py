@@ -19,6 +19,19 @@ SMALL = ModelConfig(
     hidden=4,
 )
 LIVE = dataclasses.replace(SMALL, bidirectional=False, frontend=FrontendConfig(1000, power="adaptive"), lookahead=2)
+GATED = dataclasses.replace(  # as the bundled english: time-delay layers, of which two have gates; biphones
+    LIVE,
+    convolutions=(
+        SMALL.convolutions[0],
+        ConvolutionConfig(6, (0, 3), (1, 2), gate=3),
+        ConvolutionConfig(6, (1, 3), (1, 1), bottleneck=3, bypass=0.66),
+        ConvolutionConfig(6, (1, 5), (1, 1), lookahead=1, bottleneck=4, bypass=0.66, gate=2),
+    ),
+    recurrent_layers=0,
+    lookahead=0,
+    phones=4,
+    biphones=3,
+)
 
 
 def trained(config: ModelConfig, seed: int = 0) -> AcousticModel:
@@ -26,6 +39,9 @@ def trained(config: ModelConfig, seed: int = 0) -> AcousticModel:
     torch.manual_seed(seed)
     model = AcousticModel(config, 5)
     torch.nn.init.normal_(model.output.weight)
+    for name, weight in model.named_parameters():
+        if name.startswith(("gates.", "biphones.")):  # their last layers begin with zeros
+            torch.nn.init.normal_(weight)
     model.frontend.set_statistics(torch.randn(config.frontend.bins), 1 + torch.rand(config.frontend.bins))
     model.train()(torch.randn(4, 1000), torch.tensor([1000, 700, 500, 30]))
     return model.eval()
@@ -63,7 +79,7 @@ def bn_lstm_of_sequences() -> AcousticModel:
 
 
 def whole_utterances(model: AcousticModel, frames: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(B, N) noise of utterances of so many front-end frames, and the (T, V + P) log-probabilities of each."""
+    """(B, N) noise of utterances of so many front-end frames, and the (T, V + P + Q) scores of each."""
     hop, window = model.config.frontend.hop_samples, model.config.frontend.window_samples
     lengths = [(length - 1) * hop + window for length in frames]
     samples = 0.1 * torch.randn(len(frames), max(lengths))
@@ -94,13 +110,17 @@ def state(model: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
 
 
+gates = st.sampled_from([0, 0, 2])  # units
+
+
 @st.composite
 def convolutions(draw: st.DrawFn) -> ConvolutionConfig:
     """Over frequency and time, or time alone; of any stride; centred, or with a right context of its own."""
     time = draw(st.sampled_from([1, 3, 5]))
     stride = draw(st.integers(1, 3)), draw(st.integers(1, min(3, time)))
     lookahead = draw(st.none() | st.integers(0, time - 1))
-    return ConvolutionConfig(draw(st.integers(1, 3)), (draw(st.sampled_from([0, 1, 3, 7])), time), stride, lookahead)
+    channels, height = draw(st.integers(1, 3)), draw(st.sampled_from([0, 1, 3, 7]))
+    return ConvolutionConfig(channels, (height, time), stride, lookahead, gate=0 if height else draw(gates))
 
 
 @st.composite
@@ -109,7 +129,9 @@ def time_delays(draw: st.DrawFn) -> tuple[ConvolutionConfig, ...]:
     channels = draw(st.integers(1, 3))
     layers = draw(st.lists(st.tuples(st.sampled_from([1, 3, 5]), st.integers(1, 2)), max_size=2))
     factored = [
-        ConvolutionConfig(channels, (1, time), (1, 1), draw(st.none() | st.integers(0, time - 1)), narrow, bypass)
+        ConvolutionConfig(
+            channels, (1, time), (1, 1), draw(st.none() | st.integers(0, time - 1)), narrow, bypass, draw(gates)
+        )
         for (time, narrow), bypass in zip(layers, draw(st.permutations([0.0, 0.66])), strict=False)
     ]
     return (ConvolutionConfig(channels, (0, 1), (1, 1)), *factored) if factored else ()
@@ -125,8 +147,9 @@ def made(**values: Any) -> ModelConfig:
 
 
 def is_possible(values: dict[str, Any]) -> bool:
-    """Layers with a bottleneck are always normalised."""
-    return values["batch_norm"] or not any(layer.bottleneck for layer in values["convolutions"])
+    """Layers with a bottleneck are always normalised, and biphones are of phones."""
+    normalised = values["batch_norm"] or not any(layer.bottleneck for layer in values["convolutions"])
+    return normalised and (values["phones"] > 0 or not values["biphones"])
 
 
 def with_chunks(config: ModelConfig, frames: int) -> ModelConfig:
@@ -157,6 +180,7 @@ configs = st.builds(
             "fully_connected": st.integers(0, 4),
             "random_walk": st.integers(0, 2),
             "phones": st.sampled_from([0, 3]),
+            "biphones": st.sampled_from([0, 2]),
             "batch_norm": st.booleans(),
         }
     )
@@ -183,6 +207,8 @@ live_configs = st.builds(
             "hidden": st.integers(1, 5),
             "lookahead": st.integers(0, 3),
             "fully_connected": st.integers(0, 4),
+            "phones": st.sampled_from([0, 3]),
+            "biphones": st.sampled_from([0, 2]),
             "batch_norm": st.booleans(),
         }
     )

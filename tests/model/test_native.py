@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.architectures import (
+    GATED,
     LIVE,
     SMALL,
     bn_lstm_of_sequences,
@@ -53,7 +54,7 @@ def test_every_architecture_gives_what_torch_gives(config: ModelConfig, seed: in
 
 
 def heard(model: AcousticModel, samples: np.ndarray, frames: list[int], q: int) -> list[np.ndarray]:
-    """(B, N) samples of streams of so many front-end frames, in chunks of q frames -> (T, V + P) of each.
+    """(B, N) samples of streams of so many front-end frames, in chunks of q frames -> (T, V + P + Q) of each.
 
     They lie in slots from last to first, which other streams have used.
     """
@@ -83,6 +84,38 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
     found = heard(model, samples, frames, config.step_frames(strides * config.stride))
     for row, other in zip(found, expected, strict=True):
         assert np.allclose(row, other, atol=1e-4)
+
+
+def test_gates_and_biphones() -> None:
+    assert_same(trained(GATED), [1000, 600, 40])
+
+
+@pytest.mark.parametrize("strides", [1, 2, 3, 7])
+def test_gates_and_biphones_chunk_by_chunk(strides: int) -> None:
+    model, frames = trained(GATED), [60, 37, 4, 1]
+    samples, expected = whole_utterances(model, frames)
+    found = heard(model, samples, frames, GATED.step_frames(strides * GATED.stride))
+    for row, other in zip(found, expected, strict=True):
+        assert row.shape == other.shape
+        assert np.allclose(row, other, atol=1e-4)
+
+
+def test_streams_with_gates_join_when_they_like() -> None:
+    """The second one begins when the first has heard three chunks."""
+    model = trained(GATED)
+    samples, expected = whole_utterances(model, [60, 60])
+    slots, q = NativeSlots(native(model), 3, phones=True), GATED.stride
+    padded, starts = in_chunks(GATED, samples, [60, 60], q)
+    size, rows = slots.steps.samples(q), ([], [])
+    for at in [*starts, *(starts[-1] + q * number for number in (1, 2, 3))]:
+        live = [(stream, at - late) for stream, late in ((0, 0), (1, 3 * q)) if 0 <= at - late <= starts[-1]]
+        streams, positions = map(np.array, zip(*live, strict=True))
+        chunk = np.stack([padded[stream, 10 * start : 10 * start + size] for stream, start in live])
+        scores = slots.advance(streams + 1, positions, np.full(len(live), 60), chunk)
+        for stream, row in zip(streams, scores, strict=True):
+            rows[stream].append(row[None])
+    for row, other in zip(rows, expected, strict=True):
+        assert np.allclose(joined(GATED, row, [60])[0], other, atol=1e-4)
 
 
 def test_states_of_a_simple_rnn_are_clipped() -> None:

@@ -4,7 +4,9 @@ import numpy as np
 
 from ds2.model.config import ModelConfig
 from ds2.model.layer_weights import LayerWeights
+from ds2.model.native.biphones import NativeBiphones
 from ds2.model.native.frontend import NativeFrontend
+from ds2.model.native.gate import NativeGate
 from ds2.model.native.layers import (
     NativeConvolution,
     NativeTimeDelay,
@@ -32,6 +34,7 @@ class Network:
         self.config, self.frontend = config, NativeFrontend(config.frontend, weights.under("frontend"))
         # Each layer takes what the one below gives; its weights are checked against the configuration as it is made.
         self.convolutions: list[NativeConvolution | NativeTimeDelay] = []
+        self.gates: dict[int, NativeGate] = {}
         channels, self.bins = 1, config.frontend.bins
         for number, each in enumerate(config.convolutions):
             layer = weights.under(f"convolutions.{number}")
@@ -40,6 +43,8 @@ class Network:
             else:
                 self.convolutions.append(NativeConvolution(channels, self.bins, each, layer, config.batch_norm))
             channels, self.bins = each.channels, each.bins(self.bins)
+            if each.gate:
+                self.gates[number] = NativeGate(channels, each.gate, weights.under(f"gates.{number}"))
         sizes = [channels * self.bins] + [config.hidden] * config.recurrent_layers
         self.recurrent = [
             NativeRecurrentLayer(number, config, inputs, weights.under(f"recurrent.{number}"))
@@ -56,26 +61,34 @@ class Network:
         )
         self.output = _output(weights.under("output"), outputs, config.fully_connected or width)
         self.phone_output = _output(weights.under("phone_output"), config.phones, width) if config.phones else None
+        self.biphones = (
+            NativeBiphones(width, config.biphones, config.phones, weights.under("biphones"))
+            if config.biphones
+            else None
+        )
 
     @np.errstate(all="ignore")
     def log_probs(self, samples: np.ndarray) -> np.ndarray:
-        """(N,) samples of an utterance -> (T, V + P): log-probabilities of the tokens, then of the phones."""
+        """(N,) samples of an utterance -> (T, V + P + Q): log-probabilities of the tokens, then of the phones, then the
+        scores of biphones."""
         x = self.frontend(samples)
-        for layer in self.convolutions:
+        for number, layer in enumerate(self.convolutions):
             # As many frames of zeros beyond the ends as the kernel reaches.
             x = layer(np.pad(x, ((0, 0), (layer.config.before, layer.config.after), (0, 0))))
+            if gate := self.gates.get(number):
+                gate(x, np.zeros((1, gate.channels)), np.arange(x.shape[1])[None])
         low = x = self._by_channel(x)
         for recurrent in self.recurrent:
             x = recurrent(x)
         if self.config.lookahead:
             x = row_convolution(np.pad(x, ((0, 0), (0, self.config.lookahead), (0, 0))), self.future)
-        scores = self._scores(x)
+        logits = self._logits(x)
         if self.random_walk is not None:
-            scores[0] = self.random_walk(low, scores[0])
-        return np.concatenate([log_softmax(each) for each in scores], axis=2)[0]
+            logits = self.random_walk(low, logits)
+        return np.concatenate([log_softmax(logits), *self._of_phones(x)], axis=2)[0]
 
     def step(self, batch: SlotBatch, samples: np.ndarray, phones: bool) -> np.ndarray:
-        """(B, N) samples of a chunk of each stream -> (B, T, V), with `phones` (B, T, V + P)."""
+        """(B, N) samples of a chunk of each stream -> (B, T, V), with `phones` (B, T, V + P + Q)."""
         x = self.frontend.step(batch, samples)
         x *= batch.valid(x.shape[1], 1, 0)
         stride = 1
@@ -84,12 +97,15 @@ class Network:
             x = layer(batch.with_past(f"convolutions.{number}", x, keeps))
             valid = batch.valid(x.shape[1], stride, delay)
             x *= valid
+            if gate := self.gates.get(number):
+                name, numbers = f"gates.{number}", batch.numbers(x.shape[1], stride, delay)
+                batch.keep(name, gate(x, batch.kept(name, (gate.channels,), np.float64), numbers))
         x = self._by_channel(x)
         for recurrent in self.recurrent:
             x = recurrent.step(batch, x, valid)
         if self.config.lookahead:
             x = row_convolution(batch.with_past("lookahead", x, self.config.lookahead), self.future)
-        return np.concatenate([log_softmax(each) for each in self._scores(x)[: 1 + phones]], axis=2)
+        return np.concatenate([log_softmax(self._logits(x)), *(self._of_phones(x) if phones else ())], axis=2)
 
     def _by_channel(self, x: np.ndarray) -> np.ndarray:
         """(B, T, F C) -> (B, T, C F), as the layers above the convolutions take it."""
@@ -97,11 +113,14 @@ class Network:
             return x
         return x.reshape(*x.shape[:2], self.bins, -1).swapaxes(2, 3).reshape(x.shape)
 
-    def _scores(self, x: np.ndarray) -> list[np.ndarray]:
-        """(B, T, H) -> (B, T, V) scores of the tokens, and (B, T, P) of the phones if there are any."""
-        above = clipped_relu(linear(x, *self.dense)) if self.config.fully_connected else x
-        scores = [linear(above, *self.output)]
-        return scores if self.phone_output is None else [*scores, linear(x, *self.phone_output)]
+    def _logits(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, H) -> (B, T, V) unnormalised scores of the tokens."""
+        return linear(clipped_relu(linear(x, *self.dense)) if self.config.fully_connected else x, *self.output)
+
+    def _of_phones(self, x: np.ndarray) -> list[np.ndarray]:
+        """(B, T, H) -> (B, T, P) log-probabilities of the phones, (B, T, Q) scores of biphones, as far as there are."""
+        found = [] if self.phone_output is None else [log_softmax(linear(x, *self.phone_output))]
+        return found if self.biphones is None else [*found, self.biphones(x)]
 
 
 def _output(layer: LayerWeights, outputs: int, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,9 +21,13 @@ class SlotBatch:
         self.afresh = positions == 0
         self.writes: dict[str, np.ndarray] = {}
 
+    def numbers(self, frames: int, stride: int, delay: int) -> np.ndarray:
+        """(B, frames): the number in its stream of each frame of a layer's output; below 0 before the stream."""
+        return (self.positions // stride - delay)[:, None] + np.arange(frames)
+
     def valid(self, frames: int, stride: int, delay: int) -> np.ndarray:
         """(B, frames, 1) 0 or 1: which frames of a layer's output lie within their stream."""
-        index = (self.positions // stride - delay)[:, None] + np.arange(frames)
+        index = self.numbers(frames, stride, delay)
         inside = (index >= 0) & (index < ((self.lengths + stride - 1) // stride)[:, None])
         return inside[:, :, None].astype(np.float32)
 
