@@ -18,7 +18,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ds2.model.acoustic import AcousticModel
+from ds2.model.acoustic import AcousticModel, all_scores
 from ds2.model.activation import clipped_relu
 from ds2.model.bn_lstm_step import BNLSTMStep
 from ds2.model.cell_kernels import KERNELS
@@ -58,10 +58,14 @@ class _Batch:
         self.afresh = positions == 0
         self.writes: list[tuple[Tensor, Tensor]] = []
 
+    def numbers(self, frames: int, stride: int, delay: int) -> Tensor:
+        """(B, frames): the number in its stream of each frame of a layer's output; below 0 before the stream."""
+        first = self.positions // stride - delay
+        return first.unsqueeze(1) + torch.arange(frames, device=first.device)
+
     def valid(self, frames: int, stride: int, delay: int) -> Tensor:
         """(B, frames) boolean: which frames of a layer's output lie within their stream."""
-        first = self.positions // stride - delay
-        index = first.unsqueeze(1) + torch.arange(frames, device=first.device)
+        index = self.numbers(frames, stride, delay)
         return (index >= 0) & (index < ((self.lengths + stride - 1) // stride).unsqueeze(1))
 
     def kept(self, store: Tensor) -> Tensor:
@@ -83,7 +87,7 @@ class SlotModel:
         """`precision` of the recurrent weights, nearly all there are; their sums are in float32.
 
         auto: float16 on a GPU; on a CPU int8, in which small layers stay in float32. With `phones`, their
-        log-probabilities follow those of the tokens.
+        log-probabilities follow those of the tokens, and then the scores of biphones.
 
         Raises:
             ValueError: the model cannot stream, see `ModelConfig.check_streaming`.
@@ -120,7 +124,7 @@ class SlotModel:
             samples: (B, `steps.samples(q)`); zeros after the end.
 
         Returns:
-            (B, q / stride, V) log_probs, with phones (B, q / stride, V + P), of the output frames from
+            (B, q / stride, V) log_probs, with phones (B, q / stride, V + P + Q), of the output frames from
             `positions / stride - delay` on; those before 0 and after the end mean nothing.
 
         Raises:
@@ -151,10 +155,10 @@ class SlotModel:
         if self.dense is None:
             return self.model.log_probs(x, lengths, self.phones)
         dense = clipped_relu(_linear(x.flatten(0, 1), *self.dense)).unflatten(0, x.shape[:2])
-        scores = [self.model.output(dense)]
-        if self.phones and self.model.phone_output is not None:
-            scores.append(self.model.phone_output(x))
-        return torch.cat([torch.log_softmax(score.float(), dim=2) for score in scores], dim=2)
+        phones = self.model.phone_output if self.phones else None
+        biphones = self.model.biphones if self.phones else None
+        of_phones = [None if layer is None else layer(x) for layer in (phones, biphones)]
+        return all_scores(self.model.output(dense), *of_phones)
 
     def _features(self, batch: "_Batch", samples: Tensor) -> Tensor:
         """(B, F, q), 0 after the end."""
@@ -175,7 +179,12 @@ class SlotModel:
         # The kernel's past stands before the chunk; the chunk's last frames are the past of the next.
         x = torch.cat([batch.kept(layer.kept), x], dim=3)
         batch.keep(layer.kept, x[..., x.shape[3] - layer.kept.shape[3] :])
-        return layer.run(x, batch.valid(layer.frames(x.shape[3]), layer.total_stride, layer.delay))
+        place = layer.frames(x.shape[3]), layer.total_stride, layer.delay
+        x = layer.run(x, batch.valid(*place))
+        if layer.gate is not None:
+            x, sums = layer.gate.step(x, batch.kept(layer.sums), batch.numbers(*place))
+            batch.keep(layer.sums, sums)
+        return x
 
     def _recur(self, layer: SlotRecurrent, x: Tensor, valid: Tensor, batch: "_Batch") -> Tensor:
         rows, state = _run_direction(layer, x, valid, tuple(map(batch.kept, layer.state)))

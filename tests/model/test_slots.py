@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
-from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
+from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig, Precision
 from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.normalization import STEPS
 from ds2.model.slots import SlotModel
@@ -44,6 +44,16 @@ CONFIGS = {
         ),
         recurrent_layers=0,
     ),
+    "gates": dataclasses.replace(
+        BASE,
+        convolutions=(
+            BASE.convolutions[0],
+            ConvolutionConfig(8, (0, 5), (1, 2), gate=3),
+            ConvolutionConfig(8, (1, 3), (1, 1), bottleneck=4, bypass=0.66),
+            ConvolutionConfig(8, (1, 5), (1, 1), lookahead=1, bottleneck=3, bypass=0.66, gate=2),
+        ),
+        recurrent_layers=0,
+    ),
     "kernel of one frame, no BN": dataclasses.replace(
         BASE, convolutions=(ConvolutionConfig(4, (5, 1), (2, 1)),), batch_norm=False
     ),
@@ -54,6 +64,9 @@ def made(config: ModelConfig) -> AcousticModel:
     """A deployed model whose statistics are not the initial ones."""
     torch.manual_seed(0)
     model = AcousticModel(config, 6)
+    for name, weight in model.named_parameters():
+        if name.startswith(("gates.", "biphones.")):  # their last layers begin with zeros
+            torch.nn.init.normal_(weight)
     model.frontend.set_prior(0.05)
     model.train()(torch.randn(4, 8000), torch.tensor([8000, 7000, 5000, 300]))
     return model.eval()
@@ -70,7 +83,7 @@ class Feeder:
     def __init__(self, model: SlotModel, slot: int, samples: Tensor):
         self.model, self.slot, self.samples = model, slot, samples
         self.length = max(1, (len(samples) - 160) // 80 + 1)
-        self.position, self.rows = 0, torch.zeros(0, 6 + 7 if model.phones else 6)
+        self.position, self.rows = 0, torch.zeros(0, 6 + 7 + 36 * bool(model.config.biphones) if model.phones else 6)
 
     def next(self, frames: int) -> tuple[int, int, int, Tensor]:
         """Slot, position, length and samples of the next chunk; the length is told when the last sound is in it."""
@@ -138,9 +151,14 @@ def test_a_bn_lstm_beyond_the_last_step_with_statistics_of_its_own() -> None:
     assert torch.allclose(feeder.log_probs, offline(model, sound), atol=1e-5)
 
 
-def test_phones_follow_the_tokens() -> None:
-    model, sound = made(dataclasses.replace(BASE, phones=7)), torch.randn(4321)
-    feeder = Feeder(SlotModel(model, 3, phones=True), 1, sound)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("biphones", [0, 2])
+@pytest.mark.parametrize("fully_connected", [0, 10])
+def test_phones_and_biphones_follow_the_tokens(fully_connected: int, biphones: int, precision: Precision) -> None:
+    """In int8 the fully connected layer has code of its own; layers as small as these stay in float32."""
+    config = dataclasses.replace(BASE, phones=7, biphones=biphones, fully_connected=fully_connected)
+    model, sound = made(config), torch.randn(4321)
+    feeder = Feeder(SlotModel(model, 3, precision, phones=True), 1, sound)
     while not feeder.done:
         step(feeder.model, [feeder], 12)
     with torch.no_grad():
@@ -148,9 +166,10 @@ def test_phones_follow_the_tokens() -> None:
     assert torch.allclose(feeder.log_probs, expected[0], atol=1e-5)
 
 
-def test_streams_of_any_age_in_any_mixture_of_chunks() -> None:
-    """Slots are taken over, in random batches, with chunks of 3 to 48 frames."""
-    model, generator = made(BASE), torch.Generator().manual_seed(0)
+@pytest.mark.parametrize("config", [BASE, CONFIGS["gates"]], ids=["recurrent", "gates"])
+def test_streams_of_any_age_in_any_mixture_of_chunks(config: ModelConfig) -> None:
+    """Slots are taken over, in random batches, with chunks of one stride or more."""
+    model, generator = made(config), torch.Generator().manual_seed(0)
     slots = SlotModel(model, 5)
     waiting = [torch.randn(500 * number + 200, generator=generator) for number in range(1, 16)]
     feeders: list[Feeder] = []
@@ -158,7 +177,7 @@ def test_streams_of_any_age_in_any_mixture_of_chunks() -> None:
         while waiting and len(feeders) < 5:
             free = (set(range(5)) - {feeder.slot for feeder in feeders}).pop()
             feeders.append(Feeder(slots, free, waiting.pop(0)))
-        frames = [3, 12, 48][int(torch.randint(3, (), generator=generator))]
+        frames = [config.stride, 12, 48][int(torch.randint(3, (), generator=generator))]
         order = torch.randperm(len(feeders), generator=generator)[: int(torch.randint(1, 6, (), generator=generator))]
         step(slots, [feeders[index] for index in order], frames)
         for feeder in [feeder for feeder in feeders if feeder.done]:
