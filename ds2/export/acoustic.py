@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.frontend import frontend
+from ds2.export.gate import channel_gate
 from ds2.export.graph import Graph, clipped_relu, integers, linear, scalar, valid_mask, value
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
@@ -24,12 +25,12 @@ def acoustic_graph(
 ) -> onnx.ModelProto:
     """A model -> its graph: samples (B, N), lengths (B,) -> log_probs (B, T, V) in float32, frames (B,).
 
-    Where the model has a second output layer, phone_log_probs (B, T, P) come as well. Rows beyond an utterance's frames
-    mean nothing.
+    Where the model has them, phone_log_probs (B, T, P) and biphones (B, T, Q) come as well. Rows beyond an utterance's
+    frames mean nothing.
 
     Args:
         weights: the model's state, by name.
-        sherpa: leaves out the input `lengths`, so that all utterances have N samples, and the output for phones.
+        sherpa: leaves out the input `lengths`, so that all utterances have N samples, and the outputs for phones.
 
     Raises:
         InputError: a weight is missing.
@@ -46,6 +47,8 @@ def acoustic_graph(
         frames = graph.op("Div", graph.op("Add", frames, integers(stride - 1)), integers(stride))
         valid = graph.op("Unsqueeze", valid_mask(graph, frames, x, 3), integers(1, 2))
         x = graph.op("Mul", x, valid)
+        if convolution.gate:
+            x, _ = channel_gate(graph, model.under(f"gates.{number}"), x)
     low, x = flattened(graph, config, x)
     for number in range(config.recurrent_layers):
         x = recurrent(graph, config, model.under(f"recurrent.{number}"), x, frames)
@@ -60,8 +63,8 @@ def acoustic_graph(
     graph.rename(frames, "frames")
     inputs = [value("samples", TensorProto.FLOAT, "B", "N"), value("lengths", TensorProto.INT64, "B")]
     outputs = [log_probs(graph, model, "", logits), value("frames", TensorProto.INT64, "B")]
-    if config.phones and not sherpa:
-        outputs.append(phone_log_probs(graph, model, x))
+    if not sherpa:
+        outputs += phone_scores(graph, config, model, x)
     return graph.model(inputs[:1] if sherpa else inputs, outputs, metadata)
 
 
@@ -140,7 +143,23 @@ def log_probs(graph: Graph, model: LayerWeights, kind: str, logits: str) -> onnx
     return value(f"{kind}log_probs", TensorProto.FLOAT, "B", "T", len(model[f"{kind}output.weight"]))
 
 
-def phone_log_probs(graph: Graph, model: LayerWeights, x: str) -> onnx.ValueInfoProto:
-    """(T, B, H) -> the output phone_log_probs (B, T, P) of the second output layer."""
-    logits = linear(graph, x, model["phone_output.weight"], model["phone_output.bias"])
-    return log_probs(graph, model, "phone_", graph.op("Transpose", logits, perm=[1, 0, 2]))
+def phone_scores(graph: Graph, config: ModelConfig, model: LayerWeights, x: str) -> list[onnx.ValueInfoProto]:
+    """(T, B, H) -> the outputs phone_log_probs (B, T, P) and biphones (B, T, Q), as far as the model has them."""
+    found, x = [], graph.op("Transpose", x, perm=[1, 0, 2])
+    if config.phones:
+        logits = linear(graph, x, model["phone_output.weight"], model["phone_output.bias"])
+        found.append(log_probs(graph, model, "phone_", logits))
+    if config.biphones:
+        found.append(biphones(graph, config, model.under("biphones"), x))
+    return found
+
+
+def biphones(graph: Graph, config: ModelConfig, layer: LayerWeights, x: str) -> onnx.ValueInfoProto:
+    """(B, T, H) -> the output biphones (B, T, Q), at most 0."""
+    labels = config.phones - 1
+    narrow = graph.op("MatMul", x, graph.op("Transpose", graph.weight(layer["narrow.weight"]), perm=[1, 0]))
+    scores = linear(graph, narrow, layer["output.weight"], layer["output.bias"])
+    pairs = graph.op("Reshape", scores, integers(0, 0, labels, labels))
+    below = graph.op("Sub", pairs, graph.op("ReduceMax", pairs, axes=[2], keepdims=1))
+    graph.rename(graph.op("Reshape", below, integers(0, 0, config.pairs)), "biphones")
+    return value("biphones", TensorProto.FLOAT, "B", "T", config.pairs)

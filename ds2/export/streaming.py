@@ -4,7 +4,7 @@ A chunk is q frames of the front end: the model's own `chunk`, or any multiple o
 stream begins:
 
     samples (B, q * hop + overlap), positions (B,), lengths (B,), STATE ...
-        -> log_probs (B, q / stride, V), next_STATE ...
+        -> log_probs (B, q / stride, V), phone_log_probs and biphones where the model has them, next_STATE ...
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from ds2.export.acoustic import convolution_layer, flattened, head, log_probs, lookahead_convolution, phone_log_probs
+from ds2.export.acoustic import convolution_layer, flattened, head, log_probs, lookahead_convolution, phone_scores
 from ds2.export.frontend import adaptive_power, adaptively_centred, log_power, standardised
+from ds2.export.gate import channel_gate
 from ds2.export.graph import Graph, integers, positions, value
 from ds2.export.options import Weights
 from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
@@ -86,14 +87,17 @@ def streaming_graph(
         channels, bins, stride = convolution.channels, convolution.bins(bins), stride * convolution.stride[1]
         valid = step.valid(x, 3, stride, delay)
         x = graph.op("Mul", x, graph.op("Unsqueeze", valid, integers(1, 2)))
+        if convolution.gate:
+            past = step.state(f"gate_sum_{number}", channels, kind=TensorProto.DOUBLE), step.first(stride, delay)
+            x, sums = channel_gate(graph, model.under(f"gates.{number}"), x, past)
+            step.keep(f"gate_sum_{number}", graph.op("Gather", sums, np.array(-1), axis=2))
     _, x = flattened(graph, config, x)
     x = graph.op("Mul", _recurrent_stack(step, config, model, x), _of_frames(graph, valid))
     if config.lookahead:
         units = graph.op("Transpose", x, perm=[1, 2, 0])
         x = lookahead_convolution(graph, model, step.with_past("future", units, (config.width,), config.lookahead))
     results = [log_probs(graph, model, "", graph.op("Transpose", head(graph, config, model, x), perm=[1, 0, 2]))]
-    if config.phones:
-        results.append(phone_log_probs(graph, model, x))
+    results += phone_scores(graph, config, model, x)
     inputs = [value("samples", TensorProto.FLOAT, "B", "N")]
     inputs += [value(name, TensorProto.INT64, "B") for name in ("positions", "lengths")]
     return graph.model([*inputs, *step.inputs], [*results, *step.outputs], metadata)

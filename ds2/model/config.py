@@ -224,6 +224,11 @@ class ModelConfig:
         return CELLS[self.cell]
 
     @property
+    def pairs(self) -> int:
+        """Q: scores of biphones, one for each pair of labels of phones."""
+        return (self.phones - 1) ** 2 if self.biphones else 0
+
+    @property
     def needs_end(self) -> bool:
         """Whether the recurrent layers need the last frame of an utterance for the first."""
         return self.bidirectional and self.recurrent_layers > 0 and not self.chunk

@@ -40,12 +40,10 @@ class OnnxEngine:
         """The same session.
 
         Raises:
-            InputError: its outputs are not the log-probabilities of the model's tokens and phones.
+            InputError: its outputs are not those of the model's tokens, phones and biphones.
         """
         found = {each.name: each.shape[-1:] for each in session.get_outputs()}
-        needed = {"log_probs": [self.tokens]} | (
-            {"phone_log_probs": [self.config.phones]} if self.config.phones else {}
-        )
+        needed = {"log_probs": [self.tokens]} | {name: [size] for name, size in _of_phones(self.config).items()}
         if not needed.items() <= found.items():
             raise InputError(
                 f"{name}: the weights do not fit the tokens or the configuration; train or export it again"
@@ -64,8 +62,9 @@ class OnnxEngine:
         """See `Engine`."""
         samples, lengths = padded(batch)
         with refusing_misfits():
-            log_probs, frames, *phones = self.session.run(None, {"samples": samples, "lengths": lengths})
-            rows = np.concatenate([log_probs, *phones], axis=2)
+            names = ["frames", "log_probs", *_of_phones(self.config)]
+            frames, *scores = self.session.run(names, {"samples": samples, "lengths": lengths})
+            rows = np.concatenate(scores, axis=2)
             return [row[:count] for row, count in zip(rows, frames.tolist(), strict=True)]
 
     def slots(self, slots: int, precision: str = "auto", phones: bool = False) -> "OnnxSlots":
@@ -86,7 +85,7 @@ class OnnxSlots:
         self.config, self.session, self.slots = config, session, slots
         states = session.get_inputs()[3:]
         self.states = {each.name: np.zeros((slots, *each.shape[1:]), KINDS[each.type]) for each in states}
-        self.scores = ["log_probs", "phone_log_probs"] if phones and config.phones else ["log_probs"]
+        self.scores = ["log_probs", *(_of_phones(config) if phones else ())]
 
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """See `Slots`."""
@@ -100,6 +99,11 @@ class OnnxSlots:
             for store, rows in zip(self.states.values(), kept, strict=True):
                 store[slots] = rows
             return np.concatenate(scores, axis=2)
+
+
+def _of_phones(config: ModelConfig) -> dict[str, int]:
+    """The outputs of a model for phones, and the columns of each."""
+    return {name: size for name, size in (("phone_log_probs", config.phones), ("biphones", config.pairs)) if size}
 
 
 def load_onnx(path: str | Path) -> tuple[OnnxEngine, Record]:

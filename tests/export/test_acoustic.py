@@ -12,6 +12,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from helpers.architectures import (
+    GATED,
     SMALL,
     bn_lstm_of_sequences,
     briefly_trained_bn_lstm,
@@ -91,15 +92,18 @@ def test_without_lengths_all_samples_count() -> None:
     assert torch.allclose(torch.from_numpy(found), expected, atol=1e-4)
 
 
-def test_a_second_output_layer_comes_after_the_first() -> None:
-    model, samples, lengths = trained(dataclasses.replace(SMALL, phones=3)), torch.randn(2, 900), [900, 400]
+@pytest.mark.parametrize(
+    ("config", "columns"), [(dataclasses.replace(SMALL, phones=3), [3]), (GATED, [4, 9])], ids=["phones", "biphones"]
+)
+def test_outputs_for_phones_come_after_those_of_tokens(config: ModelConfig, columns: list[int]) -> None:
+    model, samples, lengths = trained(config), torch.randn(3, 900), [900, 400, 30]
     feed = {"samples": samples.numpy(), "lengths": np.array(lengths)}
-    tokens, frames, phones = session(acoustic_graph(model.config, state(model), "float32", {})).run(None, feed)
+    tokens, frames, *others = session(acoustic_graph(model.config, state(model), "float32", {})).run(None, feed)
     with torch.no_grad():
         expected, _ = model.all_log_probs(samples, torch.tensor(lengths))
-    assert phones.shape[2] == 3
+    assert [other.shape[2] for other in others] == columns
     for row, count in enumerate(frames):
-        found = np.concatenate([tokens[row, :count], phones[row, :count]], axis=1)
+        found = np.concatenate([scores[row, :count] for scores in (tokens, *others)], axis=1)
         assert np.allclose(found, expected[row, :count], atol=1e-4)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from helpers.architectures import LIVE, in_chunks, joined, live_configs, state, trained, whole_utterances
+from helpers.architectures import GATED, LIVE, in_chunks, joined, live_configs, state, trained, whole_utterances
 from helpers.runtimes import session
 
 from ds2.export.streaming import streaming_graph
@@ -22,7 +22,7 @@ from ds2.utils.errors import InputError
 
 
 def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, frames: list[int], q: int) -> list:
-    """(B, N) samples of streams of so many front-end frames, in chunks of q frames -> (T, V) of each."""
+    """(B, N) samples of streams of so many front-end frames, in chunks of q frames -> (T, V + P + Q) of each."""
     config, runtime, streams = model.config, session(graph), len(samples)
     padded, starts = in_chunks(config, samples, frames, q)
     steps = Steps.of(config)
@@ -35,7 +35,8 @@ def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, fra
         feed["samples"] = padded[:, start * steps.hop :][:, : steps.samples(q)]
         found = dict(zip([each.name for each in runtime.get_outputs()], runtime.run(None, feed), strict=True))
         feed |= {name.removeprefix("next_"): kept for name, kept in found.items() if name.startswith("next_")}
-        rows.append(found["log_probs"])
+        names = [name for name in ("log_probs", "phone_log_probs", "biphones") if name in found]
+        rows.append(np.concatenate([found[name] for name in names], axis=2))
     return joined(config, rows, frames)
 
 
@@ -54,6 +55,18 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
     graph = streaming_graph(config, state(model), "float32", {})
     found = heard(model, graph, samples, frames, config.step_frames(strides * config.stride))
     for row, other in zip(found, expected, strict=True):
+        assert row.shape == other.shape
+        assert np.allclose(row, other, atol=1e-4)
+
+
+@pytest.mark.parametrize("strides", [1, 2, 3, 7])
+def test_gates_and_biphones_chunk_by_chunk(strides: int) -> None:
+    model, frames = trained(GATED), [60, 37, 4, 1]
+    samples, expected = whole_utterances(model, frames)
+    graph = streaming_graph(GATED, state(model), "float32", {})
+    found = heard(model, graph, samples, frames, GATED.step_frames(strides * GATED.stride))
+    for row, other in zip(found, expected, strict=True):
+        assert row.shape == other.shape
         assert np.allclose(row, other, atol=1e-4)
 
 

@@ -12,11 +12,17 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 import onnx
+from helpers.architectures import GATED, in_chunks, state, trained, whole_utterances
 
 from ds2.audio.files import read_audio_array
 from ds2.bundle import Bundle
+from ds2.export.acoustic import acoustic_graph
 from ds2.export.package import export
-from ds2.recognition.onnx_engine import make_session
+from ds2.export.streaming import streaming_graph
+from ds2.model.config import ModelConfig
+from ds2.model.layer_weights import LayerWeights
+from ds2.model.native.network import NativeSlots, Network
+from ds2.recognition.onnx_engine import OnnxEngine, make_session
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 
@@ -56,6 +62,39 @@ def test_a_graph_of_other_tokens_is_refused(tiny_bundle: Path, tokens: int) -> N
     model, *_ = export(str(tiny_bundle), tiny_bundle.parent / "out")
     with pytest.raises(InputError, match=r"model\.onnx: .* do not fit the tokens"):
         Recognizer.load(model)
+
+
+def engine_of(config: ModelConfig, weights: dict[str, np.ndarray]) -> OnnxEngine:
+    graphs = [make(config, weights, "float32", {}).SerializeToString() for make in (acoustic_graph, streaming_graph)]
+    return OnnxEngine(config, 5, lambda: graphs[0], lambda: graphs[1])
+
+
+def test_phones_and_biphones_follow_the_tokens() -> None:
+    """Of whole utterances, and of live streams that join in a random order: those of the other engines."""
+    model, frames, generator = trained(GATED), [60, 37, 4], np.random.default_rng(0)
+    samples, expected = whole_utterances(model, frames)
+    engine = engine_of(GATED, state(model))
+    found = engine.log_probs([row[: 10 + 10 * length] for row, length in zip(samples, frames, strict=True)])
+    for row, other in zip(found, expected, strict=True):
+        assert row.shape == other.shape == (len(other), 5 + 4 + 9)
+        assert np.allclose(row, other, atol=1e-4)
+    network = Network(GATED, 5, LayerWeights(state(model)))
+    ours, others = engine.slots(3, phones=True), NativeSlots(network, 3, phones=True)
+    q, places = GATED.stride, np.zeros(3, np.int64)
+    padded, starts = in_chunks(GATED, samples, frames, q)
+    while (live := np.flatnonzero(places <= starts[-1])).size:
+        slots = generator.permutation(live)[: generator.integers(1, 4)]
+        chunk = np.stack([padded[slot, 10 * places[slot] :][: others.steps.samples(q)] for slot in slots])
+        step = slots, places[slots], np.array(frames)[slots], chunk
+        assert np.allclose(ours.advance(*step), others.advance(*step), atol=1e-4)
+        places[slots] += q
+
+
+def test_a_graph_without_the_biphones_of_its_configuration_is_refused() -> None:
+    weights = state(trained(GATED))
+    without = acoustic_graph(replace(GATED, biphones=0), weights, "float32", {}).SerializeToString()
+    with pytest.raises(InputError, match="do not fit the tokens or the configuration"):
+        OnnxEngine(GATED, 5, lambda: without, lambda: without).try_out()
 
 
 def test_weights_in_another_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

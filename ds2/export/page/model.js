@@ -38,7 +38,8 @@ class Timed {
   step(found, first, last) {
     const begun = performance.now();
     const [, frames] = found.log_probs.dims;
-    this.decoder.step({ frames, tokens: found.log_probs.data, phones: found.phone_log_probs?.data }, first, last);
+    const ofPhones = { phones: found.phone_log_probs?.data, biphones: found.biphones?.data };
+    this.decoder.step({ frames, tokens: found.log_probs.data, ...ofPhones }, first, last);
     this.seconds += (performance.now() - begun) / 1000;
   }
 
