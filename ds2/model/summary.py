@@ -22,54 +22,68 @@ class LayerSummary:
 
 def summarize(config: ModelConfig, outputs: int) -> list[LayerSummary]:
     """The layers of a model with that many outputs, in order."""
-    with torch.device("meta"):
-        model = AcousticModel(config, outputs)
-    parameters = {
-        name: sum(parameter.numel() for key, parameter in model.named_parameters() if f"{key}.".startswith(f"{name}."))
-        for name, _ in model.named_modules()
-        if name
-    }
-    frontend = config.frontend
-    rate, window = 1 / frontend.hop_seconds, frontend.window_samples
-    before, after = 0.0, window / frontend.sample_rate
-    layers = [
-        LayerSummary("frontend", f"{frontend.bins}", 0, rate * 5 * window * math.log2(window), _context(before, after))
-    ]
-    # Convolutions: `rate` output frames a second, each of which costs its kernel's multiplications and additions.
-    channels, bins, hop = 1, frontend.bins, frontend.hop_seconds
-    for number, convolution in enumerate(config.convolutions):
-        before, after = before + convolution.before * hop, after + convolution.after * hop
-        taps = channels * (convolution.kernel[0] or bins) * convolution.kernel[1]
-        inputs = channels * bins
-        channels, bins = convolution.channels, convolution.bins(bins)
-        rate, hop = rate / convolution.stride[1], hop * convolution.stride[1]
-        name, shape = f"convolutions.{number}", f"{channels} x {bins}"
-        operations = rate * 2 * taps * channels * bins
-        if convolution.bottleneck:  # two factors, whose kernels together are one frame longer
-            operations = rate * (convolution.kernel[1] + 1) * convolution.bottleneck * (inputs + channels)
-        layers.append(LayerSummary(name, shape, parameters[name], operations, _context(before, after)))
-    size = channels * bins
-    # From the recurrent layers on all frames before count, and what a backward direction or the lookahead waits for.
-    after += max(0, config.chunk - 1) * hop
-    context = "all" if config.needs_end else f"all before, {after:.3f} after"
+    table = _Table(config, outputs)
+    size = table.add_convolutions()
+    rate = 1 / config.frame_seconds
+    # Recurrent layers hear all frames before; a backward direction and the lookahead wait for those after.
+    table.after += max(0, config.chunk - 1) * config.frame_seconds
     for number in range(config.recurrent_layers):
+        table.before = math.inf
         products = len(config.spec.gates) * config.hidden * (size + config.hidden) * (1 + config.bidirectional)
-        name, size = f"recurrent.{number}", config.hidden
-        layers.append(LayerSummary(name, f"{size}", parameters[name], rate * 2 * products, context))
+        size = config.hidden
+        table.add(f"recurrent.{number}", f"{size}", rate * 2 * products)
     if config.lookahead:
-        after += config.lookahead * hop
-        context = "all" if config.needs_end else f"all before, {after:.3f} after"
-        operations = rate * 2 * size * (config.lookahead + 1)
-        layers.append(LayerSummary("lookahead", f"{size}", parameters["lookahead"], operations, context))
+        table.after += config.lookahead * config.frame_seconds
+        table.add("lookahead", f"{size}", rate * 2 * size * (config.lookahead + 1))
     if config.fully_connected:
-        operations = rate * 2 * size * config.fully_connected
-        size = config.fully_connected
-        layers.append(LayerSummary("fully_connected", f"{size}", parameters["fully_connected"], operations, context))
-    layers.append(LayerSummary("output", f"{outputs}", parameters["output"], rate * 2 * size * outputs, context))
+        table.add("fully_connected", f"{config.fully_connected}", rate * 2 * size * config.fully_connected)
+    units = config.fully_connected or size
+    table.add("output", f"{outputs}", rate * 2 * units * outputs)
     if config.random_walk:
-        operations = rate * 2 * outputs * (2 * config.random_walk + 1)
-        layers.append(LayerSummary("random_walk", f"{outputs}", parameters["random_walk"], operations, context))
-    return layers
+        table.add("random_walk", f"{outputs}", rate * 2 * outputs * (2 * config.random_walk + 1))
+    if config.phones:
+        table.add("phone_output", f"{config.phones}", rate * 2 * size * config.phones)
+    if config.biphones:
+        table.add("biphones", f"{config.pairs}", rate * 2 * config.biphones * (size + config.pairs))
+    return table.layers
+
+
+class _Table:
+    """The layers so far, and the seconds before and after a frame that reach the last of them."""
+
+    def __init__(self, config: ModelConfig, outputs: int):
+        with torch.device("meta"):
+            self.model = AcousticModel(config, outputs)
+        self.config, self.layers = config, list[LayerSummary]()
+        frontend = config.frontend
+        self.before, self.after = 0.0, frontend.window_samples / frontend.sample_rate
+        points = frontend.window_samples * math.log2(frontend.window_samples)
+        self.add("frontend", f"{frontend.bins}", 5 * points / frontend.hop_seconds)
+
+    def add(self, name: str, shape: str, operations: float) -> None:
+        """A layer that hears what the one below hears, and `before` and `after`."""
+        parameters = sum(parameter.numel() for parameter in self.model.get_submodule(name).parameters())
+        context = f"{self.before:.3f} before, {self.after:.3f} after"
+        if math.isinf(self.before):
+            context = "all" if self.config.needs_end else f"all before, {self.after:.3f} after"
+        self.layers.append(LayerSummary(name, shape, parameters, operations, context))
+
+    def add_convolutions(self) -> int:
+        """Adds the layers below the recurrent ones, with their gates -> the units of a frame of the last."""
+        channels, bins, hop = 1, self.config.frontend.bins, self.config.frontend.hop_seconds
+        for number, layer in enumerate(self.config.convolutions):
+            self.before, self.after = self.before + layer.before * hop, self.after + layer.after * hop
+            taps, inputs = channels * (layer.kernel[0] or bins) * layer.kernel[1], channels * bins
+            channels, bins, hop = layer.channels, layer.bins(bins), hop * layer.stride[1]
+            # Every output frame costs its kernel's multiplications and additions.
+            operations = 2 * taps * channels * bins / hop
+            if layer.bottleneck:  # two factors, whose kernels together are one frame longer
+                operations = (layer.kernel[1] + 1) * layer.bottleneck * (inputs + channels) / hop
+            self.add(f"convolutions.{number}", f"{channels} x {bins}", operations)
+            if layer.gate:
+                self.before = math.inf
+                self.add(f"gates.{number}", f"{channels} x {bins}", 2 * 2 * channels * layer.gate / hop)
+        return channels * bins
 
 
 def latency(config: ModelConfig) -> float | None:
@@ -82,7 +96,3 @@ def latency(config: ModelConfig) -> float | None:
         stride *= convolution.stride[1]
     window = config.frontend.window_samples / config.frontend.sample_rate
     return window + config.frontend.hop_seconds * (frames + (max(0, config.chunk - 1) + config.lookahead) * stride)
-
-
-def _context(before: float, after: float) -> str:
-    return f"{before:.3f} before, {after:.3f} after"

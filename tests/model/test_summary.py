@@ -31,20 +31,63 @@ def test_costs_by_hand() -> None:
     assert costs["random_walk"] == pytest.approx(50 * 2 * 6 * 5)
 
 
-def test_operations_are_those_that_torch_counts() -> None:
-    """All matrix products and convolutions of a second of audio, counted by torch itself."""
+GATED = ModelConfig(
+    FrontendConfig(power="adaptive", mel_bins=40),
+    (
+        ConvolutionConfig(48, (0, 3), (1, 3), gate=8),
+        ConvolutionConfig(48, (1, 5), (1, 1), bottleneck=16, bypass=0.66),
+        ConvolutionConfig(48, (1, 5), (1, 1), lookahead=1, bottleneck=16, bypass=0.66, gate=12),
+    ),
+    recurrent_layers=0,
+    bidirectional=False,
+    phones=11,
+    biphones=6,
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        dataclasses.replace(
+            ModelConfig.preset("ds2-tiny"), bidirectional=False, frontend=FrontendConfig(power="adaptive"), lookahead=4
+        ),
+        GATED,
+    ],
+    ids=["recurrent", "gates"],
+)
+def test_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
+    """All matrix products and convolutions of a second of audio, counted by torch itself; and all parameters."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    config = dataclasses.replace(
-        ModelConfig.preset("ds2-tiny"), bidirectional=False, frontend=FrontendConfig(power="adaptive"), lookahead=4
-    )
     acoustic = AcousticModel(config, 29).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        acoustic.network(torch.randn(1, 161, 1000), torch.tensor([1000]))
+        acoustic.network(torch.randn(1, config.frontend.bins, 1000), torch.tensor([1000]))
     counted = counter.get_total_flops() / 10
-    shown = {layer.name: layer.operations for layer in summarize(config, 29)}
+    shown = {layer.name: layer for layer in summarize(config, 29)}
+    assert sum(layer.parameters for layer in shown.values()) == sum(map(torch.numel, acoustic.parameters()))
     del shown["frontend"]
-    assert counted == pytest.approx(sum(shown.values()), rel=0.02)
+    assert counted == pytest.approx(sum(layer.operations for layer in shown.values()), rel=0.02)
+
+
+def test_from_the_first_gate_on_layers_hear_all_that_was() -> None:
+    layers = [(layer.name, layer.shape, layer.context) for layer in summarize(GATED, 29)]
+    assert layers == [
+        ("frontend", "40", "0.000 before, 0.020 after"),
+        ("convolutions.0", "48 x 1", "0.010 before, 0.030 after"),
+        ("gates.0", "48 x 1", "all before, 0.030 after"),
+        ("convolutions.1", "48 x 1", "all before, 0.090 after"),
+        ("convolutions.2", "48 x 1", "all before, 0.120 after"),
+        ("gates.2", "48 x 1", "all before, 0.120 after"),
+        ("output", "29", "all before, 0.120 after"),
+        ("phone_output", "11", "all before, 0.120 after"),
+        ("biphones", "100", "all before, 0.120 after"),
+    ]
+
+
+def test_costs_of_gates_and_biphones_by_hand() -> None:
+    costs = {layer.name: (layer.parameters, layer.operations) for layer in summarize(GATED, 29)}
+    assert costs["gates.2"] == (48 + (48 + 1) * 12 + (12 + 1) * 48, pytest.approx(100 / 3 * 2 * 2 * 48 * 12))
+    assert costs["biphones"] == (48 * 6 + (6 + 1) * 100, pytest.approx(100 / 3 * 2 * 6 * (48 + 100)))
 
 
 def test_latency_is_known_for_models_that_stream_alone() -> None:
