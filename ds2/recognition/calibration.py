@@ -58,13 +58,14 @@ class Judge:
 
     calibration: Calibration
     tokenizer: Tokenizer
+    phones: int  # outputs that follow those of the tokens
     lm: NGram | None
 
     def __call__(
         self, transcript: Transcript, hypothesis: Hypothesis, margins: np.ndarray, log_probs: np.ndarray
     ) -> Transcript:
         """The transcript of a hypothesis, the `margins` of its words, and the log-probabilities in which it was found:
-        (T, V), or (T, V + P) with phones."""
+        (T, V), or (T, V + P + Q) with phones and the scores of biphones."""
         confidences = self.calibration(self.evidence(transcript, hypothesis, margins, log_probs))
         return only_speech(with_confidences(transcript, confidences), self.calibration.least)
 
@@ -83,7 +84,7 @@ class Judge:
             margins,
         )
         tokens = len(self.tokenizer)
-        return word_evidence(found, log_probs[:, :tokens], log_probs[:, tokens:], self.lm)
+        return word_evidence(found, log_probs[:, :tokens], log_probs[:, tokens : tokens + self.phones], self.lm)
 
 
 def only_speech(transcript: Transcript, least: float) -> Transcript:

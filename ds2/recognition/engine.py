@@ -33,7 +33,7 @@ class Slots(Protocol):
     slots: int
 
     def advance(self, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray, samples: np.ndarray) -> np.ndarray:
-        """`SlotModel.step` with arrays -> (B, q / stride, V) log_probs."""
+        """`SlotModel.step` with arrays -> (B, q / stride, V) log_probs, with phones (B, q / stride, V + P + Q)."""
 
 
 class Engine(Protocol):
@@ -46,10 +46,11 @@ class Engine(Protocol):
         """Where it runs; its `type` is "cpu" or "cuda"."""
 
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """(N,) samples of each utterance -> (T, V + P) log-probabilities of tokens, then of phones if there are any."""
+        """(N,) samples of each utterance -> (T, V + P + Q) log-probabilities of tokens, then, as far as the model has
+        them, those of phones and the scores of biphones."""
 
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> Slots:
-        """Places for live streams in batches; with `phones`, their log-probabilities follow those of the tokens.
+        """Places for live streams in batches; with `phones`, what `log_probs` gives for phones and biphones follows.
 
         Raises:
             ValueError: the model cannot stream.

@@ -18,14 +18,15 @@ class Ensemble:
         """At least one.
 
         Raises:
-            InputError: models whose tokens, phones or frames differ.
+            InputError: models whose tokens, phones, biphones or frames differ.
         """
         self.recognizers = list(recognizers)
         shapes = [_shape(recognizer) for recognizer in recognizers]
         for recognizer, shape in zip(self.recognizers, shapes, strict=True):
             if shape != shapes[0]:
                 names = f"{self.recognizers[0].name} and {recognizer.name}"
-                raise InputError(f"{names}: models of an ensemble must have the same tokens, phones and frame_seconds")
+                same = "the same tokens, phones, biphones and frame_seconds"
+                raise InputError(f"{names}: models of an ensemble must have {same}")
 
     def transcribe_files(self, sources: Iterable[Source]) -> Iterator[tuple[Source, Transcript | InputError]]:
         """As `Recognizer.transcribe_files`; every recording is read once by each model."""
@@ -39,18 +40,21 @@ class Ensemble:
 
     def _decode(self, log_probs: Sequence[np.ndarray], duration: float) -> Transcript:
         first, frames = self.recognizers[0], min(map(len, log_probs))
-        return first.decode(mean(np.stack([row[:frames] for row in log_probs]), len(first.tokenizer)), duration)
+        rows = np.stack([row[:frames] for row in log_probs])
+        return first.decode(mean(rows, len(first.tokenizer), first.model.config.phones), duration)
 
 
-def mean(log_probs: np.ndarray, tokens: int) -> np.ndarray:
-    """(M, T, V + P) log-probabilities of M models -> (T, V + P), the geometric mean, normalised again.
+def mean(log_probs: np.ndarray, tokens: int, phones: int) -> np.ndarray:
+    """(M, T, V + P + Q) log-probabilities and scores of M models -> (T, V + P + Q), their mean.
 
-    The first V = `tokens` outputs are those of the tokens, the others those of phones, which sum up to one apart.
+    The first V = `tokens` outputs are those of the tokens, the next P = `phones` those of phones; each of the two is a
+    geometric mean, normalised again. The others are scores of biphones, which sum up to nothing.
     """
-    parts = np.split(log_probs.mean(0), [tokens], axis=1)
-    return np.concatenate([part - np.logaddexp.reduce(part, axis=1, keepdims=True) for part in parts], axis=1)
+    *probable, scores = np.split(log_probs.mean(0), [tokens, tokens + phones], axis=1)
+    normalised = [part - np.logaddexp.reduce(part, axis=1, keepdims=True) for part in probable]
+    return np.concatenate([*normalised, scores], axis=1)
 
 
 def _shape(recognizer: Recognizer) -> tuple[object, ...]:
     config = recognizer.model.config
-    return tuple(recognizer.tokenizer.tokens), config.phones, round(config.frame_seconds, 6)
+    return tuple(recognizer.tokenizer.tokens), config.phones, config.pairs, round(config.frame_seconds, 6)

@@ -220,7 +220,7 @@ class Recognizer:
     def log_probs(self, batch: list[Window]) -> list[np.ndarray]:
         """Runs the model on a batch of windows -> (T, V) log-probabilities of each, without the context at its edges.
 
-        If the model has phones, theirs follow those of the tokens: (T, V + P).
+        If the model has phones, theirs follow those of the tokens, then the scores of biphones: (T, V + P + Q).
         """
         rows = self.model.log_probs([window.samples for window in batch])
         return [row[window.first_frame : window.last_frame].copy() for window, row in zip(batch, rows, strict=True)]

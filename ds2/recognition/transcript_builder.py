@@ -71,7 +71,7 @@ class TranscriptBuilder:
 
         Args:
             nbest: the best hypothesis and those that compete with it.
-            rows: the log-probabilities in which they were found, in chunks of (T, V), or (T, V + P) with phones;
+            rows: the log-probabilities in which they were found, in chunks of (T, V), or (T, V + P + Q) with phones;
                 without any the words keep the confidence that they have without calibration.
         """
         return self.joined([self.heard(nbest, rows, duration, start)], duration)
@@ -170,7 +170,7 @@ def make_builder(
     """
     judge, lm = None, beam.lm if beam is not None else None
     if bundle.confidence is not None and options.lm is None and options.beam != 0:
-        judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, lm)
+        judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     frame_seconds = ModelConfig.of(bundle).frame_seconds
     rescorer = make_rescorer(bundle, options, beam)

@@ -110,7 +110,7 @@ def tune(
     prior = None
     if trials.pronunciations is not None:
         trial = config if has_weights else _weighted(config, PRIOR_TRIAL)
-        prior = best_prior(trials, trial, log_prior(rows, len(tokenizer)))
+        prior = best_prior(trials, trial, log_prior(rows, len(tokenizer), candidate.phones))
         trials = trials.less(prior)
     config, surface = weights(trials, config, own, has_weights)
 
@@ -118,7 +118,7 @@ def tune(
     config, widths = trials.as_good(config, "beam_width", {*WIDTHS, own.beam_width}, before)
     config, thresholds = trials.as_good(config, "score_threshold", {*THRESHOLDS, own.score_threshold}, before)
     after, unit = thresholds[config.score_threshold], "CER" if trials.over_tokens else "WER"
-    taken_off = None if prior is None else prior[len(tokenizer) :]
+    taken_off = None if prior is None else prior[len(tokenizer) : len(tokenizer) + candidate.phones]
     return Tuning(config, before, after, surface, widths, unit, without, skipped, taken_off)
 
 
@@ -141,7 +141,7 @@ class Trials:
     """Decodes the same utterances by the language model of a bundle with any configuration.
 
     Attributes:
-        rows: (T, V) or (T, V + P) log-probabilities of each utterance.
+        rows: (T, V) or (T, V + P + Q) log-probabilities of each utterance.
         on_point: called before each decoding.
     """
 
@@ -175,7 +175,7 @@ class Trials:
         return is_over_tokens(self.lm, self.tokenizer)
 
     def less(self, prior: Tensor) -> "Trials":
-        """The same with (V + P,) nats taken off all log-probabilities."""
+        """The same with (V + P + Q,) nats taken off all log-probabilities."""
         return dataclasses.replace(self, rows=[row - prior for row in self.rows])
 
     def first(self, own: BeamConfig, closed: bool) -> BeamConfig:
@@ -221,14 +221,14 @@ def _weighted(config: BeamConfig, point: Point) -> BeamConfig:
 
 
 def best_prior(trials: Trials, config: BeamConfig, prior: Tensor) -> Tensor:
-    """(V + P,) log-priors -> their multiple, of PRIOR_WEIGHTS, with the fewest errors when taken off the scores."""
+    """(V + P + Q,) log-priors -> their multiple, of PRIOR_WEIGHTS, with the fewest errors when taken off the scores."""
     return prior * min(PRIOR_WEIGHTS, key=lambda weight: trials.less(weight * prior).error(config))
 
 
-def log_prior(rows: Sequence[Tensor], tokens: int) -> Tensor:
-    """(T, V + P) log-probabilities of each utterance -> (V + P,) log mean probabilities of phones, after V zeros."""
-    prior = torch.cat(list(rows)).exp().mean(0).log()
-    prior[:tokens] = 0.0
+def log_prior(rows: Sequence[Tensor], tokens: int, phones: int) -> Tensor:
+    """(T, V + P + Q) of each utterance -> (V + P + Q,) log mean probabilities of phones between V and Q zeros."""
+    prior, own = torch.zeros(rows[0].shape[1]), slice(tokens, tokens + phones)
+    prior[own] = torch.cat([row[:, own] for row in rows]).exp().mean(0).log()
     return prior
 
 
@@ -276,7 +276,7 @@ def borrow_search(model: Path, source: Bundle, utterances: Sequence[Utterance]) 
 def decode_batch(
     beam: BeamDecoder | PronouncingDecoder | None, rows: Sequence[Tensor], tokenizer: Tokenizer
 ) -> list[str]:
-    """(T, V) or (T, V + P) log-probabilities of each utterance -> its text; greedy decoding if there is no beam."""
+    """(T, V) or (T, V + P + Q) log-probabilities of each utterance -> its text; greedy decoding if there is no beam."""
     padded = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
     if not isinstance(beam, PronouncingDecoder):

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.recognition.calibration import (
     WEIGHTS,
     Calibration,
+    Judge,
     area_under_roc,
     calibration_error,
     fit,
@@ -16,6 +18,7 @@ from ds2.recognition.calibration import (
 )
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
+from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 
 
@@ -63,3 +66,13 @@ def test_weights_that_make_no_probability_are_refused(value: float) -> None:
         Calibration((value, *[0.0] * (WEIGHTS - 1)), 0.0)
     with pytest.raises(InputError, match="calibrate it again"):
         Calibration((0.0,) * WEIGHTS, value)
+
+
+def test_scores_of_biphones_are_no_evidence() -> None:
+    """The entropy of phones is that of the P columns behind those of the tokens, whatever follows them."""
+    tokens, hypothesis = Tokenizer([BLANK_TOKEN, " ", "a"]), Hypothesis((2,), (1,), (2,), (0.8,))
+    transcript, margin = Transcript("a", (Word("a", 0.0, 0.1, 0.9),), 0.2), np.array([1.0])
+    rows = np.log(np.full((4, 3 + 2 + 1), 0.5))
+    judge = Judge(Calibration((0.0,) * WEIGHTS, 0.0), tokens, 2, None)
+    found = [judge.evidence(transcript, hypothesis, margin, each) for each in (rows, rows[:, :5])]
+    assert np.array_equal(*found)

@@ -185,9 +185,9 @@ def test_tuning_again_is_not_worse(dev: Path, lm: Path, tmp_path: Path, capsys: 
 
 
 def test_priors_are_the_means_of_the_phones_alone() -> None:
-    """Two letters, two phones of p (0.9, 0.1) and (0.6, 0.4) in two utterances."""
-    rows = [torch.tensor([[0.5, 0.5, 0.9, 0.1]]).log(), torch.tensor([[0.2, 0.8, 0.6, 0.4]]).log()]
-    torch.testing.assert_close(log_prior(rows, 2).exp(), torch.tensor([1.0, 1.0, 0.75, 0.25]))
+    """Two letters, two phones of p (0.9, 0.1) and (0.6, 0.4), a biphone of any score, in two utterances."""
+    rows = [torch.tensor([[0.5, 0.5, 0.9, 0.1, 0.3]]).log(), torch.tensor([[0.2, 0.8, 0.6, 0.4, 1.0]]).log()]
+    torch.testing.assert_close(log_prior(rows, 2, 2).exp(), torch.tensor([1.0, 1.0, 0.75, 0.25, 1.0]))
 
 
 def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> None:
