@@ -28,7 +28,10 @@ class NativeGate:
         Returns:
             (B, C) sum of the frames so far, in float64.
         """
-        sums = before[:, None] + x.cumsum(1, dtype=np.float64)
+        sums = x.astype(np.float64)
+        sums[:, 0] += before
+        for frame in range(1, x.shape[1]):  # NumPy's cumsum goes channel by channel, which takes 40 times as long
+            sums[:, frame] += sums[:, frame - 1]
         frames = np.maximum(numbers, -1) + 1
         mean = ((sums + self.prior) / (frames + GATE_FRAMES)[:, :, None]).astype(np.float32)
         units = linear(mean, *self.narrow)
