@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
-from ds2.recognition.windows import Batches, Result, Source, Window
+from ds2.recognition.windows import Batches, JoinedWindows, Result, Source, Window
 from ds2.utils.errors import ParameterError
 
 STACKS = ("convolutions", "recurrent")
@@ -44,9 +44,12 @@ class LayerOutputs:
             below = int(self.name.rpartition(".")[2]) + 1
         self.rate = math.prod(strides[below:])  # frames of this layer per output frame of the model
 
-    def of_files(self, sources: Iterable[Source]) -> Iterator[Result[Source]]:
+    def of_files(self, sources: Iterable[Source]) -> Iterator[Result[Source, np.ndarray]]:
         """For each recording, in order: the source, its duration in seconds, (T, D) or what went wrong."""
-        return Batches[Source](self.recognizer.cutter, self.of_windows, lambda seconds: None).results(sources)
+        batches = Batches[Source, np.ndarray](
+            self.recognizer.cutter, self.of_windows, lambda seconds: None, JoinedWindows
+        )
+        return batches.results(sources)
 
     @torch.inference_mode()
     def of_windows(self, batch: list[Window]) -> list[np.ndarray]:

@@ -103,8 +103,8 @@ class LiveStream:
         self.start = start
         self.resampler = None
         self.chunks = Chunks(self.config.steps(self.model.config))
-        keeps_rows = self.builder.judge is not None
-        self.segments = LiveSegments(self.begin_search, self.model.config, self.config, start, keeps_rows=keeps_rows)
+        keeps = self.builder.judged_outputs
+        self.segments = LiveSegments(self.begin_search, self.model.config, self.config, start, keeps=keeps)
 
     def _run(self, chunks: list[Chunk]) -> None:
         for chunk in chunks:

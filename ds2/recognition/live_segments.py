@@ -45,7 +45,7 @@ class LiveSegment:
     """What lies between two pauses."""
 
     hypotheses: list[Hypothesis]  # best first
-    rows: list[np.ndarray]  # its log-probabilities in order, (k, V) each; none where they are not kept
+    rows: list[np.ndarray]  # its log-probabilities in order, (k, outputs that are kept) each; none without any
     start: float  # seconds
     duration: float  # seconds
 
@@ -65,7 +65,7 @@ class LiveSegments(Generic[S]):
         config: LiveConfig,
         start: float = 0.0,
         endpoints: bool = True,
-        keeps_rows: bool = True,
+        keeps: int = 0,
     ):
         """A stream without frames yet.
 
@@ -73,10 +73,10 @@ class LiveSegments(Generic[S]):
             begin: gives the search of a segment.
             start: seconds, where times count from another place than the first sample.
             endpoints: whether pauses end segments.
-            keeps_rows: whether segments hold their log-probabilities.
+            keeps: the first outputs, of which segments hold the log-probabilities.
         """
         self.begin, self.config, self.start = begin, config, start
-        self.endpoints, self.keeps_rows = endpoints, keeps_rows
+        self.endpoints, self.keeps = endpoints, keeps
         steps, self.frame_seconds = config.steps(model), model.frame_seconds
         self.between_looks, self.delay = steps.least_frames // steps.stride, steps.delay  # output frames
         self.frames = 0
@@ -105,8 +105,8 @@ class LiveSegments(Generic[S]):
 
     def _hear(self, rows: np.ndarray) -> None:
         self.search.step(rows)
-        if self.keeps_rows:
-            self.rows.append(rows.copy())
+        if self.keeps:
+            self.rows.append(rows[:, : self.keeps].copy())
         # Frames of certain blanks change no text; those with a label are what pauses are measured from.
         blank = np.exp(rows[:, BLANK])
         self.news |= bool(blank.min() < NOTHING_NEW)

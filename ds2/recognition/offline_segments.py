@@ -3,6 +3,7 @@
 The n-best of a whole hour would differ in a word somewhere, and say nothing about all others.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -23,19 +24,39 @@ class LogProbSegment(NamedTuple):
     log_probs: np.ndarray
 
 
-def cut_at_pauses(log_probs: np.ndarray, duration: float, frame_seconds: float) -> list[LogProbSegment]:
-    """(T, V) log-probabilities of a recording of `duration` seconds -> its segments; every frame is in one of them."""
-    places = [0, *_pauses(log_probs, frame_seconds), len(log_probs)] if duration > LONG_SECONDS else [0, len(log_probs)]
-    times = [place * frame_seconds for place in places[:-1]] + [duration]
-    return [
-        LogProbSegment(times[number], times[number + 1] - times[number], log_probs[places[number] : places[number + 1]])
-        for number in range(len(times) - 1)
-    ]
+class PauseCutter:
+    """Cuts the log-probabilities of a recording as they come; every frame is in one segment."""
+
+    def __init__(self, duration: float, frame_seconds: float):
+        """`duration` of the recording, in seconds."""
+        self.duration, self.frame_seconds = duration, frame_seconds
+        self.rows: list[np.ndarray] = []  # of the segment that has not ended,
+        self.blanks = np.zeros(0, np.float32)  # and the blank's column of these
+        self.first = 0  # its first frame
+
+    def step(self, log_probs: np.ndarray) -> list[LogProbSegment]:
+        """The next (T, V) log-probabilities -> the segments that pauses in them have ended."""
+        self.rows.append(log_probs)
+        self.blanks = np.append(self.blanks, log_probs[:, BLANK])
+        if self.duration <= LONG_SECONDS or not (places := _pauses(self.blanks, self.frame_seconds)):
+            return []
+        joined, ended = np.concatenate(self.rows), []
+        for begin, end in itertools.pairwise([0, *places]):
+            start, stop = ((self.first + place) * self.frame_seconds for place in (begin, end))
+            ended.append(LogProbSegment(start, stop - start, joined[begin:end]))
+        self.first, self.blanks = self.first + places[-1], self.blanks[places[-1] :]
+        self.rows = [joined[places[-1] :]]
+        return ended
+
+    def finish(self) -> LogProbSegment:
+        """The last segment."""
+        start = self.first * self.frame_seconds
+        return LogProbSegment(start, self.duration - start, np.concatenate(self.rows))
 
 
-def _pauses(log_probs: np.ndarray, frame_seconds: float) -> list[int]:
-    """The middle frames of pauses, at least LEAST_SECONDS apart."""
-    labels = np.flatnonzero(log_probs[:, BLANK] < np.log(SPEECH))
+def _pauses(blanks: np.ndarray, frame_seconds: float) -> list[int]:
+    """(T,) log-probabilities of the blank -> the middle frames of pauses, at least LEAST_SECONDS apart."""
+    labels = np.flatnonzero(blanks < np.log(SPEECH))
     wide = np.flatnonzero(np.diff(labels) >= PAUSE_SECONDS / frame_seconds)
     found, last = [], 0
     for middle in ((labels[wide] + labels[wide + 1]) // 2).tolist():

@@ -21,12 +21,13 @@ from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import Engine, choose_engine, load_engine
+from ds2.recognition.hearing import Hearing
 from ds2.recognition.live import LiveStream
-from ds2.recognition.offline_segments import LogProbSegment, cut_at_pauses
+from ds2.recognition.offline_segments import LogProbSegment
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
-from ds2.recognition.windows import Batches, Cutter, Job, Result, Source, Window, padded, padded_groups
+from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
@@ -156,8 +157,10 @@ class Recognizer:
                 raise transcript
             return transcript
         samples = to_samples(audio, sample_rate, self.sample_rate)
-        rows = [self.log_probs([window])[0] for window in self.cutter.windows_of_samples(samples)]
-        return self.decode(np.concatenate(rows), len(samples) / self.sample_rate)
+        hearing = self._hearing(len(samples) / self.sample_rate)
+        for window in self.cutter.windows_of_samples(samples):
+            hearing.step(self.log_probs([window])[0])
+        return self._transcripts([hearing.finish()])[0]
 
     def stream(self) -> LiveStream:
         """Starts a live stream: it takes samples as they come and returns partial texts and transcripts of segments.
@@ -188,19 +191,18 @@ class Recognizer:
         """
         if isinstance(sources, str):
             raise ParameterError("sources", f"expected several files, got one; put it into a list: [{sources!r}]")
-        results = self.log_probs_of_files(sources, on_audio)
+        results = Batches[Source, Hearing](self.cutter, self.log_probs, on_audio, self._hearing).results(sources)
         for group in padded_groups(results, windows.GROUP_SECONDS):
-            good = [(log_probs, duration) for _, duration, log_probs in group if isinstance(log_probs, np.ndarray)]
-            transcripts = iter(self._decode(good))
+            transcripts = iter(self._transcripts([found for *_, found in group if isinstance(found, Hearing)]))
             for source, _, result in group:
                 path = Path(source) if isinstance(source, str | Path) else None
                 yield source, result if isinstance(result, InputError) else replace(next(transcripts), path=path)
 
     def log_probs_of_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
-    ) -> Iterator[Result[Source]]:
+    ) -> Iterator[Result[Source, np.ndarray]]:
         """Like `transcribe_files`, without decoding: source, duration in seconds and (T, V) log-probabilities."""
-        return Batches[Source](self.cutter, self.log_probs, on_audio).results(sources)
+        return Batches[Source, np.ndarray](self.cutter, self.log_probs, on_audio, JoinedWindows).results(sources)
 
     def iter_log_probs(self, path: str | Path | InMemory) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Iterates over a recording of any length: (T, V) log-probabilities and the (N,) samples of these T frames.
@@ -208,7 +210,7 @@ class Recognizer:
         Raises:
             InputError: the file cannot be read.
         """
-        job = Job(path)
+        job = Job[str | Path | InMemory, np.ndarray](path)
         cut, frame = self.cutter.windows(job), self.cutter.frame_samples
         while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
@@ -227,16 +229,19 @@ class Recognizer:
 
     def decode(self, log_probs: np.ndarray, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording of `duration` seconds -> its transcript."""
-        return self._decode([(log_probs, duration)])[0]
+        hearing = self._hearing(duration)
+        hearing.step(log_probs)
+        return self._transcripts([hearing.finish()])[0]
 
-    def _decode(self, recordings: list[tuple[np.ndarray, float]]) -> list[Transcript]:
-        """(T, V) log-probabilities and duration in seconds of each recording -> the transcripts."""
-        seconds = self.model.config.frame_seconds
-        cut = [cut_at_pauses(log_probs, duration, seconds) for log_probs, duration in recordings]
-        heard = self._heard(segment for segments in cut for segment in segments)
+    def _hearing(self, duration: float) -> Hearing:
+        return Hearing(duration, self.model.config.frame_seconds, self._heard)
+
+    def _transcripts(self, hearings: list[Hearing]) -> list[Transcript]:
+        """Of recordings whose ends have been reached; what waits in them is searched together."""
+        heard = self._heard(segment for hearing in hearings for segment in hearing.waiting)
         return [
-            self.finish.joined([next(heard) for _ in segments], duration)
-            for segments, (_, duration) in zip(cut, recordings, strict=True)
+            self.finish.joined([*hearing.heard, *(next(heard) for _ in hearing.waiting)], hearing.cutter.duration)
+            for hearing in hearings
         ]
 
     def _heard(self, segments: Iterable[LogProbSegment]) -> Iterator[Transcript]:

@@ -57,6 +57,11 @@ class TranscriptBuilder:
     alternatives: int = 0
     rescorer: Rescorer | None = None
 
+    @property
+    def judged_outputs(self) -> int:
+        """The first outputs of the model, whose log-probabilities tell how certain words are; 0 if nobody asks."""
+        return 0 if self.judge is None else len(self.tokenizer) + self.judge.phones
+
     def rescored(self, nbests: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The hypotheses of several segments, as the second pass sorts them: what a transcript is made of."""
         if self.rescorer is None:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,34 @@ GROUP_SECONDS = 4 * BATCH_SECONDS  # read ahead and sorted by length, so that li
 
 Source = TypeVar("Source", bound=RecordingSpan | InMemory | Path | str)  # what a recording is read from
 Row = TypeVar("Row", bound=tuple[Any, float, Any])
-Result = tuple[Source, float, np.ndarray | InputError]  # duration in seconds; (T, V) log-probabilities
+Found = TypeVar("Found")
+Found_co = TypeVar("Found_co", covariant=True)
+Result = tuple[Source, float, Found | InputError]  # duration in seconds
+
+
+class Collector(Protocol[Found_co]):
+    """Takes the log-probabilities of one recording, window by window."""
+
+    def step(self, log_probs: np.ndarray) -> None:
+        """(T, V) of the next window."""
+
+    def finish(self) -> Found_co:
+        """What they are for."""
+
+
+class JoinedWindows:
+    """All log-probabilities of a recording."""
+
+    def __init__(self, duration: float):
+        self.rows: list[np.ndarray] = []
+
+    def step(self, log_probs: np.ndarray) -> None:
+        """See `Collector`."""
+        self.rows.append(log_probs)
+
+    def finish(self) -> np.ndarray:
+        """(T, V)."""
+        return np.concatenate(self.rows)
 
 
 @dataclass(frozen=True)
@@ -38,25 +65,39 @@ class Window:
 
 
 @dataclass
-class Job(Generic[Source]):
-    """One recording on its way: the log-probabilities of its windows in order, or what went wrong."""
+class Job(Generic[Source, Found]):
+    """One recording on its way: the log-probabilities of its windows, or what went wrong."""
 
     source: Source
     duration: float = 0.0
-    rows: list[np.ndarray | None] = field(default_factory=list)
+    windows: int = 0  # that have been cut
+    collected: int = 0  # windows whose log-probabilities the collector has
+    waiting: dict[int, np.ndarray] = field(default_factory=dict)  # those of windows after one that it lacks
     read: bool = False  # all its windows have been cut
     error: InputError | None = None
+    collector: Collector[Found] | None = None
+
+    def take(self, number: int, log_probs: np.ndarray, collect: Callable[[float], Collector[Found]]) -> None:
+        """Takes the (T, V) log-probabilities of a window, in any order; `collect` gives the collector."""
+        if self.collector is None:
+            self.collector = collect(self.duration)
+        self.waiting[number] = log_probs
+        while (rows := self.waiting.pop(self.collected, None)) is not None:
+            self.collector.step(rows)
+            self.collected += 1
 
     @property
     def done(self) -> bool:
         """Whether all windows have their log-probabilities, or the recording failed."""
-        return self.error is not None or (self.read and all(rows is not None for rows in self.rows))
+        return self.error is not None or (self.read and self.collected == self.windows)
 
     @property
-    def result(self) -> Result[Source]:
-        """Once it is done: the source, its duration, and (T, V) of the whole recording or what went wrong."""
-        found = [rows for rows in self.rows if rows is not None]
-        return self.source, self.duration, self.error or np.concatenate(found)
+    def result(self) -> Result[Source, Found]:
+        """Once it is done: the source, its duration, and what was collected or went wrong."""
+        if self.error is not None:
+            return self.source, self.duration, self.error
+        assert self.collector is not None
+        return self.source, self.duration, self.collector.finish()
 
 
 @dataclass(frozen=True)
@@ -70,7 +111,7 @@ class Cutter:
     frame_samples: int
     batch_seconds: float = BATCH_SECONDS
 
-    def windows(self, job: Job[Any]) -> Iterator[Window]:
+    def windows(self, job: Job[Any, Any]) -> Iterator[Window]:
         """Reads a recording window by window; an error ends the windows and is kept in the job."""
         source = job.source
         path, offset, duration, channel = source if isinstance(source, RecordingSpan) else (source, 0.0, None, None)
@@ -123,7 +164,7 @@ class Cutter:
             yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
 
 
-class Batches(Generic[Source]):
+class Batches(Generic[Source, Found]):
     """Runs the windows of many recordings in batches; memory is bounded by the audio of GROUP_SECONDS or of a batch."""
 
     def __init__(
@@ -131,21 +172,28 @@ class Batches(Generic[Source]):
         cutter: Cutter,
         model: Callable[[list[Window]], list[np.ndarray]],
         on_audio: Callable[[float], object],
+        collect: Callable[[float], Collector[Found]],
     ):
-        """`model`: windows -> (T, V) log-probabilities of each. `on_audio` gets the seconds of audio of each batch."""
-        self.cutter, self.model, self.on_audio = cutter, model, on_audio
-        self.group: list[tuple[Job[Source], int, Window]] = []
+        """Nothing has been read yet.
 
-    def results(self, sources: Iterable[Source]) -> Iterator[Result[Source]]:
-        """The result of each recording, in the order given."""
-        jobs: list[Job[Source]] = []
+        Args:
+            model: windows -> (T, V) log-probabilities of each.
+            on_audio: gets the seconds of audio of each batch.
+            collect: gives the collector of a recording of so many seconds.
+        """
+        self.cutter, self.model, self.on_audio, self.collect = cutter, model, on_audio, collect
+        self.group: list[tuple[Job[Source, Found], int, Window]] = []
+
+    def results(self, sources: Iterable[Source]) -> Iterator[Result[Source, Found]]:
+        """Of each recording, in the order given: the source, its duration, what was collected or went wrong."""
+        jobs: list[Job[Source, Found]] = []
         held, most = 0, max(GROUP_SECONDS, self.cutter.batch_seconds) * self.cutter.sample_rate  # samples in the group
         for source in sources:
             # Windows are collected until there are enough to sort by length.
-            job = Job(source)
+            job = Job[Source, Found](source)
             jobs.append(job)
             for number, window in enumerate(self.cutter.windows(job)):
-                job.rows.append(None)
+                job.windows += 1
                 self.group.append((job, number, window))
                 held += len(window.samples)
                 if held >= most:
@@ -169,7 +217,7 @@ class Batches(Generic[Source]):
             batch, ordered = ordered[:size], ordered[size:]
             found = self.model([window for _, _, window in batch])
             for (job, number, _), rows in zip(batch, found, strict=True):
-                job.rows[number] = rows
+                job.take(number, rows, self.collect)
             self.on_audio(sum(map(len, found)) * self.cutter.frame_samples / self.cutter.sample_rate)
         give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
 

@@ -158,7 +158,7 @@ class ClientStream:
             setup.config,
             start,
             self.config.endpoints,
-            keeps_rows=setup.finish.judge is not None,
+            keeps=setup.finish.judged_outputs,
         )
         self.spans.append(Span(Chunks(setup.steps), segments, start))
         self.resampler = StreamResampler(self.config.sample_rate, self.rate)

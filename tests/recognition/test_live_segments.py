@@ -31,7 +31,7 @@ def rows_of(labels: list[int]) -> np.ndarray:
 
 def found(labels: list[int], sizes: list[int], config: LiveConfig, endpoints: bool = True) -> list[LiveSegment]:
     """The segments of frames that come so many at once."""
-    segments = LiveSegments(GreedySearch, MODEL, config, endpoints=endpoints)
+    segments = LiveSegments(GreedySearch, MODEL, config, endpoints=endpoints, keeps=3)
     ended = [each for rows in np.split(rows_of(labels), np.cumsum(sizes)) for each in segments.step(rows)]
     return [*ended, segments.finish(len(labels) * MODEL.frame_seconds)]
 
@@ -152,7 +152,7 @@ def test_the_page_finds_the_same_segments(tmp_path: Path) -> None:
 
 
 def test_news_are_frames_that_may_change_the_partial_result() -> None:
-    segments = LiveSegments(GreedySearch, MODEL, LiveConfig())
+    segments = LiveSegments(GreedySearch, MODEL, LiveConfig(), keeps=2)
     assert not segments.news
     segments.step(rows_of([1]))
     assert segments.news

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.audio.tensors import read_audio
-from ds2.recognition.offline_segments import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, cut_at_pauses
+from ds2.recognition.offline_segments import LEAST_SECONDS, LONG_SECONDS, PAUSE_SECONDS, LogProbSegment, PauseCutter
 from ds2.recognition.recognizer import Recognizer
 
 FRAME = 0.03  # seconds
@@ -23,11 +23,17 @@ def log_probs(labels: list[int], frames: int) -> np.ndarray:
     return np.log(probabilities).astype(np.float32)
 
 
-@given(st.sets(st.integers(0, 4999), max_size=300), st.integers(1, 5000))
-def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int) -> None:
+@given(
+    st.sets(st.integers(0, 4999), max_size=300),
+    st.integers(1, 5000),
+    st.lists(st.integers(1, 5000), max_size=20),
+)
+def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int, cuts: list[int]) -> None:
+    """Whatever the pieces in which the log-probabilities come."""
     inside = sorted(label for label in labels if label < frames)
     rows, duration = log_probs(inside, frames), frames * FRAME
-    segments = cut_at_pauses(rows, duration, FRAME)
+    segments, whole = in_pieces(rows, duration, cuts), in_pieces(rows, duration, [])
+    assert [segment[:2] for segment in segments] == [segment[:2] for segment in whole]
     assert np.array_equal(np.concatenate([segment.log_probs for segment in segments]), rows)
     assert sum(segment.duration for segment in segments) == pytest.approx(duration)
     assert len(segments) == 1 or duration > LONG_SECONDS
@@ -35,6 +41,12 @@ def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames
     for segment in segments[1:]:
         first = round(segment.start / FRAME)
         assert not {*range(first - int(PAUSE_SECONDS / FRAME / 2) + 1, first)} & set(inside)
+
+
+def in_pieces(rows: np.ndarray, duration: float, cuts: list[int]) -> list[LogProbSegment]:
+    cutter = PauseCutter(duration, FRAME)
+    pieces = [piece for piece in np.split(rows, sorted(cuts)) if len(piece)]
+    return [segment for piece in pieces for segment in cutter.step(piece)] + [cutter.finish()]
 
 
 def test_a_long_recording_is_its_parts_in_order() -> None:
