@@ -1,6 +1,8 @@
 """Training data: the manifests, their alphabet, batches in order, and the statistics of the features."""
 
 import contextlib
+import functools
+import hashlib
 import logging
 import os
 import signal
@@ -81,6 +83,14 @@ class TrainingData:
     def hours(self) -> float:
         """Hours of the training set."""
         return float(np.cumsum(self.sampler.durations)[-1]) / 3600
+
+    @functools.cached_property
+    def digest_of_texts(self) -> str:
+        """SHA-256 of the texts of the training and dev sets, in order."""
+        digest = hashlib.sha256()
+        for text in values(Joined([self.train, self.dev]), "text"):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        return digest.hexdigest()
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""

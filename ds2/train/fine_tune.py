@@ -8,7 +8,7 @@ OUTPUT/
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from ds2.data.utterance import Utterance
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer, normalize
+from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
+from ds2.train.fingerprint import check_fingerprint, fixed_values
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
@@ -58,20 +60,42 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     _check_numbers(utterances, unknown)
     if unknown:
         logger.warning("a new alphabet: the model lacks %s", " ".join(map(repr, sorted(unknown))))
-    make_folder(output)
-    for name, part in split(utterances, {"dev": DEV}, "utterance").items():
-        write_manifest(output / f"{name}.jsonl", part)
     values = chosen(bundle, len(utterances), bool(unknown))
     values["start_from"] = str(path)
     values["data"] = {"train": [str(output / "train.jsonl")], "dev": str(output / "dev.jsonl")}
     if bundle.phones:
-        write_lexicon(output / "lexicon.txt", bundle, utterances)
         values["data"]["lexicon"] = str(output / "lexicon.txt")
     for setting in settings:
         override(values, setting)
+    config = from_dict(TrainConfig, values, "fine-tuning")
+    parts = {output / f"{name}.jsonl": part for name, part in split(utterances, {"dev": DEV}, "utterance").items()}
+    lexicon = lexicon_lines(bundle, utterances) if bundle.phones else None
+    _check_run(output / "checkpoint.pt", config, parts)
+    make_folder(output)
+    for path, part in parts.items():
+        write_manifest(path, part)
+    if lexicon is not None:
+        write_lines(output / "lexicon.txt", lexicon)
     use = f"the model to use will be {output / TUNED}, with the whole search"
     logger.info("the error rates of the epochs are without a language model; %s", use)
-    return from_dict(TrainConfig, values, "fine-tuning")
+    return config
+
+
+def _check_run(checkpoint: Path, config: TrainConfig, parts: Mapping[Path, Sequence[Utterance]]) -> None:
+    """Raises InputError where the output folder holds a training of another configuration, recordings or texts: its
+    manifests must stay."""
+    if not checkpoint.exists():
+        return
+    check_fingerprint(checkpoint, load_checkpoint(checkpoint, "fingerprint")["fingerprint"], fixed_values(config))
+    for path, part in parts.items():
+        if path.exists() and _compared(read_manifest(path)) != _compared(part):
+            raise InputError(
+                f"{path}: the training here began with other recordings or texts; choose another output folder"
+            )
+
+
+def _compared(utterances: Iterable[Utterance]) -> list[tuple[str, float]]:
+    return [(each.text, each.duration) for each in utterances]
 
 
 def _check_numbers(utterances: Iterable[Utterance], unknown: set[str]) -> None:
@@ -109,8 +133,8 @@ def hearing(config: ModelConfig) -> list[str]:
     return [f"convolutions.{number}" for number in range(delays[0])] if delays else ["convolutions"]
 
 
-def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -> None:
-    """Writes the bundle's pronunciations of the words in the utterances; other words are learnt by letters alone.
+def lexicon_lines(bundle: Bundle, utterances: Iterable[Utterance]) -> list[str]:
+    """The bundle's pronunciations of the words in the utterances; other words are learnt by letters alone.
 
     Raises:
         InputError: the bundle has no pronunciations.
@@ -120,7 +144,7 @@ def write_lexicon(path: Path, bundle: Bundle, utterances: Iterable[Utterance]) -
         raise InputError("the model knows phones, but its bundle holds no pronunciations; name data.lexicon")
     found = Pronunciations(lm.words, *(lm.arrays[name].numpy() for name in NAMES)).to_dict()
     words = sorted({word for each in utterances for word in each.text.split()} & found.keys())
-    write_lines(path, [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words])
+    return [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words]
 
 
 def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:

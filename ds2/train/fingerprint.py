@@ -10,24 +10,32 @@ from ds2.utils.errors import InputError
 
 FREE = ("parallel", "checkpoint_minutes", "accumulate", "profile", "observe")  # keys that may change
 GROWING = ("epochs", "patience")  # keys that may grow, to train on
-COUNTS = ("utterances", "hours")  # of the training set, beside the keys of the configuration
+OF_DATA = ("utterances", "hours", "texts")  # of the data sets, beside the keys of the configuration
 
 
 def fingerprint(config: TrainConfig, data: TrainingData) -> dict[str, Any]:
     """What a continued training must have in common with its beginning."""
-    return {**fixed_values(config), "utterances": len(data.train), "hours": data.hours}
+    texts = data.digest_of_texts
+    return {**fixed_values(config), "utterances": len(data.train), "hours": data.hours, "texts": texts}
 
 
 def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Compares the fingerprint in the checkpoint `path` with that of this run; one of version 0.1 fits as well.
 
-    More epochs or patience train on in the same folder.
+    More epochs or patience train on in the same folder. `now` may hold some of the keys only.
 
     Raises:
         InputError: they differ; the message names the keys.
     """
-    then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in COUNTS}}
+    then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in OF_DATA}}
     changed = [key for key in now if now[key] != then[key] and not (key in GROWING and now[key] > then[key])]
+    if then["texts"] is None and "texts" in changed:  # a checkpoint from before texts were compared
+        changed.remove("texts")
+    if changed == ["texts"]:
+        raise InputError(
+            f"{path}: the checkpoint was made with other texts of the recordings; choose another output folder to "
+            "train on these"
+        )
     if changed:
         reason = f"the checkpoint was made with other settings of {', '.join(changed)}"
         raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")
@@ -37,7 +45,7 @@ def saved_config(path: Path, saved: dict[str, Any]) -> TrainConfig:
     """The configuration in a fingerprint; keys that may change are at their defaults."""
     if not isinstance(saved, dict):
         raise InputError(f"{path}: the checkpoint holds no configuration")
-    return from_dict(TrainConfig, {key: value for key, value in saved.items() if key not in COUNTS}, str(path))
+    return from_dict(TrainConfig, {key: value for key, value in saved.items() if key not in OF_DATA}, str(path))
 
 
 def fixed_values(config: TrainConfig) -> dict[str, Any]:

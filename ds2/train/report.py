@@ -23,7 +23,7 @@ from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.fingerprint import COUNTS, fixed_values, saved_config
+from ds2.train.fingerprint import OF_DATA, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
@@ -56,8 +56,8 @@ def _page(run: Path) -> str:
     if not history:
         raise InputError(f"{run}: no metrics.jsonl with figures; wait for the first epoch of a training to end")
     saved = load_checkpoint(run / "checkpoint.pt", "fingerprint", "random")
-    counts = {name: saved["fingerprint"].get(name) for name in COUNTS}
-    config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | counts
+    of_data = {name: saved["fingerprint"].get(name) for name in OF_DATA}
+    config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | of_data
     bundle = Bundle.load(run / "best.safetensors")
     observed = [load_checkpoint(path, "epoch") for path in sorted((run / "observed").glob("epoch_*.pt"))]
     sections = [

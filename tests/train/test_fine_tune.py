@@ -102,3 +102,40 @@ def test_figures_are_no_new_alphabet(spoken_digits: Callable[[int], Path], tmp_p
     fine_tuning("digits", manifest, tmp_path / "tuned")
     texts = (tmp_path / "tuned" / "train.jsonl").read_text() + (tmp_path / "tuned" / "dev.jsonl").read_text()
     assert '"seven"' in texts
+
+
+def retexted(manifest: Path, output: Path) -> Path:
+    """A copy of a manifest with other texts of the same letters."""
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows = [row | {"text": row["text"][::-1]} for row in rows]
+    output.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return output
+
+
+def test_a_begun_run_keeps_its_files(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other recordings, other texts and other settings are refused before anything is written."""
+    manifest, output = spoken_digits(10), tmp_path / "run"
+    start = ["train", "--fine-tune", "digits-streaming"]
+    assert main([*start, str(manifest), "--output", str(output), *QUICK]) == 0
+    before = {path: path.read_bytes() for path in output.iterdir() if path.suffix == ".jsonl"}
+    fewer = manifest.with_name("fewer.jsonl")
+    fewer.write_text("".join(manifest.read_text().splitlines(keepends=True)[:5]))
+    corrected = retexted(manifest, manifest.with_name("corrected.jsonl"))
+    other = [
+        ([*start, str(fewer)], "with other settings of|other recordings or texts"),
+        ([*start, str(corrected)], "began with other recordings or texts; choose another output folder"),
+        (["train", "--fine-tune", "digits", str(manifest)], "with other settings of"),
+    ]
+    for command, why in other:
+        capsys.readouterr()
+        assert main([*command, "--output", str(output), *QUICK]) == 2
+        assert re.search(why, capsys.readouterr().err)
+        assert {path: path.read_bytes() for path in output.iterdir() if path.suffix == ".jsonl"} == before
+
+
+def test_a_wrong_setting_leaves_no_folder(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="epoch"):
+        fine_tuning("digits", spoken_digits(10), tmp_path / "run", ("epoch=3",))
+    assert not (tmp_path / "run").exists()

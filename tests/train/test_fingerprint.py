@@ -1,6 +1,7 @@
 """What must not change between a checkpoint and its resumption."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,20 @@ def test_a_checkpoint_of_version_0_1_is_resumed(spoken_digits: Manifests, tmp_pa
     save_checkpoint(path, saved)
     with pytest.raises(InputError, match="other settings of optimizer;"):
         Trainer(config, tmp_path / "run")
+
+
+def test_corrected_texts_are_refused(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """The weights have learnt the former texts; a checkpoint that says nothing of texts is resumed."""
+    manifest = spoken_digits(4)
+    config = augmented_config(manifest, epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows = [row | {"text": row["text"][::-1]} for row in rows]  # of the same letters
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(InputError, match="the checkpoint was made with other texts of the recordings;"):
+        Trainer(config, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint.pt"
+    saved = load_checkpoint(path)
+    del saved["fingerprint"]["texts"]
+    save_checkpoint(path, saved)
+    assert Trainer(config, tmp_path / "run").state.epoch == 1
