@@ -6,7 +6,8 @@ from typing import Annotated
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
-from ds2.cli.options import NO_DEFAULT, Device, OptionalOutput, Paths
+from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
+from ds2.cli.references import comparable_references
 from ds2.utils.errors import InputError, ParameterError
 
 
@@ -15,6 +16,7 @@ def calibrate_command(
     model: Path,
     output: OptionalOutput = None,
     noise: Annotated[tuple[str, ...], NO_DEFAULT] = (),
+    normalize: Normalize = None,
     device: Device = "auto",
 ) -> int:
     """Fit the confidence of words, and suppress words in noise.
@@ -43,6 +45,7 @@ def calibrate_command(
     check_writable(output or model)
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)
+    data_sets = [comparable_references(recognizer.tokenizer, each, normalize) for each in data_sets]
     with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
         found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)
     calibrated(bundle, found.calibration).save(output or model)

@@ -61,6 +61,28 @@ Language = Annotated[
         help_behavior_hint="",
     ),
 ]
+
+
+def _one_of(*names: str) -> PrimitiveConstructorSpec[str | None]:
+    """An option that takes one of the names, and is None where it is not given."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(names) + "}",
+        instance_from_str=lambda words: words[0],
+        is_instance=lambda value: value is None or isinstance(value, str),
+        str_from_instance=lambda name: [str(name)],
+        choices=names,
+    )
+
+
+Normalize = Annotated[
+    str | None,
+    _one_of("en", "zh", "other"),
+    tyro.conf.arg(
+        help="Normalise the texts first: lower case, no punctuation, numbers as words of this language.",
+        help_behavior_hint="",
+    ),
+]
 Settings = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(
@@ -224,8 +246,24 @@ class CountingOptions:
     ] = True
 
 
+@dataclass(frozen=True)
+class TunedModelOptions:
+    """The language model whose weights are chosen.
+
+    Attributes:
+        lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
+        lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; they
+            add to those of the bundle, and replace its own of the same words.
+        closed: Find only words of the language model, which suits commands, but not names.
+    """
+
+    lm: Maybe[Path] = None
+    lexicon: Maybe[Path] = None
+    closed: bool = False
+
+
 DEFAULT_MESSAGES, DEFAULT_LENGTHS, DEFAULT_FILTER = MessageOptions(), LengthOptions(), FilterOptions()
-DEFAULT_KNOWN_TEXT = KnownTextOptions()
+DEFAULT_KNOWN_TEXT, DEFAULT_TUNED_MODEL = KnownTextOptions(), TunedModelOptions()
 DEFAULT_COUNTING, DEFAULT_TRANSCRIPTS, DEFAULT_COMPUTE = CountingOptions(), TranscriptOptions(), ComputeOptions()
 DEFAULT_SEARCH, DEFAULT_TEXT, DEFAULT_EVALUATION = SearchOptions(), TextOptions(), EvaluationOptions()
 Compute = Annotated[ComputeOptions, tyro.conf.arg(name="")]
@@ -235,4 +273,5 @@ Messages = Annotated[MessageOptions, tyro.conf.arg(name="")]
 Lengths = Annotated[LengthOptions, tyro.conf.arg(name="")]
 Counting = Annotated[CountingOptions, tyro.conf.arg(name="")]
 Filter = Annotated[FilterOptions, tyro.conf.arg(name="")]
+TunedModel = Annotated[TunedModelOptions, tyro.conf.arg(name="")]
 KnownText = Annotated[KnownTextOptions, tyro.conf.arg(name="")]

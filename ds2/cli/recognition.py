@@ -4,9 +4,8 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from operator import ne
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
@@ -26,11 +25,13 @@ from ds2.cli.options import (
     Maybe,
     Messages,
     Model,
+    Normalize,
     OptionalOutput,
     Search,
     Text,
     Transcripts,
 )
+from ds2.cli.references import comparable_references
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
@@ -203,7 +204,7 @@ def evaluate_command(
     manifest: Positional[Path],
     model: Model = DEFAULT_MODEL,
     outputs: Evaluations = DEFAULT_EVALUATION,
-    normalize: Maybe[Literal["en", "zh", "other"]] = None,
+    normalize: Normalize = None,
     compute: Compute = DEFAULT_COMPUTE,
     decoder: Search = DEFAULT_SEARCH,
 ) -> int:
@@ -214,14 +215,13 @@ def evaluate_command(
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
         outputs: What is compared and written.
-        normalize: Normalise the references first: lower case, no punctuation, numbers as words of this language.
         compute: Device and engine.
         decoder: Options of the search.
     """
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_groups import check_field
-    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, evaluate, normalized, with_texts
+    from ds2.recognition.evaluate import comparable_case, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -236,14 +236,10 @@ def evaluate_command(
         utterances = normalized(utterances, normalize)
     others = {name: open_other(name, utterances, normalize, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
-    case = comparable_case(recognizer.tokenizer)
-    written, utterances = utterances, with_texts(utterances, case)
-    if capitals := sum(map(ne, written, utterances)):
-        print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
-    if line := beyond_alphabet(recognizer.tokenizer, utterances):
-        print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
+    utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step)
+    case = comparable_case(recognizer.tokenizer)
     texts = {name: list(map(case, texts_of(other, result.utterances))) for name, other in others.items()}
     return report_evaluation(result, recognizer.name, texts, outputs)
 

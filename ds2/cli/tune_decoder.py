@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
-from ds2.cli.options import Device, Maybe, OptionalOutput
+from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
+from ds2.cli.references import comparable_references
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from ds2.bundle import Bundle
     from ds2.data.utterance import Utterance
-    from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import Tuning
 
 FEW = 5000  # characters, about a thousand words
@@ -25,11 +25,10 @@ FEW = 5000  # characters, about a thousand words
 def tune_decoder_command(
     manifest: Positional[Path],
     model: Path,
-    lm: Maybe[Path] = None,
+    words: TunedModel = DEFAULT_TUNED_MODEL,
     output: OptionalOutput = None,
     picture: Maybe[Path] = None,
-    closed: bool = False,
-    lexicon: Maybe[Path] = None,
+    normalize: Normalize = None,
     device: Device = "auto",
 ) -> int:
     """Choose a decoder's weights and beam on held-out utterances.
@@ -42,12 +41,9 @@ def tune_decoder_command(
     Args:
         manifest: Utterances on which neither model was trained.
         model: Bundle of the acoustic model.
-        lm: ARPA, plain or .gz, or the compiled form; by default that of the bundle.
+        words: The language model and its words.
         output: Bundle to write; by default the file of the model is overwritten.
         picture: PNG to write, with the error rate over both weights and over the beam.
-        closed: Find only words of the language model, which suits commands, but not names.
-        lexicon: Pronunciations of the language model's words, in the format of CMUdict, for a search by phones; they
-            add to those of the bundle, and replace its own of the same words.
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
@@ -59,11 +55,12 @@ def tune_decoder_command(
 
     _check_tuning_outputs(output, model, picture)
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
-    candidate = _candidate(bundle, lm, lexicon)
+    candidate = _candidate(bundle, words.lm, words.lexicon)
     recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
-    _warn_of_texts(recognizer, utterances)
+    utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
+    _warn_of_few(utterances)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
-        tuning = tune(recognizer, bundle, candidate, utterances, closed, progress.step)
+        tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)
     if picture is not None:
         draw_tuning(tuning, picture)
     written = output or model if tuning.after <= tuning.before else None
@@ -89,12 +86,8 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     return with_second_pass(bundle, chosen)
 
 
-def _warn_of_texts(recognizer: "Recognizer", utterances: "Sequence[Utterance]") -> None:
-    """A line on characters that the model cannot write, and one on too little text."""
-    from ds2.recognition.evaluate import beyond_alphabet
-
-    if line := beyond_alphabet(recognizer.tokenizer, utterances):
-        print(f"ds2: {line}", file=sys.stderr)
+def _warn_of_few(utterances: "Sequence[Utterance]") -> None:
+    """A line on too little text."""
     if (characters := sum(len(utterance.text) for utterance in utterances)) < FEW:
         print(f"ds2: {characters:,} characters of text are few, chance decides: take {FEW:,} or more", file=sys.stderr)
 

@@ -72,6 +72,7 @@ def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
     assert f"against {manifest}: WER 0.00%" in output
     assert "ds2: the model has no capitals: 2 references are compared in lower case\n" in errors
     assert "alphabet" not in errors
+    assert_refused(run("eval", manifest, "--normalize", "xx"), "Expected one of ('en', 'zh', 'other')")
     capitals = Tokenizer(["<blank>", "a", "Ä"])
     assert comparable_case(capitals)("Äa") == "Äa"
 

@@ -1,5 +1,6 @@
 """ds2 calibrate: a bundle learns what its confidence means, and what is no speech."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,3 +75,24 @@ def test_damaged_metadata_is_refused(tmp_path: Path, tiny_bundle: Path) -> None:
     with pytest.raises(InputError, match="calibrate it again"):
         Recognizer.load(tmp_path / "damaged.safetensors", "cpu")
     assert torch.is_tensor(bundle.weights["output.weight"])
+
+
+def test_prose_is_compared_in_the_form_of_the_model(
+    tmp_path: Path, spoken_digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Capitals are no errors; of punctuation it warns, and --normalize removes it."""
+    manifest, output = spoken_digits(10), tmp_path / "calibrated.safetensors"
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    texts = [f"{row['text'].title()}{'.' * (number > 0)}" for number, row in enumerate(rows)]
+    rows = [row | {"text": text} for row, text in zip(rows, texts, strict=True)]
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    command = ["calibrate", str(manifest), "--model", "digits", "--output", str(output)]
+    assert main(command) == 0
+    printed, warned = capsys.readouterr()
+    assert "WER 90.00%" in printed
+    assert "the model has no capitals: 10 references are compared in lower case" in warned
+    assert "--normalize en brings them to the normal form" in warned
+    assert main([*command, "--normalize", "en"]) == 0
+    printed, warned = capsys.readouterr()
+    assert "WER 0.00%" in printed
+    assert "references" not in warned

@@ -213,3 +213,15 @@ def test_a_lexicon_needs_a_model_that_knows_phones(
     options = ["--model", str(tiny_bundle), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
     assert main(["tune-decoder", str(dev), *options]) == 2
     assert "no outputs for phones" in capsys.readouterr().err
+
+
+def test_prose_is_compared_in_the_form_of_the_model(
+    dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in dev.read_text().splitlines()]
+    dev.write_text("".join(json.dumps(row | {"text": row["text"].title()}) + "\n" for row in rows))
+    command = ["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm), "--output", str(tmp_path / "b")]
+    assert main(command) == 0
+    printed, warned = capsys.readouterr()
+    assert float(re.findall(r"WER ([\d.]+)% before", printed)[0]) < 50
+    assert f"the model has no capitals: {len(rows)} references are compared in lower case" in warned

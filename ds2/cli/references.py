@@ -1,0 +1,30 @@
+"""The texts of a manifest, brought to the form in which a model writes, and lines on what it cannot write."""
+
+import sys
+from collections.abc import Sequence
+from operator import ne
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ds2.data.utterance import Utterance
+    from ds2.text import Tokenizer
+
+
+def comparable_references(
+    tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None
+) -> "Sequence[Utterance]":
+    """The utterances with the texts that a model's words are compared with.
+
+    Args:
+        normalize: brings the texts to the normal form of this language first, see `ds2.text.normalize`.
+    """
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normalized, with_texts
+
+    if normalize is not None:
+        utterances = normalized(utterances, normalize)
+    written, utterances = utterances, with_texts(utterances, comparable_case(tokenizer))
+    if capitals := sum(map(ne, written, utterances)):
+        print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
+    if line := beyond_alphabet(tokenizer, utterances):
+        print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
+    return utterances
