@@ -1,6 +1,5 @@
 """ds2 lm vocabulary, build, mix, prune, compile, score, info."""
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from tyro.conf import Positional
 
 from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError, printable
+
+SUM_ERROR = 0.01  # of weights that were rounded
 
 
 def build_command(
@@ -55,6 +56,8 @@ def build_command(
     check_writable(output)
     if language is None:
         _warn_of_unusual(corpus)
+    elif counting.words is not None:
+        _warn_of_unusual([counting.words])
     with shown_log():
         model = build(list(corpus), output, config, characters, language)
     print(describe_lm(model, output))
@@ -63,16 +66,36 @@ def build_command(
 
 def _warn_of_unusual(corpus: Sequence[Path]) -> None:
     """A line on words with capitals or punctuation, which recognised text does not have."""
+    import re
+
     from ds2.lm.texts import count_unusual
+    from ds2.text import IDEOGRAPH
 
     unusual, total = count_unusual(corpus)
     if unusual:
         examples = ", ".join(word for word, _ in unusual.most_common(3))
+        mandarin = "--language zh normalises Mandarin, and --characters takes it by characters"
+        remedy = mandarin if re.search(IDEOGRAPH, examples) else "--language en normalises English text"
         print(
             f"ds2: {unusual.total() / total:.0%} of the words have capitals or punctuation: {printable(examples)}; "
-            "recognition does not find such words; --language en normalises English text",
+            f"recognition does not find such words; {remedy}",
             file=sys.stderr,
         )
+
+
+def _warn_of_unknown(texts: Sequence[Path], characters: bool, language: str | None) -> None:
+    """A line on why a model may lack words of these texts."""
+    import re
+    from itertools import islice
+
+    from ds2.lm.texts import read_sentences
+    from ds2.text import IDEOGRAPH
+
+    if language is None:
+        _warn_of_unusual(texts)
+    first = " ".join(word for path in texts for sentence in islice(read_sentences(path), 10) for word in sentence)
+    if not characters and re.search(IDEOGRAPH, first):
+        print("ds2: the text is of ideographs; for a model over characters give --characters", file=sys.stderr)
 
 
 def vocabulary_command(
@@ -80,6 +103,7 @@ def vocabulary_command(
     dev: Path,
     size: int,
     output: Output,
+    language: Maybe[str] = None,
 ) -> int:
     """Choose the words of a language model from several texts.
 
@@ -92,6 +116,7 @@ def vocabulary_command(
         dev: Sentences like those that will be spoken; they determine the weights of the texts.
         size: Number of words.
         output: List of words for ds2 lm build --words, one per line, the most frequent first.
+        language: Normalise the texts of this language, as ds2 lm build does; by default they stay unchanged.
     """
     from ds2.lm.texts import choose_words
     from ds2.utils.files import check_writable, write_lines
@@ -99,7 +124,9 @@ def vocabulary_command(
     if not texts or size < 1:
         raise InputError("lm vocabulary: name at least one text, and a --size of at least 1")
     check_writable(output)
-    words, weights = choose_words(texts, dev, size)
+    if language is None:
+        _warn_of_unusual([*texts, dev])
+    words, weights = choose_words(texts, dev, size, language)
     write_lines(output, words)
     print("\n".join(f"{path}: weight {weight:.4f}" for path, weight in zip(texts, weights, strict=True)))
     print(f"{output}: {len(words):,} words")
@@ -112,6 +139,7 @@ def lm_mix_command(
     dev: Maybe[Path] = None,
     weights: Annotated[tuple[float, ...], NO_DEFAULT] = (),
     characters: bool = False,
+    language: Maybe[str] = None,
 ) -> int:
     """Mix n-gram models by given weights or by weights from a text.
 
@@ -121,8 +149,9 @@ def lm_mix_command(
         models: ARPA, plain or .gz, or the compiled form, not quantised.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         dev: A text, one sentence per line, that no model was estimated from; the weights make it most probable.
-        weights: One weight for each model, instead of --dev.
+        weights: One weight for each model, 1 in all, instead of --dev.
         characters: The models are over characters.
+        language: Normalise the dev text of this language, as ds2 lm build does; by default it stays unchanged.
     """
     from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
     from ds2.lm.ngram import NGram
@@ -130,14 +159,16 @@ def lm_mix_command(
 
     if (dev is None) == (not weights):
         raise InputError("lm mix: give either --dev or --weights")
-    if weights and (len(weights) != len(models) or min(weights) < 0 or not 0 < sum(weights) < math.inf):
-        raise InputError(f"--weights: expected one for each of {len(models)} models, none negative, not all 0")
+    if weights and (len(weights) != len(models) or min(weights) < 0 or not abs(sum(weights) - 1) < SUM_ERROR):
+        raise InputError(f"--weights: expected one for each of {len(models)} models, none negative, 1 in all")
     if not models:
         raise InputError("lm mix: name at least one model")
     check_writable(output)
     parts = [read_orders(path) for path in models]
     if dev is not None:
-        found = weigh([NGram.from_orders(*part) for part in parts], dev, characters)
+        found = weigh([NGram.from_orders(*part) for part in parts], dev, characters, language)
+        if found.unknown:
+            _warn_of_unknown([dev], characters, language)
         weights = tuple(found.weights)
         print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
         print(f" but the {found.unknown:,} unknown")
@@ -220,8 +251,8 @@ def score_command(
     from ds2.lm.sentence_model import load_sentence_model
 
     value, count, unknown = perplexity(load_sentence_model(model), text, characters, language)
-    if unknown and language is None:
-        _warn_of_unusual([text])
+    if unknown:
+        _warn_of_unknown([text], characters, language)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 

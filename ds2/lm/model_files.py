@@ -84,13 +84,13 @@ class Weighing:
     unknown: int
 
 
-def weigh(models: Sequence[NGram], text: Path, characters: bool) -> Weighing:
-    """The weights with which the mixture of the models best predicts a text.
+def weigh(models: Sequence[NGram], text: Path, characters: bool, language: str | None = None) -> Weighing:
+    """The weights with which the mixture of the models best predicts a text, normalised first with a language.
 
     Raises:
         InputError: the text cannot be read, has no sentence, or none of its words is known.
     """
-    probabilities = word_probabilities(models, read_sentences(text, characters))
+    probabilities = word_probabilities(models, read_sentences(text, characters, language))
     weights = best_weights(probabilities)
     mixed = probabilities @ weights
     return Weighing(

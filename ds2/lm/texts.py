@@ -61,15 +61,21 @@ def with_progress(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
     logger.info("read %s sentences; counting", f"{number:,}")
 
 
-def choose_words(texts: Sequence[Path], dev: Path, size: int) -> tuple[list[str], list[float]]:
+def choose_words(
+    texts: Sequence[Path], dev: Path, size: int, language: str | None = None
+) -> tuple[list[str], list[float]]:
     """The most probable words in the mixture of texts that best predicts `dev`, word by word; the texts' weights.
+
+    With a language the texts are normalised first.
 
     Raises:
         InputError: a text cannot be read, has no sentence, or has none of the words of dev.
     """
-    counts = [Counter(word for sentence in read_sentences(path) for word in sentence) for path in texts]
+    counts = [
+        Counter(word for sentence in read_sentences(path, language=language) for word in sentence) for path in texts
+    ]
     shares = [(count, 1 / count.total()) for count in counts]
-    asked = [word for sentence in read_sentences(dev) for word in sentence]
+    asked = [word for sentence in read_sentences(dev, language=language) for word in sentence]
     weights = best_weights(np.array([[count[word] * share for count, share in shares] for word in asked]))
     mixed: Counter[str] = Counter()
     for (count, share), weight in zip(shares, weights.tolist(), strict=True):

@@ -77,7 +77,7 @@ def test_the_perplexity_on_dev_is_told_before_the_mixture_is_made(run: Run, fold
 
 def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, folder: Path) -> None:
     models = build(run, folder)
-    assert run("mix", *models, "--weights", "3", "0", "-o", folder / "mixed.lm")[0] == 0
+    assert run("mix", *models, "--weights", "1", "0", "-o", folder / "mixed.lm")[0] == 0
     assert NGram.load(folder / "mixed.lm").words == NGram.load(models[0]).words
     first, mixed = (perplexity(run, model, folder / "dev.txt") for model in (models[0], folder / "mixed.lm"))
     assert mixed == pytest.approx(first, rel=1e-4)
@@ -90,8 +90,10 @@ def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, f
         ("mix first.arpa.gz -o x.lm --weights 1 --dev dev.txt", "give either --dev or --weights"),
         ("mix first.arpa.gz second.lm -o x.lm --weights 1", "one for each of 2 models"),
         ("mix first.arpa.gz second.lm -o x.lm --weights 1 -1", "none negative"),
-        ("mix first.arpa.gz rounded.lm -o x.lm --weights 1 1", "rounded.lm: quantised"),
-        ("mix first.arpa.gz dev.txt -o x.lm --weights 1 1", "dev.txt: neither an ARPA file"),
+        ("mix first.arpa.gz second.lm -o x.lm --weights 0.7 0.7", "1 in all"),
+        ("mix first.arpa.gz second.lm -o x.lm --weights nan 1", "1 in all"),
+        ("mix first.arpa.gz rounded.lm -o x.lm --weights 0.5 0.5", "rounded.lm: quantised"),
+        ("mix first.arpa.gz dev.txt -o x.lm --weights 0.5 0.5", "dev.txt: neither an ARPA file"),
         ("prune first.arpa.gz -o x.lm", "give a --threshold above 0"),
         ("prune first.arpa.gz -o x.lm --threshold -1", "give a --threshold above 0"),
         ("prune first.arpa.gz -o x.lm --threshold nan", "give a --threshold above 0"),
@@ -112,3 +114,35 @@ def test_impossible_requests_end_in_one_line(
     assert message in errors
     assert errors.count("\n") == 1
     assert not list(folder.glob("x.*"))
+
+
+def test_prose_is_normalised_or_warned_of(run: Run, folder: Path) -> None:
+    """The words of a list and the weights of a mixture are those of recognised text."""
+    models = build(run, folder)
+    dev, words = folder / "prose.txt", folder / "words.txt"
+    dev.write_text("".join(f"{line.upper()}!\n" for line in (folder / "dev.txt").read_text().splitlines()))
+    warning = "--language en normalises English text"
+    _, plain, errors = run("mix", *models, "--dev", folder / "dev.txt", "-o", folder / "mixed.lm")
+    assert warning not in errors
+    _, shown, errors = run("mix", *models, "--dev", dev, "-o", folder / "mixed.lm", "--language", "de")
+    assert shown.splitlines()[1:] == plain.splitlines()[1:]
+    assert warning not in errors
+    command = ["vocabulary", dev, "--dev", dev, "--size", "5", "-o", words]
+    assert warning in run(*command)[2]
+    assert words.read_text().isupper()
+    assert warning in run("build", dev, "-o", folder / "listed.lm", "--words", words, "--language", "en")[2]
+    assert warning not in run(*command, "--language", "en")[2]
+    assert words.read_text().islower()
+
+
+def test_ideographs_are_known_by_characters(run: Run, folder: Path) -> None:
+    text = folder / "zh.txt"
+    text.write_text("今天天气很好\n我们去公园\n" * 3)
+    assert run("build", text, "-o", folder / "zh.lm", "--characters")[0] == 0
+    code, _, errors = run("score", folder / "zh.lm", text)
+    assert code == 0
+    assert "give --characters" in errors
+    assert "English" not in errors
+    text.write_text("今天天气很好。\n")
+    assert "--language zh" in run("score", folder / "zh.lm", text)[2]
+    assert run("score", folder / "zh.lm", text, "--characters", "--language", "zh")[2] == ""
