@@ -35,10 +35,9 @@ def validate_command(
         manifests: The training set first; then those that must share no audio, transcript or speaker with it.
         report: File for all findings, JSON Lines.
         clean: Folder for the manifests without utterances that have findings; of two duplicates the first is dropped.
+            Those of leaking speakers stay; ds2 data split divides a set by speaker.
         frame_seconds: Seconds between two output frames of the model, to find transcripts too long for CTC.
     """
-    from collections import Counter
-
     from ds2.data.columnar import Joined
     from ds2.data.manifest import read_manifest, write_manifest
     from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
@@ -57,10 +56,8 @@ def validate_command(
     with Progress("examining", len(utterances), "utterances") as progress:
         examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
     findings = [*examined.findings, *duplicates(examined), *leaks(splits)]
-    bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}  # which ds2 data split is for
-    _print_findings(findings)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(finding.kind for finding in findings).most_common())
-    print(f"{len(utterances)} utterances, {len(bad)} with findings: {kinds or 'none'}")
+    bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}
+    _print_findings(findings, f"{len(utterances)} utterances, {len(bad)} with findings")
     if report is not None:
         write_findings(report, findings)
     if clean is not None:
@@ -70,14 +67,21 @@ def validate_command(
     return SOME_FAILED if findings else 0
 
 
-def _print_findings(findings: "Sequence[Finding]") -> None:
-    """The first findings, and how many there are beyond them."""
+def _print_findings(findings: "Sequence[Finding]", counted: str) -> None:
+    """The first findings, how many there are beyond them, and their kinds."""
+    from collections import Counter
+
     from ds2.utils.errors import printable
 
     for finding in findings[:SHOWN]:
         print(printable(f"{finding.place}: {finding.kind}: {finding.message}"))
     if len(findings) > SHOWN:
         print(f"... and {len(findings) - SHOWN} more")
+    kinds = Counter(finding.kind for finding in findings)
+    leaking = kinds.pop("leaking speaker", 0)
+    print(f"{counted}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common()) or 'none'}")
+    if leaking:
+        print(f"leaking speakers: {leaking}; --clean keeps their utterances, ds2 data split divides a set by speaker")
 
 
 def compile_manifest_command(manifest: Positional[Path], output: Output) -> int:

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -136,16 +137,18 @@ def duplicates(examined: Examination) -> Iterator[Finding]:
 def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
     """Transcripts and speakers of the first split, the training set, that occur in another.
 
-    The finding names the utterance of the first split; for a speaker, the first one.
+    The finding names the utterance of the first split; for a speaker, the first one, and how many each split has.
     """
     (first, training), *others = splits.items()
+    own = Counter(values(training, "speaker"))
     for name, utterances in others:
         texts = {text: number for number, text in enumerate(values(utterances, "text")) if text.strip()}
         speakers = {speaker: number for number, speaker in enumerate(values(utterances, "speaker")) if speaker}
+        theirs = Counter(values(utterances, "speaker"))
         pairs = zip(values(training, "text"), values(training, "speaker"), strict=True)
         for number, (text, speaker) in enumerate(pairs):
             if speaker and (other := speakers.pop(speaker, None)) is not None:
-                why = f"{speaker!r} speaks in {first} and {name}"
+                why = f"{speaker!r} speaks in {own[speaker]} utterances of {first} and {theirs[speaker]} of {name}"
                 yield _pair("leaking speaker", training[number], utterances[other], why)
             if text in texts:
                 yield _pair("leaking transcript", training[number], utterances[texts[text]], repr(text[:60]))

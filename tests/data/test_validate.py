@@ -95,6 +95,21 @@ def test_leaks_name_the_utterance_of_the_training_set() -> None:
     test = [said("two", "z", "e:1"), said("four", "y", "e:2"), said("five", "y", "e:3")]
     found = [(finding.kind, finding.place) for finding in leaks({"train": train, "test": test})]
     assert found == [("leaking transcript", "t:2"), ("leaking speaker", "t:3")]
+    *_, speaker = leaks({"train": train, "test": test})
+    assert "'y' speaks in 1 utterances of train and 2 of test" in speaker.message
+
+
+def test_clean_manifests_keep_leaking_speakers_and_it_is_said(
+    tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = [replace(u, text=f"text {at}", speaker="x") for at, u in enumerate(read_manifest(spoken_digits(4)))]
+    names = [str(tmp_path / name) for name in ("train.jsonl", "test.jsonl")]
+    for name, part in zip(names, (every[:2], every[2:]), strict=True):
+        write_manifest(name, part)
+    assert main(["data", "validate", *names, "--clean", str(tmp_path / "clean")]) == 1
+    shown = capsys.readouterr().out
+    assert "4 utterances, 0 with findings: none\nleaking speakers: 1; --clean keeps their utterances" in shown
+    assert [len(read_manifest(tmp_path / "clean" / Path(name).name)) for name in names] == [2, 2]
 
 
 def test_command_reports_and_writes_clean_manifests(
