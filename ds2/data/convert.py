@@ -1,5 +1,6 @@
 """A corpus from one layout to another."""
 
+import logging
 from pathlib import Path
 
 from ds2.data.corpus_rows import measured
@@ -8,6 +9,8 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import in_utf8
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
+
+logger = logging.getLogger(__name__)
 
 
 def convert(source: Path, target: Path, layout: str, to: str, language: str | None) -> tuple[int, list[str]]:
@@ -39,4 +42,6 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
     if not utterances:
         raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
     write(target, utterances)
+    if lost := LAYOUTS[to].lost(utterances):
+        logger.warning("%s has no place for these keys, they are left out: %s", to, ", ".join(sorted(lost)))
     return len(utterances), skipped

@@ -31,6 +31,7 @@ class Row:
     duration: float | None = None  # seconds; None: as long as the file
     extra: dict[str, Any] = field(default_factory=dict)
     place: str = ""  # "file:line", for messages
+    problem: str = ""  # a line on why the row cannot be used
 
 
 def corpus_folder(place: Path, folder: Path) -> Path:
@@ -52,8 +53,8 @@ def corpus_folder(place: Path, folder: Path) -> Path:
 def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:
     """Utterances with normalised texts and durations read from the audio, and a line for each row left out.
 
-    A row is left out when its audio cannot be read or ends before it, a row before it has the same audio, its text is
-    empty, or, where an alphabet is given, it holds other characters.
+    A row is left out when it has a problem, its audio cannot be read or ends before it, a row before it has the same
+    audio, its text is empty, or, where an alphabet is given, it holds other characters.
 
     Args:
         language: see `ds2.text.normalize`; None leaves the texts as they are.
@@ -105,6 +106,8 @@ def read_table(path: Path) -> dict[str, str]:
 
 
 def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance | str:
+    if row.problem:
+        return row.problem
     text = row.text.strip() if language is None else normalize(row.text, language)
     where = row.place or str(row.audio)
     if not text:

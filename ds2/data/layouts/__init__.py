@@ -30,19 +30,21 @@ class Layout:
     Attributes:
         read: (source, folder for audio that lies inside tables) -> rows.
         write: (target, utterances); None: the layout is only read.
+        lost: the keys of utterances that `write` leaves out.
     """
 
     read: Callable[[Path, Path], Iterable[Row]]
     write: Callable[[Path, Sequence[Utterance]], None] | None = None
+    lost: Callable[[Sequence[Utterance]], set[str]] = lambda _: set()
 
 
 LAYOUTS = {
     "nemo": Layout(nemo.read, write_manifest),
-    "kaldi": Layout(kaldi.read, kaldi.write),
+    "kaldi": Layout(kaldi.read, kaldi.write, kaldi.lost_in_kaldi),
     "librispeech": Layout(librispeech.read),
-    "common_voice": Layout(common_voice.read, common_voice.write),
+    "common_voice": Layout(common_voice.read, common_voice.write, common_voice.lost_in_common_voice),
     "lhotse": Layout(lhotse.read, lhotse.write),
-    "parquet": Layout(parquet.read, parquet.write),
+    "parquet": Layout(parquet.read, parquet.write, parquet.lost_in_parquet),
     "table": Layout(table.read),
     "ljspeech": Layout(ljspeech.read),
     "text_files": Layout(text_files.read),

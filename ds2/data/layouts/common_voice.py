@@ -68,6 +68,11 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
             file.write("\t".join(" ".join(str(values[key] or "").split()) for key in COLUMNS) + "\n")
 
 
+def lost_in_common_voice(utterances: Sequence[Utterance]) -> set[str]:
+    """The other keys for which the table has no column."""
+    return {key for each in utterances for key in each.extra if key not in KEPT}
+
+
 def _table_columns(table: "csv.DictReader[str]", source: Path) -> Sequence[str]:
     try:
         return table.fieldnames or ()

@@ -64,6 +64,13 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         _write_table(target / name, values)
 
 
+def lost_in_kaldi(utterances: Sequence[Utterance]) -> set[str]:
+    """The other keys for which the directory has no table."""
+    return {key for each in utterances for key in each.extra if key != "id"} | {
+        "lang" for each in utterances if each.lang
+    }
+
+
 def _kaldi_id(utterance: Utterance, number: int) -> str:
     """The utterance's id, or a new one that begins with its speaker, as Kaldi's sorting requires."""
     name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"

@@ -1,7 +1,7 @@
 """Hugging Face's parquet: one table or many, the encoded audio in the rows."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
 SPEAKER = ("speaker_id", "speaker", "client_id")
+OWN = ("audio", *TEXT, *SPEAKER, "duration", "offset")  # columns that mean something
+TYPES = {str: "string", int: "int64", float: "float64", bool: "bool"}  # of other columns
 ROWS = 100  # that are written at a time
 
 
@@ -30,24 +32,48 @@ def read(source: Path, audio_folder: Path) -> Iterator[Row]:
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
-    """One table with the columns audio, text, speaker_id and duration, as `datasets` writes it."""
+    """One table with the columns audio, text, speaker_id and duration, as `datasets` writes it.
+
+    Other keys whose values are texts, numbers or truth values, of one kind in all utterances, are columns, too.
+    """
     import pyarrow
     import pyarrow.parquet
 
     audio = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
     columns = {"audio": audio, "text": pyarrow.string(), "speaker_id": pyarrow.string(), "duration": pyarrow.float64()}
-    kinds = {"audio": {"_type": "Audio"}} | {
-        name: {"dtype": "float64" if name == "duration" else "string", "_type": "Value"} for name in list(columns)[1:]
-    }
+    extras = columns_of_extras(utterances)
+    columns |= {name: pyarrow.type_for_alias(kind) for name, kind in extras.items()}
+    values = {"text": "string", "speaker_id": "string", "duration": "float64"} | extras
+    kinds = {"audio": {"_type": "Audio"}} | {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
     features = {"huggingface": json.dumps({"info": {"features": kinds}})}
     schema = pyarrow.schema(list(columns.items()), metadata=features)
     with atomic_write(target) as partial, pyarrow.parquet.ParquetWriter(partial, schema) as writer:
         for start in range(0, len(utterances), ROWS):
-            rows = [_parquet_values(utterance) for utterance in utterances[start : start + ROWS]]
+            rows = [_parquet_values(utterance, extras) for utterance in utterances[start : start + ROWS]]
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
-def _parquet_values(utterance: Utterance) -> dict[str, Any]:
+def columns_of_extras(utterances: Sequence[Utterance]) -> dict[str, str]:
+    """The other keys that a table holds, and the types of their columns: those whose values all have one type."""
+    found: dict[str, set[str | None]] = {}
+    for utterance in utterances:
+        for key, value in (utterance.extra | {"lang": utterance.lang}).items():
+            if value is not None:
+                found.setdefault(key, set()).add(_column_type(value))
+    kinds = {key: types.pop() for key, types in found.items() if len(types) == 1 and key not in OWN}
+    return {key: kind for key, kind in kinds.items() if kind is not None}
+
+
+def _column_type(value: object) -> str | None:
+    return None if isinstance(value, int) and not -(2**63) <= value < 2**63 else TYPES.get(type(value))
+
+
+def lost_in_parquet(utterances: Sequence[Utterance]) -> set[str]:
+    """The other keys for which the table has no column."""
+    return {key for each in utterances for key in each.extra} - columns_of_extras(utterances).keys()
+
+
+def _parquet_values(utterance: Utterance, extras: Iterable[str]) -> dict[str, Any]:
     data, suffix = encoded(utterance)
     audio = {"bytes": data, "path": f"{utterance.audio_path.stem}{suffix}"}
     return {
@@ -55,6 +81,7 @@ def _parquet_values(utterance: Utterance) -> dict[str, Any]:
         "text": utterance.text,
         "speaker_id": utterance.speaker,
         "duration": utterance.duration,
+        **{key: utterance.lang if key == "lang" else utterance.extra.get(key) for key in extras},
     }
 
 
@@ -75,8 +102,9 @@ def _table(path: Path, audio_folder: Path) -> Iterator[Row]:
             audio = _extracted(values["audio"], audio_folder / f"{path.stem}-{number:06}", place)
             kept = {key: value for key, value in values.items() if isinstance(value, str | int | float)}
             extra = {key: value for key, value in kept.items() if key not in (text, speaker, "duration")}
-            name = values.get(speaker)
-            yield Row(audio, str(values[text] or ""), None if name is None else str(name), extra=extra, place=place)
+            name, lang = values.get(speaker), extra.pop("lang", None)
+            who, what = (None if each is None else str(each) for each in (name, lang))
+            yield Row(audio, str(values[text] or ""), who, what, extra=extra, place=place)
 
 
 def _extracted(audio: Any, target: Path, place: str) -> Path:

@@ -22,8 +22,10 @@ DELIMITERS = ",\t;|"
 def read(source: Path, _: Path) -> Iterator[Row]:
     """The rows of a table; paths are relative to it. Columns beyond NAMES, offset and duration survive as they are.
 
+    A row that does not fit the header has a problem.
+
     Raises:
-        InputError: a folder, a table without a column of paths or of texts, or a row that does not fit the header.
+        InputError: a folder, a table without a column of paths or of texts, or an impossible offset.
     """
     lines = io.StringIO(read_text(source).removeprefix("\ufeff"), newline="")
     header = lines.readline()
@@ -37,7 +39,9 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         for values in table:
             place = f"{source}:{table.line_num}"
             if values and len(values) != len(keys):
-                raise InputError(f"{place}: expected {len(keys)} fields as in the header, got {len(values)}")
+                problem = f"{place}: expected {len(keys)} fields as in the header, got {len(values)}"
+                yield Row(source, "", problem=problem)
+                continue
             row = {key: value for key, value in zip(keys, values, strict=False) if value}
             if row:
                 yield make_row({"audio_filepath": "", **row}, source.parent, place)

@@ -12,17 +12,26 @@ TEXTS = (".txt", ".lab")
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """Every recording below `source`; one without a file of text has no text, and is left out by name.
+    """Every recording and every text below `source`; one without the other, or a text that cannot be read, is left out
+    by name.
 
     Raises:
-        InputError: a text cannot be read, or there is no recording with a text.
+        InputError: there is no recording with a text.
     """
     recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not any(map(text_of, recordings)):
         raise InputError(f"{source}: holds no recording with its text beside it, NAME.wav and NAME.txt or NAME.lab")
     for audio in recordings:
         text = text_of(audio)
-        yield Row(audio, " ".join(read_text(text).split()) if text else "", place=str(text or audio))
+        try:
+            yield Row(audio, " ".join(read_text(text).split()) if text else "", place=str(text or audio))
+        except InputError as error:
+            yield Row(audio, "", problem=str(error))
+    heard = {audio.with_suffix("") for audio in recordings}
+    for text in sorted(
+        path for path in source.rglob("*") if path.suffix in TEXTS and path.with_suffix("") not in heard
+    ):
+        yield Row(text, "", problem=f"{text}: no recording beside it")
 
 
 def text_of(audio: Path) -> Path | None:

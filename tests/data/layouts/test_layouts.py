@@ -427,3 +427,38 @@ def test_a_manifest_without_durations_names_the_command_that_fills_them_in(
         read_manifest(tmp_path / "in.jsonl")
     [utterance] = converted(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
     assert utterance.duration == pytest.approx(digits[0].duration, abs=1e-3)
+
+
+def test_other_keys_become_columns_or_are_named(
+    tmp_path: Path, digits: list[Utterance], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table in Parquet holds plain values of one type; what another layout has no place for is said."""
+    extra = [{"source": "book", "page": number, "mixed": number or "none", "id": f"u{number}"} for number in range(2)]
+    utterances = [replace(each, extra=own, lang="en") for each, own in zip(digits[:2], extra, strict=True)]
+    write_manifest(tmp_path / "m.jsonl", utterances)
+    convert(tmp_path / "m.jsonl", tmp_path / "t.parquet", "", "parquet", None)
+    assert "parquet has no place for these keys, they are left out: mixed" in caplog.text
+    convert(tmp_path / "t.parquet", tmp_path / "back.jsonl", "", "nemo", None)
+    back = read_manifest(tmp_path / "back.jsonl")
+    assert [each.extra for each in back] == [{key: own[key] for key in ("source", "page", "id")} for own in extra]
+    assert {each.lang for each in back} == {"en"}
+    for layout, lost in (("kaldi", "lang, mixed, page, source"), ("common_voice", "id, mixed, page, source")):
+        convert(tmp_path / "m.jsonl", tmp_path / layout / "t.tsv", "", layout, None)
+        assert f"{layout} has no place for these keys, they are left out: {lost}" in caplog.text
+
+
+def test_a_bad_row_leaves_out_itself_alone(tmp_path: Path, digits: list[Utterance]) -> None:
+    """A row with too few fields, a text that is not UTF-8, and a text without a recording are listed."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, name in enumerate("ab"):
+        (folder / f"{name}.flac").write_bytes(digits[number].audio_path.read_bytes())
+    (folder / "t.csv").write_text("path,text,speaker\na.flac,one,x\nb.flac\n")
+    count, skipped = convert(folder / "t.csv", tmp_path / "m.jsonl", "", "nemo", None)
+    assert (count, skipped) == (1, [f"{folder / 't.csv'}:3: expected 3 fields as in the header, got 1"])
+    for name, text in (("a", b"one"), ("b", b"\xff\xfe"), ("c", b"three")):
+        (folder / f"{name}.txt").write_bytes(text)
+    count, skipped = convert(folder, tmp_path / "n.jsonl", "", "nemo", None)
+    assert count == 1
+    assert skipped[0].startswith(f"{folder / 'b.txt'}: not valid UTF-8")
+    assert skipped[1:] == [f"{folder / 'c.txt'}: no recording beside it"]
