@@ -43,6 +43,9 @@ def _print_evaluation(result: "Evaluation") -> None:
     from ds2.recognition.calibration import area_under_roc, calibration_error
 
     for name, counts, unit in (("WER", result.words, "words"), ("CER", result.characters, "characters")):
+        if not counts.reference_length:
+            print(f"{name} unknown: the references are empty, {counts.errors} {unit} were recognised")
+            continue
         print(f"{name} {counts.rate:.2%} ({counts.errors} errors in {counts.reference_length} {unit}): ", end="")
         print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
     error = calibration_error(result.confidences, result.right)
@@ -51,6 +54,12 @@ def _print_evaluation(result: "Evaluation") -> None:
     print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
+    if skipped := len(result.skipped):
+        every = skipped + len(result.utterances)
+        print(f"not measured: {skipped} of {every} utterances: {result.skipped[0]}{' ...' if skipped > 1 else ''}")
+    if empty := result.references.count(""):
+        line = f"{empty} of {len(result.references)} references are empty: every word recognised there is an error"
+        print(f"ds2: {line}", file=sys.stderr)
 
 
 def _print_groups(by: str, result: "Evaluation") -> None:
@@ -58,10 +67,8 @@ def _print_groups(by: str, result: "Evaluation") -> None:
 
     for group in errors_by(by, result.utterances, result.word_errors):
         low, high = group.interval
-        print(
-            f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} (95% interval {low:.2%} to {high:.2%}), ",
-            end="",
-        )
+        shown = f"95% interval {low:.2%} to {high:.2%}" if group.utterances > 1 else "too few for an interval"
+        print(f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} ({shown}), ", end="")
         print(f"{group.errors.reference_length} words in {group.utterances} utterances")
 
 

@@ -58,7 +58,12 @@ def write_noisy_copy(
 
     Returns:
         a line for each utterance that could not be read.
+
+    Raises:
+        InputError: the folder holds a manifest, or no utterance can be read.
     """
+    if (folder / "manifest.jsonl").exists():
+        raise InputError(f"{folder}: holds a manifest already; choose another folder")
     make_folder(folder / "audio")
     mixture = Mixture(utterances, folder / "audio", Augmenter(config, sample_rate, seed))
     skipped: list[str] = []

@@ -26,7 +26,8 @@ def split(
         InputError: impossible shares, an utterance without a speaker, or fewer speakers (or texts) than subsets.
     """
     if not all(share > 0 for share in shares.values()) or not sum(shares.values()) < 1:
-        raise InputError(f"shares must be above 0 and below 1 in all, got {dict(shares)}")
+        given = ", ".join(f"{name} {share:g}" for name, share in shares.items())
+        raise InputError(f"the shares must be above 0, and below 1 together, to leave some for train; got {given}")
     numbers: dict[str, int] = {}
     group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _shared_keys(utterances, by)), np.int64)
     if len(numbers) <= len(shares):

@@ -53,6 +53,8 @@ def write_run_report(run: Path, output: Path) -> None:
 def _page(run: Path) -> str:
     """The page as HTML; its policy lets a browser run the script of the template and load nothing."""
     history = read_metrics(run / "metrics.jsonl") if (run / "metrics.jsonl").exists() else []
+    if not run.is_dir():
+        raise InputError(f"{run}: no such folder; name the output folder of a training")
     if not history:
         raise InputError(f"{run}: no metrics.jsonl with figures; wait for the first epoch of a training to end")
     saved = load_checkpoint(run / "checkpoint.pt", "fingerprint", "random")

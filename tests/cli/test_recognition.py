@@ -37,6 +37,7 @@ def test_eval_survives_missing_audio(run: Callable[..., Outcome], spoken_digits:
     code, output, errors = run("eval", manifest, "--model", "digits")
     assert code == 1
     assert "in 2 words" in output
+    assert f"not measured: 1 of 3 utterances: {manifest.parent / '1.wav'}" in output
     assert "1.wav" in errors
     for number in (0, 2):
         (manifest.parent / f"{number}.wav").unlink()
@@ -82,7 +83,24 @@ def test_eval_by_a_field(run: Callable[..., Outcome], spoken_digits: Callable[[i
     assert code == 0
     found = re.findall(r"^duration below 2 s: WER .*% \(95% interval .*%\), 4 words in 4 utterances$", output, re.M)
     assert len(found) == 1
-    assert_refused(run("eval", spoken_digits(1), "--model", "digits", "--by", "accent"), "--by: no utterance")
+    one = spoken_digits(1)
+    assert_refused(run("eval", one, "--model", "digits", "--by", "accent"), "--by: no utterance")
+    _, output, _ = run("eval", one, "--model", "digits", "--by", "duration")
+    assert "duration below 2 s: WER 0.00% (too few for an interval), 1 words in 1 utterances" in output
+
+
+def test_eval_says_that_references_are_empty(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(2)
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for texts in (("", ""), ("", rows[1]["text"])):
+        changed = [row | {"text": text} for row, text in zip(rows, texts, strict=True)]
+        manifest.write_text("".join(f"{json.dumps(row)}\n" for row in changed))
+        _, output, errors = run("eval", manifest, "--model", "digits")
+        assert f"{texts.count('')} of 2 references are empty" in errors
+        whole = "WER unknown: the references are empty, 2 words were recognised"
+        assert (whole if not any(texts) else "WER 100.00% (1 errors in 1 words)") in output
 
 
 def test_eval_against_others(run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:

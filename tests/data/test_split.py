@@ -59,7 +59,7 @@ def test_impossible_splits_are_refused() -> None:
     with pytest.raises(InputError, match="names no speaker"):
         split([Utterance(Path("a"), 1.0, "a", place="m:1")], {"dev": 0.1})
     for shares in ({"dev": 0.5, "test": 0.5}, {"dev": 0.0}, {"dev": -1.0}):
-        with pytest.raises(InputError, match="shares must be above 0"):
+        with pytest.raises(InputError, match="the shares must be above 0, and below 1 together"):
             split(corpus(), shares)
 
 

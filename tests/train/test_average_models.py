@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ds2.bundle import Bundle
+from ds2.cli.main import main
 from ds2.model_record import Record
 from ds2.train.average_models import average
 from ds2.utils.errors import InputError
@@ -45,3 +46,13 @@ def test_a_language_model_stays_with_the_average() -> None:
     assert bundle.language_model is not None
     assert averaged.language_model.arrays.keys() == bundle.language_model.arrays.keys()
     assert averaged.decoder == bundle.decoder
+
+
+def test_the_average_is_not_written_over_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in (("a", 1.0), ("b", 4.0)):
+        saved(tmp_path / f"{name}.safetensors", value)
+    parts = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
+    before = Path(parts[0]).read_bytes()
+    assert main(["average", *parts, "--output", parts[0]]) == 2
+    assert "a.safetensors: is an input and would be overwritten; name another output" in capsys.readouterr().err
+    assert Path(parts[0]).read_bytes() == before

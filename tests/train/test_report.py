@@ -81,3 +81,8 @@ def test_a_damaged_observation_is_refused_in_one_line(run: Path) -> None:
         with pytest.raises(InputError, match="not a run of ds2 train, or damaged"):
             write_run_report(run, run / "report.html")
     assert not (run / "report.html").exists()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nosuch: no such folder; name the output folder of a training"):
+        write_run_report(tmp_path / "nosuch", tmp_path / "report.html")
