@@ -9,6 +9,7 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
+from ds2.cli.languages import check_text_language
 from ds2.cli.options import Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -228,10 +229,12 @@ def convert_command(
         from_: table, text_files, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or webdataset; by
             default it is detected.
         to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.
-        language: Normalise the texts of this language: en, zh, de, ...; by default they stay unchanged.
+        language: Normalise the texts of this language: en or zh, whose numbers become words, or another such as de; by
+            default they stay unchanged.
     """
     from ds2.data.convert import convert
 
+    check_text_language(language)
     refuse_overwriting([source], [output])
     count, skipped = convert(source, output, from_, to, language)
     print(f"{output}: {count} utterances")
@@ -276,7 +279,7 @@ def shard_command(
 
 
 def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuses an output that is an input too: its utterances that are left out would be lost.
+    """Refuses an output that is an input too: what is left out would be lost.
 
     Raises:
         InputError: naming the file.

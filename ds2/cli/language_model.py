@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
+from ds2.cli.languages import check_text_language
 from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError, printable
 
@@ -37,8 +38,8 @@ def build_command(
         counting: Words and counts.
         memory: MB for sorting, with temporary files beyond that; the words and the model itself are not included.
         characters: Build a model over characters, for example for Mandarin.
-        language: Normalise the text of this language, as ds2 data convert does: en, zh, de, ...; by default it stays
-            unchanged.
+        language: Normalise the text of this language, as ds2 data convert does: en or zh, whose numbers become words,
+            or another such as de; by default it stays unchanged.
     """
     from ds2.lm.estimate import EstimateConfig
     from ds2.lm.model_files import build, describe_lm
@@ -46,6 +47,7 @@ def build_command(
     from ds2.utils.files import check_writable
     from ds2.utils.logs import shown_log
 
+    check_text_language(language)
     listed = read_words(counting.words) if counting.words is not None else ()
     try:
         config = EstimateConfig(order, prune, counting.vocabulary, listed, counting.continuation, memory)
@@ -121,6 +123,7 @@ def vocabulary_command(
     from ds2.lm.texts import choose_words
     from ds2.utils.files import check_writable, write_lines
 
+    check_text_language(language)
     if not texts or size < 1:
         raise InputError("lm vocabulary: name at least one text, and a --size of at least 1")
     check_writable(output)
@@ -157,6 +160,7 @@ def lm_mix_command(
     from ds2.lm.ngram import NGram
     from ds2.utils.files import check_writable
 
+    check_text_language(language)
     if (dev is None) == (not weights):
         raise InputError("lm mix: give either --dev or --weights")
     if weights and (len(weights) != len(models) or min(weights) < 0 or not abs(sum(weights) - 1) < SUM_ERROR):
@@ -250,6 +254,7 @@ def score_command(
     from ds2.lm.model_files import perplexity
     from ds2.lm.sentence_model import load_sentence_model
 
+    check_text_language(language)
     value, count, unknown = perplexity(load_sentence_model(model), text, characters, language)
     if unknown:
         _warn_of_unknown([text], characters, language)

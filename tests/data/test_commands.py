@@ -117,10 +117,22 @@ def test_convert_tells_what_it_left_out(run: Callable, spoken_digits: Callable, 
     assert run("convert", tmp_path / "k", "-o", tmp_path / "x", "--to", "librispeech")[0] == 2
 
 
+def test_an_unknown_language_is_refused(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    for language in ("xx", "zh-CN"):
+        code, _, errors = run("convert", spoken_digits(1).parent, "-o", tmp_path / "m.jsonl", "--language", language)
+        assert code == 2
+        assert f"--language: {language}: not a known language; expected en and zh" in errors
+        (tmp_path / "digits1").rename(tmp_path / language)
+
+
 def test_mix_takes_folders_and_any_key_of_augment(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     noise = DIGITS / "noise_running_tap.opus"
     arguments = ["--noise", noise, "--snr", 0, 10, "--sample-rate", 8000, "--set", "gain=[-3.0, -3.0]"]
     assert run("mix", spoken_digits(2), "--output", tmp_path / "m", *arguments)[0] == 0
+    assert len(read_manifest(tmp_path / "m" / "manifest.jsonl")) == 2
+    code, _, errors = run("mix", spoken_digits(3), "--output", tmp_path / "m", "--sample-rate", 16000)
+    assert code == 2
+    assert "m: holds a manifest already; choose another folder" in errors
     assert len(read_manifest(tmp_path / "m" / "manifest.jsonl")) == 2
     code, _, errors = run("mix", spoken_digits(1), "--output", tmp_path / "n", "--set", "reverb=1")
     assert code == 2

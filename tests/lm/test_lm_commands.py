@@ -101,6 +101,8 @@ def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, f
         ("build first.txt -o x.lm --order 65", "order 65 must be from 1 to 64"),  # a longer one could not be read
         ("build first.txt -o x.lm --memory inf", "memory inf must be above 0 and at most 1e+09 MB"),
         ("build first.txt -o x.lm --words none.txt", "none.txt: cannot be read"),
+        ("build first.txt -o x.lm --language xx", "--language: xx: not a known language"),
+        ("mix first.arpa.gz second.lm -o x.lm --dev dev.txt --language xx", "--language: xx: not a known language"),
     ],
 )
 def test_impossible_requests_end_in_one_line(
