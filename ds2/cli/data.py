@@ -176,16 +176,16 @@ def merge_command(manifests: Paths, output: Output) -> int:
 
     if not manifests:
         raise InputError("data merge: name at least one manifest")
-    merged = merge([read_manifest(path) for path in manifests])
-    write_manifest(output, merged)
-    print(f"{output}: {len(merged)} utterances")
+    parts = [read_manifest(path) for path in manifests]
+    write_manifest(output, merged := merge(parts))
+    print(f"{output}: {len(merged)} utterances, {sum(map(len, parts)) - len(merged)} repetitions left out")
     return 0
 
 
 def sample_command(
     manifest: Positional[Path], hours: float, output: Output, speakers: Maybe[int] = None, seed: int = 1
 ) -> int:
-    """Draw random utterances up to a number of hours.
+    """Draw random utterances of about a number of hours.
 
     Example: ds2 data sample train.jsonl --hours 10 -o train10.jsonl
 

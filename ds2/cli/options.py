@@ -86,7 +86,9 @@ Normalize = Annotated[
 Settings = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(
-        name="set", metavar="SECTION.KEY=VALUE", help="Set a key of the configuration, the value in TOML; repeatable."
+        name="set",
+        metavar="SECTION.KEY=VALUE",
+        help="Set a key of the configuration, the value in TOML, a path from the folder of the file; repeatable.",
     ),
 ]
 

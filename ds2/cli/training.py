@@ -14,6 +14,8 @@ from ds2.utils.extras import need
 if TYPE_CHECKING:
     from ds2.train.config import TrainConfig
 
+FEW = 50  # utterances: an error rate on fewer says little
+
 
 def train_command(
     config: Positional[Path],
@@ -82,7 +84,8 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
 
     utterances = read_manifest(dev)
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
-    return f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after"
+    little = "; so few say little, compare both by ds2 eval on others" if len(utterances) < FEW else ""
+    return f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after{little}"
 
 
 def bench_train_command(

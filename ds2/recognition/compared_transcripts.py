@@ -25,6 +25,7 @@ from ds2.utils.files import numbered_lines, read_text
 MANIFESTS = (".jsonl", SUFFIX)
 LISTINGS = (".txt", ".tsv")
 TEXTS = (*MANIFESTS, *LISTINGS, ".json")  # suffixes of files of texts; anything else is a model
+MAKE = "(ds2 transcribe prints such lines of several recordings, without an output folder)"
 Other = Recognizer | Mapping[RecordingSpan, str]
 
 
@@ -34,6 +35,9 @@ def open_other(name: str, utterances: Sequence[Utterance], language: str | None,
     Raises:
         InputError: see `read_other_texts` and `Recognizer.load`.
     """
+    if Path(name).is_dir():
+        hint = "name one file, such as the manifest or the lines that ds2 transcribe prints without an output folder"
+        raise InputError(f"{name}: is a folder; {hint}")
     if Path(name).suffix not in TEXTS:
         return Recognizer.load(name, device)
     texts = read_other_texts(Path(name), utterances)
@@ -80,7 +84,7 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
         for number, line in numbered_lines(path):
             name, tab, text = line.partition("\t")
             if not tab:
-                raise InputError(f"{path}:{number}: no tab between the name of the recording and its text")
+                raise InputError(f"{path}:{number}: no tab between the name of the recording and its text {MAKE}")
             yield name, text.strip()
     else:
         yield from _json_texts(path)

@@ -47,7 +47,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
     if lm is None and not (options.lm_weight is options.word_bonus is None):
         name = "lm_weight" if options.lm_weight is not None else "word_bonus"
-        raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; give one as lm")
+        raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; name one (lm)")
     vocabulary = bundle.vocabulary if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
         return None

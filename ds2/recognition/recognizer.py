@@ -111,7 +111,7 @@ class Recognizer:
         tokenizer = Tokenizer(bundle.tokens)
         beam = make_beam(tokenizer, bundle, options)
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
-            logger.warning("%s holds no language model: the best symbol of each frame counts; give one as lm", name)
+            logger.warning("%s holds no language model: the best symbol of each frame counts; name one (lm)", name)
         finish = make_builder(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, finish)
 

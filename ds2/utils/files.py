@@ -242,4 +242,6 @@ def text_lines(path: str | Path) -> Iterator[str]:
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not valid UTF-8; convert it") from error
+        raise InputError(
+            f"{path}: not valid UTF-8; convert it, or unpack it if it is packed other than as .gz"
+        ) from error

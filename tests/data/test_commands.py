@@ -33,7 +33,9 @@ def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path
     manifest = spoken_digits(20)
     assert run("split", manifest, "--output", tmp_path / "s", "--dev", 0.2, "--test", 0.2, "--by", "utterance")[0] == 0
     parts = [tmp_path / "s" / f"{part}.jsonl" for part in ("train", "dev", "test")]
-    assert run("merge", *parts, manifest, "-o", tmp_path / "all.jsonl")[1].endswith("20 utterances\n")
+    assert run("merge", *parts, manifest, "-o", tmp_path / "all.jsonl")[1].endswith(
+        "20 utterances, 20 repetitions left out\n"
+    )
     assert {u.audio_path for u in read_manifest(tmp_path / "all.jsonl")} == {
         u.audio_path for u in read_manifest(manifest)
     }

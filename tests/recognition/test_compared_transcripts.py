@@ -42,7 +42,7 @@ def test_all_forms_hold_the_same_texts(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.txt", "x/ann/1.wav:0.50-2.00\tone\n", "no transcript of data/bob/1.wav:0.50-2.00; 2 of 3 utterances lack"),
-        ("a.txt", "one\n", "a.txt:1: no tab"),
+        ("a.txt", "one\n", "a.txt:1: no tab .*ds2 transcribe prints such lines"),
         ("a.json", '{"a.wav": 1}', "not a JSON object of names and texts"),
         ("a.json", "{", "not JSON"),
         ("b.txt", None, "cannot be read"),
@@ -53,3 +53,8 @@ def test_other_files_are_refused(tmp_path: Path, name: str, content: str | None,
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         texts(tmp_path / name)
+
+
+def test_a_folder_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder; name one file, such as the manifest"):
+        open_other(str(tmp_path), UTTERANCES, None, "cpu")

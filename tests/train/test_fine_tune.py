@@ -28,7 +28,8 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     said = capsys.readouterr().err
     assert "the error rates of the epochs are without a language model" in said
     assert f"the model to use will be {output / 'fine-tuned.safetensors'}" in said
-    assert re.search(r"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after\n", said)
+    few = "; so few say little, compare both by ds2 eval on others"
+    assert re.search(rf"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after{few}\n", said)
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary

@@ -234,6 +234,7 @@ def test_large_text_with_a_byte_order_mark_plain_and_zipped(tmp_path: Path, name
     [
         ("gone.txt", None, "No such file"),
         ("latin.txt", b"\xff\n", "not valid UTF-8"),
+        ("text.xz", b"\xfd7zXZ\x00\xff\n", "or unpack it if it is packed other than as .gz"),
         ("latin.gz", gzip.compress(b"\xff\n", mtime=0), "not valid UTF-8"),
         ("text.gz", b"no gzip", "Not a gzipped file"),
         ("cut.gz", gzip.compress(b"one\n" * 100, mtime=0)[:-12], "ended before"),
