@@ -178,7 +178,8 @@ def merge_command(manifests: Paths, output: Output) -> int:
         raise InputError("data merge: name at least one manifest")
     parts = [read_manifest(path) for path in manifests]
     write_manifest(output, merged := merge(parts))
-    print(f"{output}: {len(merged)} utterances, {sum(map(len, parts)) - len(merged)} repetitions left out")
+    repeated = sum(map(len, parts)) - len(merged)
+    print(f"{output}: {len(merged)} utterances{f', {repeated} repetitions left out' if repeated else ''}")
     return 0
 
 
