@@ -63,6 +63,11 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def unspoken(self) -> list[int]:
+        """The tokens that nobody hears: the blank, and the space of an alphabet that has one."""
+        return [BLANK, *([self.index[" "]] if " " in self.index else [])]
+
     def unknown(self, text: str) -> set[str]:
         """The characters that the alphabet lacks."""
         return {character for character in text if character not in self.index}

@@ -3,7 +3,7 @@
 The outputs of an hour of sound may take a gigabyte, which nobody needs at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,9 +17,9 @@ Hear = Callable[[Iterable[LogProbSegment]], Iterator[Transcript]]
 class Hearing:
     """`step` takes log-probabilities; what `waiting` holds after `finish` has not been searched yet."""
 
-    def __init__(self, duration: float, frame_seconds: float, hear: Hear):
-        """`hear`: segments -> what is heard in each."""
-        self.cutter, self.hear = PauseCutter(duration, frame_seconds), hear
+    def __init__(self, duration: float, frame_seconds: float, unspoken: Sequence[int], hear: Hear):
+        """Like `PauseCutter`; `hear`: segments -> what is heard in each."""
+        self.cutter, self.hear = PauseCutter(duration, frame_seconds, unspoken), hear
         self.waiting: list[LogProbSegment] = []
         self.heard: list[Transcript] = []  # before what is waiting
 

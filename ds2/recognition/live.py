@@ -104,7 +104,8 @@ class LiveStream:
         self.resampler = None
         self.chunks = Chunks(self.config.steps(self.model.config))
         keeps = self.builder.judged_outputs
-        self.segments = LiveSegments(self.begin_search, self.model.config, self.config, start, keeps=keeps)
+        unspoken = self.builder.tokenizer.unspoken
+        self.segments = LiveSegments(self.begin_search, self.model.config, self.config, unspoken, start, keeps=keeps)
 
     def _run(self, chunks: list[Chunk]) -> None:
         for chunk in chunks:

@@ -5,7 +5,7 @@ looks      |   |   |   |   |   |   |   |   |   |   |      at the same frames, ho
 segment    [-----------------------][-----------------     a pause ends one; the next begins at once
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -17,10 +17,10 @@ from ds2.decoder.greedy import collapse
 from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.live_config import LiveConfig
-from ds2.recognition.offline_segments import SPEECH
+from ds2.recognition.offline_segments import holds_speech
 from ds2.text import BLANK
 
-LONGEST_SILENCE = 30.0  # seconds without a label after which the search begins anew
+LONGEST_SILENCE = 30.0  # seconds without speech after which the search begins anew
 NOTHING_NEW = 0.98  # frames with a more probable blank do not change the partial result
 
 
@@ -55,7 +55,7 @@ class LiveSegments(Generic[S]):
 
     search: S  # of the present segment
     rows: list[np.ndarray]  # its log-probabilities, where they are kept
-    labels: tuple[int, int] | None  # its first and last frame with a label
+    spoken: tuple[int, int] | None  # its first and last frame with speech
     news: bool  # whether it has frames that may change `partial`, since that was asked for
 
     def __init__(
@@ -63,6 +63,7 @@ class LiveSegments(Generic[S]):
         begin: Callable[[], S],
         model: ModelConfig,
         config: LiveConfig,
+        unspoken: Sequence[int],
         start: float = 0.0,
         endpoints: bool = True,
         keeps: int = 0,
@@ -71,12 +72,13 @@ class LiveSegments(Generic[S]):
 
         Args:
             begin: gives the search of a segment.
+            unspoken: outputs, see `Tokenizer.unspoken`.
             start: seconds, where times count from another place than the first sample.
             endpoints: whether pauses end segments.
             keeps: the first outputs, of which segments hold the log-probabilities.
         """
         self.begin, self.config, self.start = begin, config, start
-        self.endpoints, self.keeps = endpoints, keeps
+        self.unspoken, self.endpoints, self.keeps = unspoken, endpoints, keeps
         steps, self.frame_seconds = config.steps(model), model.frame_seconds
         self.between_looks, self.delay = steps.least_frames // steps.stride, steps.delay  # output frames
         self.frames = 0
@@ -107,19 +109,18 @@ class LiveSegments(Generic[S]):
         self.search.step(rows)
         if self.keeps:
             self.rows.append(rows[:, : self.keeps].copy())
-        # Frames of certain blanks change no text; those with a label are what pauses are measured from.
-        blank = np.exp(rows[:, BLANK])
-        self.news |= bool(blank.min() < NOTHING_NEW)
-        labels = self.frames + np.flatnonzero(blank < SPEECH)
-        if len(labels):
-            self.labels = int(labels[0]) if self.labels is None else self.labels[0], int(labels[-1])
+        # Frames of certain blanks change no text; those with speech are what pauses are measured from.
+        self.news |= bool(np.exp(rows[:, BLANK].min()) < NOTHING_NEW)
+        spoken = self.frames + np.flatnonzero(holds_speech(rows, self.unspoken))
+        if len(spoken):
+            self.spoken = int(spoken[0]) if self.spoken is None else self.spoken[0], int(spoken[-1])
         self.frames += len(rows)
 
     def _pause_ends(self) -> bool:
         config, second = self.config, 1 / self.frame_seconds
-        if self.labels is None:
+        if self.spoken is None:
             return self.frames - self.first > LONGEST_SILENCE * second
-        first, last = self.labels
+        first, last = self.spoken
         is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
         pause = config.short_pause_seconds if is_long else config.pause_seconds
         return self.frames - 1 - last >= pause * second
@@ -135,7 +136,7 @@ class LiveSegments(Generic[S]):
 
     def _begin_segment(self) -> None:
         self.search, self.rows, self.first = self.begin(), [], self.frames
-        self.labels, self.news = None, False
+        self.spoken, self.news = None, False
 
 
 class BeamSearch:

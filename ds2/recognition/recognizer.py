@@ -234,7 +234,7 @@ class Recognizer:
         return self._transcripts([hearing.finish()])[0]
 
     def _hearing(self, duration: float) -> Hearing:
-        return Hearing(duration, self.model.config.frame_seconds, self._heard)
+        return Hearing(duration, self.model.config.frame_seconds, self.tokenizer.unspoken, self._heard)
 
     def _transcripts(self, hearings: list[Hearing]) -> list[Transcript]:
         """Of recordings whose ends have been reached; what waits in them is searched together."""

@@ -156,6 +156,7 @@ class ClientStream:
             functools.partial(BeamSearch, self.beam),
             setup.model.config,
             setup.config,
+            setup.finish.tokenizer.unspoken,
             start,
             self.config.endpoints,
             keeps=setup.finish.judged_outputs,

@@ -20,18 +20,19 @@ MODEL = ModelConfig(  # an output frame every 30 ms, 2 frames late
     (ConvolutionConfig(1, (5, 5), (2, 3)),),
     recurrent_layers=1, hidden=1, bidirectional=False, lookahead=2,
 )  # fmt: skip
+SPACE = 3  # a token as the others, but no speech
 LOOK = 4  # output frames between two looks for a pause
-PAUSE = 20  # output frames without a label that end a segment: 0.6 s
+PAUSE = 20  # output frames without speech that end a segment: 0.6 s
 
 
 def rows_of(labels: list[int]) -> np.ndarray:
-    """(T, 3) log-probabilities whose best outputs are these; 0 is the blank."""
-    return np.log(np.full((len(labels), 3), 0.05) + 0.85 * np.eye(3)[labels]).astype(np.float32)
+    """(T, 4) log-probabilities whose best outputs are these; 0 is the blank."""
+    return np.log(np.full((len(labels), 4), 0.05) + 0.8 * np.eye(4)[labels]).astype(np.float32)
 
 
 def found(labels: list[int], sizes: list[int], config: LiveConfig, endpoints: bool = True) -> list[LiveSegment]:
     """The segments of frames that come so many at once."""
-    segments = LiveSegments(GreedySearch, MODEL, config, endpoints=endpoints, keeps=3)
+    segments = LiveSegments(GreedySearch, MODEL, config, [0, SPACE], endpoints=endpoints, keeps=4)
     ended = [each for rows in np.split(rows_of(labels), np.cumsum(sizes)) for each in segments.step(rows)]
     return [*ended, segments.finish(len(labels) * MODEL.frame_seconds)]
 
@@ -50,7 +51,7 @@ def ends(labels: list[int], config: LiveConfig) -> list[int]:
     """The slow reference: the frames before which segments end."""
     begun, places, second = 0, [], 1 / MODEL.frame_seconds
     for end in range(1, len(labels) + 1):
-        heard = [frame for frame in range(begun, end) if labels[frame]]
+        heard = [frame for frame in range(begun, end) if labels[frame] not in (0, SPACE)]
         if (end + MODEL.delay) % LOOK:
             continue
         if heard:
@@ -66,12 +67,19 @@ def ends(labels: list[int], config: LiveConfig) -> list[int]:
 
 
 def test_a_pause_ends_a_segment_at_the_next_look() -> None:
-    """20 frames without a label are over with frame 22; looks for pauses come after 2, 6, ... 26 frames."""
+    """20 frames without speech are over with frame 22; looks for pauses come after 2, 6, ... 26 frames."""
     labels = [0, 0, 1] + [0] * 30 + [2] + [0] * 5
     segments = found(labels, [], LiveConfig())
     assert tokens(segments) == [[1], [2]]
     assert frames(segments) == [(0, 26), (26, 13)]
     assert [np.concatenate(each.rows).argmax(1).tolist() for each in segments] == [labels[:26], labels[26:]]
+
+
+def test_a_space_within_a_pause_is_no_speech() -> None:
+    labels = [0, 0, 1] + [0] * 12 + [SPACE, SPACE] + [0] * 16 + [2] + [0] * 5
+    segments = found(labels, [], LiveConfig())
+    assert frames(segments) == [(0, 26), (26, 13)]
+    assert tokens(segments) == [[1, SPACE], [2]]
 
 
 def test_without_endpoints_a_stream_is_one_segment() -> None:
@@ -86,13 +94,13 @@ def test_the_search_begins_anew_after_a_long_silence(labels: list[int]) -> None:
 
 @pytest.mark.parametrize(("words", "segments"), [(300, 1), (340, 2)])
 def test_a_shorter_pause_ends_a_segment_of_20_s(words: int, segments: int) -> None:
-    """From its first label on; a word has two frames."""
+    """From its first word on; a word has two frames."""
     assert len(found([0] * 200 + [1, 0] * words + [0] * 10 + [2], [], LiveConfig())) == segments
 
 
 def speech(longest: int) -> st.SearchStrategy[list[int]]:
     """Labels of up to 6 frames with pauses up to the longest between them."""
-    runs = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(0, longest)), max_size=12)
+    runs = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(0, longest)), max_size=12)
     return runs.map(lambda runs: [label for symbol, count, pause in runs for label in [symbol] * count + [0] * pause])
 
 
@@ -116,7 +124,7 @@ RUN = """
 import { Greedy } from "PAGE/greedy.js";
 import { LiveSegments } from "PAGE/segments.js";
 
-const TOKENS = ["", "a", "b"];
+const TOKENS = ["", "a", "b", " "];
 const found = cases.map(({ facts, chunks }) => {
   const segments = new LiveSegments(() => new Greedy(TOKENS), { ...facts, tokens: TOKENS });
   const partial = chunks.map((rows) => {
@@ -145,18 +153,19 @@ def test_the_page_finds_the_same_segments(tmp_path: Path) -> None:
     for labels, sizes in cases:
         chunks = np.split(rows_of(labels), np.cumsum(sizes))
         written.append({"facts": facts, "chunks": [rows.tolist() for rows in chunks]})
-        texts = ["".join(" ab"[token] for token in each) for each in tokens(found(labels, sizes, LiveConfig()))]
-        expected.append([texts[:-1], texts[-1], "".join(texts)])
+        written_out = ["".join("_ab "[token] for token in each) for each in tokens(found(labels, sizes, LiveConfig()))]
+        texts = [" ".join(text.split()) for text in written_out]
+        expected.append([texts[:-1], texts[-1], " ".join(filter(None, texts))])
     assert in_node(RUN, written, tmp_path) == expected
     assert sum(len(texts) > 1 for texts, _, _ in expected) > 20
 
 
 def test_news_are_frames_that_may_change_the_partial_result() -> None:
-    segments = LiveSegments(GreedySearch, MODEL, LiveConfig(), keeps=2)
+    segments = LiveSegments(GreedySearch, MODEL, LiveConfig(), [0], keeps=2)
     assert not segments.news
     segments.step(rows_of([1]))
     assert segments.news
     assert list(segments.partial().tokens) == [1]
     assert not segments.news
-    segments.step(np.log(np.array([[0.99, 0.005, 0.005]], np.float32)))
+    segments.step(np.log(np.array([[0.99, 0.005, 0.004, 0.001]], np.float32)))
     assert not segments.news

@@ -17,9 +17,10 @@ ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio"
 
 
 def log_probs(labels: list[int], frames: int) -> np.ndarray:
-    """(T, 2): a blank in all frames but those of the labels."""
-    probabilities = np.tile([0.9, 0.1], (frames, 1))
-    probabilities[labels] = [0.1, 0.9]
+    """(T, 3): a blank in all frames but those of the labels, in every fifth frame a space."""
+    probabilities = np.tile([0.85, 0.1, 0.05], (frames, 1))
+    probabilities[::5] = [0.3, 0.1, 0.6]
+    probabilities[labels] = [0.1, 0.8, 0.1]
     return np.log(probabilities).astype(np.float32)
 
 
@@ -44,7 +45,7 @@ def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames
 
 
 def in_pieces(rows: np.ndarray, duration: float, cuts: list[int]) -> list[LogProbSegment]:
-    cutter = PauseCutter(duration, FRAME)
+    cutter = PauseCutter(duration, FRAME, [0, 2])
     pieces = [piece for piece in np.split(rows, sorted(cuts)) if len(piece)]
     return [segment for piece in pieces for segment in cutter.step(piece)] + [cutter.finish()]
 

@@ -1,10 +1,10 @@
 // The log-probabilities of one stream -> the texts of its segments, as ds2/recognition/live_segments.py finds them.
 const BLANK = 0;
-const SPEECH = 0.5; // a frame whose blank is less probable than this holds a label
-const PAUSE_SECONDS = 0.6; // frames without a label for so long end a segment
+const SILENCE = 0.5; // a frame in which nothing spoken is more probable than this holds no speech
+const PAUSE_SECONDS = 0.6; // without speech end a segment
 const LONG_SEGMENT_SECONDS = 20; // after these a shorter pause is enough
 const SHORT_PAUSE_SECONDS = 0.15;
-const LONGEST_SILENCE_SECONDS = 30; // without a label; after it the search begins anew
+const LONGEST_SILENCE_SECONDS = 30; // without speech; after it the search begins anew
 
 export class LiveSegments {
   texts = []; // of the segments that have ended
@@ -16,7 +16,8 @@ export class LiveSegments {
     this.betweenLooks = steps.least_frames / steps.stride; // output frames
     this.delay = steps.delay;
     this.second = 1 / frame_seconds; // output frames
-    this.between = tokens.includes(" ") ? " " : "";
+    this.space = tokens.indexOf(" "); // -1: the alphabet has none
+    this.between = this.space < 0 ? "" : " ";
     this.beginSegment();
   }
 
@@ -27,7 +28,7 @@ export class LiveSegments {
       const count = this.betweenLooks - ((this.frames + this.delay) % this.betweenLooks);
       const end = Math.min(last, first + count);
       this.search.step(found, first, end);
-      this.findLabels(found, first, end);
+      this.findSpeech(found, first, end);
       this.frames += end - first;
       if (first + count === end && this.pauseEnds()) this.endSegment();
       first = end;
@@ -39,20 +40,22 @@ export class LiveSegments {
     return [...this.texts, this.search.text(last)].filter(Boolean).join(this.between);
   }
 
-  findLabels({ tokens, frames }, first, last) {
+  findSpeech({ tokens, frames }, first, last) {
     const size = tokens.length / frames;
     for (let row = first; row < last; row++) {
-      if (Math.exp(tokens[row * size + BLANK]) >= SPEECH) continue;
-      this.lastLabel = this.frames + row - first;
-      this.firstLabel ??= this.lastLabel;
+      // A space is no speech: a model may write it anywhere in the pause before a word.
+      const space = this.space < 0 ? 0 : Math.exp(tokens[row * size + this.space]);
+      if (Math.exp(tokens[row * size + BLANK]) + space >= SILENCE) continue;
+      this.lastSpoken = this.frames + row - first;
+      this.firstSpoken ??= this.lastSpoken;
     }
   }
 
   pauseEnds() {
-    if (this.firstLabel === null) return this.frames - this.first > LONGEST_SILENCE_SECONDS * this.second;
-    const isLong = this.frames - this.firstLabel > LONG_SEGMENT_SECONDS * this.second; // without silence before it
+    if (this.firstSpoken === null) return this.frames - this.first > LONGEST_SILENCE_SECONDS * this.second;
+    const isLong = this.frames - this.firstSpoken > LONG_SEGMENT_SECONDS * this.second; // without silence before it
     const pause = isLong ? SHORT_PAUSE_SECONDS : PAUSE_SECONDS;
-    return this.frames - 1 - this.lastLabel >= pause * this.second;
+    return this.frames - 1 - this.lastSpoken >= pause * this.second;
   }
 
   endSegment() {
@@ -63,6 +66,6 @@ export class LiveSegments {
   beginSegment() {
     this.search = this.begin();
     this.first = this.frames;
-    this.firstLabel = this.lastLabel = null;
+    this.firstSpoken = this.lastSpoken = null;
   }
 }
