@@ -1,11 +1,12 @@
 """Trains the neural language model of the second pass on texts, and adds it to a bundle.
 
-    python recipes/english/neural_lm.py train TEXTS neural.safetensors
+    python recipes/english/neural_lm.py train TEXTS neural.safetensors [--start BUNDLE]
     python recipes/english/neural_lm.py add neural.safetensors BUNDLE TUNING
 
 TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps them as numbers of
 pieces, and neural.partial the state of training: killed training goes on when the command is run again, and ended
-training when --updates are more, since the rate falls in the last updates only. The perplexity of dev is for each word
+training when --updates are more, since the rate falls in the last updates only. --start begins with the model of a
+bundle, and with its pieces. The perplexity of dev is for each word
 and each end of a sentence.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from neural_lm_loss import NO_PIECE
 from neural_lm_network import Network
 from torch import Tensor
 
@@ -34,7 +36,6 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write, make_folder, numbered_lines
-from ds2.utils.int8_dot import has_bfloat16
 
 PIECES = 4095
 LEARNT_FROM = 150_000  # words: the most frequent ones in the mixture of texts
@@ -58,6 +59,7 @@ def main() -> None:
     trained.add_argument("texts", type=Path)
     trained.add_argument("output", type=Path)
     trained.add_argument("--updates", type=int, default=3750)
+    trained.add_argument("--start", type=Path, metavar="BUNDLE", help="train on from the model of this one")
     trained.add_argument("--falls", type=int, default=1500, help="updates at the end in which the rate falls")
     trained.set_defaults(run=train)
     added = commands.add_parser("add")
@@ -83,34 +85,42 @@ def add(arguments: argparse.Namespace) -> None:
 def train(arguments: argparse.Namespace) -> None:
     """Divides the texts into pieces, learns, and writes a bundle that holds only the model."""
     folder = arguments.output.with_suffix(".pieces")
+    start = Bundle.load(arguments.start).neural_model if arguments.start else None
     if not (folder / "pieces.json").exists():
-        divide(arguments.texts, folder)
+        divide(arguments.texts, folder, start.pieces if start else None)
     pieces = json.loads((folder / "pieces.json").read_text())
     texts = {name: Text(folder / f"{name}.npz") for name in (BOOKS, *OTHERS)}
     dev = {path.stem: Text(path) for path in sorted(folder.glob("dev/*.npz"))}
     torch.manual_seed(1)
     network, partial = Network(len(pieces) + 1), arguments.output.with_suffix(".partial")
+    if start:
+        network.take({name: np.asarray(array) for name, array in start.arrays.items()})
     learn(network, texts, dev, arguments.updates, arguments.falls, partial)
     arrays = {name: torch.from_numpy(values) for name, values in network.arrays().items()}
     Bundle(weights={}, config={}, tokens=[], neural_model=NeuralModelPart(pieces, arrays=arrays)).save(arguments.output)
 
 
-def divide(texts: Path, folder: Path) -> None:
-    """Learns the pieces and writes each text as numbers of pieces, dev as well; the pieces last."""
+def divide(texts: Path, folder: Path, pieces: Sequence[str] | None) -> None:
+    """Writes each text as numbers of pieces, dev as well, and the pieces last, which it learns if there are none."""
     make_folder(folder / "dev")
     files = {path: path.stem for path in sorted(texts.glob("*.txt"))}
+    pieces = pieces or learnt_pieces(files)
+    files |= {path: f"dev/{path.stem}" for path in sorted((texts / "dev").glob("*.txt"))}
+    for path, name in files.items():
+        write_text(path, folder / f"{name}.npz", Pieces(pieces))
+    with atomic_write(folder / "pieces.json") as partial:
+        partial.write_text(json.dumps(list(pieces)))
+
+
+def learnt_pieces(files: Mapping[Path, str]) -> list[str]:
+    """The pieces of the mixture of texts."""
     counts = {name: Counter(word for line in lines(path) for word in line.split()) for path, name in files.items()}
     mixture: Counter[str] = Counter()
     for name, found in counts.items():
         share = shares(SHARE)[name] / found.total()
         mixture.update({word: count * share for word, count in found.items()})
     learnt = {word: math.ceil(weight * 1e8) for word, weight in mixture.most_common(LEARNT_FROM)}
-    pieces = learn_pieces(learnt, PIECES)
-    files |= {path: f"dev/{path.stem}" for path in sorted((texts / "dev").glob("*.txt"))}
-    for path, name in files.items():
-        write_text(path, folder / f"{name}.npz", Pieces(pieces))
-    with atomic_write(folder / "pieces.json") as partial:
-        partial.write_text(json.dumps(pieces))
+    return learn_pieces(learnt, PIECES)
 
 
 def write_text(source: Path, target: Path, pieces: Pieces) -> None:
@@ -163,7 +173,7 @@ def learn(
         for name, part in parts.items():
             part.load_state_dict(state[name])
     for update, sentences in zip(range(done + 1, updates + 1), minibatches(texts, done, updates - falls), strict=False):
-        loss = cross_entropy(network, *padded(sentences))
+        loss = network.losses(*padded(sentences))
         optimizer.zero_grad()
         loss.backward()
         rate = LEARNING_RATE * min(1.0, update / RISES, (1 + updates - update) / falls)
@@ -202,21 +212,13 @@ def minibatches(texts: Mapping[str, Text], done: int, steady: int) -> Iterator[l
 
 
 def padded(sentences: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """(T, B) pieces before each piece and each end, and those; -1 after an end."""
+    """(T, B) pieces before each piece and each end, and those; NO_PIECE after an end."""
     shape = max(map(len, sentences)) + 1, len(sentences)
-    before, wanted = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
+    before, wanted = np.zeros(shape, np.int64), np.full(shape, NO_PIECE, np.int64)
     for column, sentence in enumerate(sentences):
         before[1 : len(sentence) + 1, column] = wanted[: len(sentence), column] = sentence
         wanted[len(sentence), column] = 0
     return torch.from_numpy(before), torch.from_numpy(wanted)
-
-
-def cross_entropy(network: Network, before: Tensor, wanted: Tensor, reduction: str = "mean") -> Tensor:
-    with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):
-        scores = network(before)
-    return torch.nn.functional.cross_entropy(
-        scores.flatten(0, 1).float(), wanted.flatten(), ignore_index=-1, reduction=reduction
-    )
 
 
 @torch.inference_mode()
@@ -225,7 +227,8 @@ def perplexity(network: Network, text: Text) -> float:
     sentences = sorted((text[place] for place in range(len(text))), key=len)
     total = 0.0
     for first in range(0, len(sentences), MEASURED):
-        total += cross_entropy(network, *padded(sentences[first : first + MEASURED]), reduction="sum").item()
+        before, wanted = padded(sentences[first : first + MEASURED])
+        total += network.losses(before, wanted).item() * int((wanted != NO_PIECE).sum())
     network.train()
     return math.exp(total / (text.words + len(text)))
 

@@ -1,9 +1,13 @@
 """The network of the neural language model in torch, for its training; `ds2.lm.neural` computes it without."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
+from neural_lm_loss import cross_entropy
 from torch import Tensor, nn
 
+from ds2.utils.int8_dot import has_bfloat16
 from ds2.utils.int8_linear import Int8Weight
 
 WIDTH, CELLS = 256, 1024
@@ -28,10 +32,32 @@ class Network(nn.Module):
         self.drop = nn.Dropout(DROPOUT)
 
     def forward(self, pieces: Tensor) -> Tensor:
-        """(T, B) pieces -> (T, B, V) scores of the next one."""
+        """(T, B) pieces -> (T, B, P) outputs, which score the next ones."""
         hidden, _ = self.lstm(self.drop(self.embedding(pieces) * SPREAD))
-        hidden = self.drop(self.norm(hidden.float()))
-        return nn.functional.linear(hidden, self.embedding.weight, self.bias)
+        return self.drop(self.norm(hidden.float()))
+
+    def losses(self, before: Tensor, wanted: Tensor) -> Tensor:
+        """(T, B) pieces before, and the (T, B) that follow -> their mean cross-entropy in nats."""
+        with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):
+            hidden = self(before)
+        return cross_entropy(hidden.flatten(0, 1), self.embedding.weight, self.bias, wanted.flatten())
+
+    def take(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Takes the weights of `arrays`, to train on from there."""
+        weights = {
+            name: torch.from_numpy(arrays[name] * arrays[f"{name}_scales"][:, None])
+            for name in ("embedding", "input", "recurrent", "projection")
+        } | {name: torch.from_numpy(arrays[name]) for name in ("gate_bias", "norm_scale", "norm_bias", "output_bias")}
+        lstm = self.lstm
+        places = {
+            "embedding": self.embedding.weight, "input": lstm.weight_ih_l0, "recurrent": lstm.weight_hh_l0,
+            "projection": lstm.weight_hr_l0, "gate_bias": lstm.bias_ih_l0, "norm_scale": self.norm.weight,
+            "norm_bias": self.norm.bias, "output_bias": self.bias,
+        }  # fmt: skip
+        with torch.no_grad():
+            lstm.bias_hh_l0.zero_()
+            for name, place in places.items():
+                place.copy_(weights[name])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The weights as `ds2.lm.neural` has them."""
