@@ -89,6 +89,16 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def following(entry, tables):  # type: ignore[no-untyped-def]
+    """The first arc, and that after the last one, of the labels that may follow an entry within a word; as many as
+    there can be where the lexicon does not say which."""
+    settings, node = tables.settings[0], entry.lexicon
+    if settings.lm_kind == TOKENS or not settings.spells or not settings.closed:
+        return np.int64(0), np.int64(settings.max_symbols)
+    return np.int64(tables.lexicon.first[node]), np.int64(tables.lexicon.first[node + 1])
+
+
+@inlined
 def largest_gain(entry, tables):  # type: ignore[no-untyped-def]
     """No label but the space can give an entry more than this."""
     settings = tables.settings[0]

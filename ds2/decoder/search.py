@@ -187,17 +187,23 @@ def _extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no
                 stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
                 stays[j].parent = i
             j = stays[j].younger
-        # All other labels make candidates. They come by falling probability, so the first that not even the largest
-        # gain could save ends the loop.
-        reach = both * math.exp(scoring.largest_gain(entry, tables))
-        for k in range(labels):
-            symbol = scratch.chosen[k]
-            if reach * chances[symbol] < least:
-                break
-            if active[symbol] == NONE:
-                chance = (entry.by_blank if symbol == last else both) * chances[symbol]
-                chance *= prefixes.share(frame, last, symbol)
-                new += _add(new, i, symbol, chance, least, beam, scratch, tables)
+        # All other labels make candidates: those that may follow in the lexicon, where it is closed and they are fewer
+        # than those that are tried.
+        first, past = scoring.following(entry, tables)
+        growth = math.exp(scoring.largest_gain(entry, tables))
+        if past - first < labels:
+            for arc in range(first, past):
+                symbol = np.int64(tables.lexicon.tokens[arc])
+                if chances[symbol] > 0.0 and active[symbol] == NONE:
+                    new += _extend(new, i, symbol, growth, frame, least, beam, scratch, tables)
+        else:
+            for k in range(labels):
+                symbol = scratch.chosen[k]
+                # They come by falling probability, so the first that not even the largest gain could save ends this.
+                if both * growth * chances[symbol] < least:
+                    break
+                if active[symbol] == NONE:
+                    new += _extend(new, i, symbol, growth, frame, least, beam, scratch, tables)
         # The space is tried in any case, because words would not end without it; where no score of the language model
         # could keep it, the model is not asked.
         if space >= 0 and active[space] == NONE:
@@ -211,6 +217,18 @@ def _extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no
             active[beam.nodes[beam.entries[j].node].symbol] = NONE
             j = stays[j].younger
     return new
+
+
+@inlined
+def _extend(new, i, symbol, growth, frame, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
+    """Like `_add`, by a label that is not the space; no gain makes more than `growth` of its probability."""
+    entry = beam.entries[i]
+    last = beam.nodes[entry.node].symbol
+    chance = (entry.by_blank if symbol == last else entry.by_blank + entry.by_label) * scratch.chances[symbol]
+    chance *= prefixes.share(frame, last, symbol)
+    if chance * growth < least:
+        return 0
+    return _add(new, i, symbol, chance, least, beam, scratch, tables)
 
 
 @inlined
