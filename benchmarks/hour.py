@@ -3,7 +3,7 @@
     python benchmarks/hour.py RECORDING... [--hours 1]
 
 The recordings are joined, again and again, to a WAV of an hour; `ds2 transcribe --format all` transcribes it with the
-default model. Goals on two cores: real-time factor 0.03, 700 MB.
+default model. Goals on two cores: real-time factor 0.03, 500 MB.
 """
 
 import argparse

@@ -12,8 +12,7 @@ import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,7 +60,7 @@ class PronouncingDecoder:
         frequency = lm.single_log_probs[numbers]
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
         self.words = list(map(listed.__getitem__, places.tolist()))
-        self.spelt: dict[Phones, str] = {}  # the words that were found, by their phones
+        self.spelt: dict[Phones, Spelling | None] = {}  # of phones that were found
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
         copied = np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
@@ -105,13 +104,18 @@ class PronouncingDecoder:
         """(B, T, V + P) log-probabilities of letters and phones, (B,) frames -> n-best hypotheses of each utterance.
 
         Scores of biphones may follow them: (B, T, V + P + Q), as the model gives them (ds2/model/acoustic.py).
-        Block by block, because the copies of the phones would take 110 MB for an hour of sound.
         """
         counts = frame_counts(log_probs, lengths)
-        streams = [self.begin() for _ in counts]
-        for start in range(0, max(counts, default=0), BLOCK):
-            rows = [row[start : min(count, start + BLOCK)] for row, count in zip(log_probs, counts, strict=True)]
-            self.step(streams, rows)
+        return self.search([row[:count] for row, count in zip(log_probs, counts, strict=True)])
+
+    def search(self, log_probs: "Sequence[Tensor | np.ndarray]") -> list[list[Hypothesis]]:
+        """Like `__call__`, for (T, V + P) or (T, V + P + Q) of each utterance.
+
+        Block by block, because the copies of the phones would take 110 MB for an hour of sound.
+        """
+        streams = [self.begin() for _ in log_probs]
+        for start in range(0, max(map(len, log_probs), default=0), BLOCK):
+            self.step(streams, [rows[start : start + BLOCK] for rows in log_probs])
         return [self.finish(stream) for stream in streams]
 
     def begin(self) -> BeamStream:
@@ -126,57 +130,83 @@ class PronouncingDecoder:
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""
-        nbest, found = self.config.nbest, dict[tuple[int, ...], Hypothesis]()
+        nbest, found = self.config.nbest, dict[tuple[tuple[int, ...], ...], Hypothesis]()
         for hypothesis in itertools.islice(self.beam.hypotheses(stream), nbest + READ_MORE):
-            spelt = self._spelt(hypothesis)
-            found.setdefault(spelt.tokens, spelt)
+            words = self._words(hypothesis.tokens)
+            text = tuple(word.tokens for _, word in words)
+            if text not in found:
+                found[text] = self._spelt(hypothesis, words)
             if len(found) == nbest:
                 break
         return list(found.values()) or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far, up to its last complete word."""
-        return self._spelt(self.beam.partial(stream))
+        partial = self.beam.partial(stream)
+        return self._spelt(partial, self._words(partial.tokens))
 
     def stable(self, stream: BeamStream) -> int:
         """How many of the first letters of `partial` all hypotheses share: those of whole words."""
         partial = self.beam.partial(stream)
         certain = partial.tokens[: self.beam.stable(stream)]
         whole = len(certain) - certain[::-1].index(SPACE) if SPACE in certain else 0
-        return len(self._spelt(replace(partial, tokens=partial.tokens[:whole])).tokens)
+        words = self._words(partial.tokens[:whole])
+        return sum(len(word.tokens) for _, word in words) + max(0, len(words) - 1)
 
-    def _word(self, phones: Phones) -> str:
-        """The word with these phones; empty if there is none."""
+    def _words(self, phones: Phones) -> list[tuple[int, "Spelling"]]:
+        """The words of (L,) phones and spaces: where each begins, and how it is spelt; no incomplete one."""
+        found, first = [], 0
+        for past in [*(place for place, phone in enumerate(phones) if phone == SPACE), len(phones)]:
+            if word := self._spelling(phones[first:past]):
+                found.append((first, word))
+            first = past + 1
+        return found
+
+    def _spelling(self, phones: Phones) -> "Spelling | None":
+        """How the word with these phones is spelt; None if there is none."""
         if phones not in self.spelt:
             lexicon = self.beam.space.lexicon
             assert lexicon is not None
-            number = lexicon.number(phones)
-            self.spelt[phones] = "" if number == NO_WORD else self.words[number]
+            number = lexicon.number(phones) if phones else NO_WORD
+            word = "" if number == NO_WORD else self.words[number]
+            self.spelt[phones] = Spelling.of([self.letters[letter] for letter in word], len(phones)) if word else None
         return self.spelt[phones]
 
-    def _spelt(self, found: Hypothesis) -> Hypothesis:
-        """The hypothesis in letters, without an incomplete word."""
+    def _spelt(self, found: Hypothesis, words: list[tuple[int, "Spelling"]]) -> Hypothesis:
+        """The hypothesis in the letters of its words."""
         tokens: list[int] = []
-        places: list[tuple[int, int]] = []
-        for first, last in _words(found.tokens):
-            word = self._word(found.tokens[first:last])
-            if word and tokens:
+        firsts: list[int] = []
+        lasts: list[int] = []
+        for first, word in words:
+            if tokens:
                 tokens.append(self.letters[" "])
-                places.append((first - 1, first - 1))
-            # Letters have no frames of their own: they share those of the word's phones evenly.
-            for number, letter in enumerate(word):
-                tokens.append(self.letters[letter])
-                share = (last - first) / len(word)
-                start = first + math.floor(number * share)
-                places.append((start, max(start, first + math.floor((number + 1) * share) - 1)))
+                firsts.append(first - 1)
+                lasts.append(first - 1)
+            tokens += word.tokens
+            firsts += [first + place for place in word.firsts]
+            lasts += [first + place for place in word.lasts]
         return Hypothesis(
             tuple(tokens),
-            tuple(found.starts[start] for start, _ in places),
-            tuple(found.ends[end] for _, end in places),
-            tuple(found.confidences[start] for start, _ in places),
+            tuple(map(found.starts.__getitem__, firsts)),
+            tuple(map(found.ends.__getitem__, lasts)),
+            tuple(map(found.confidences.__getitem__, firsts)),
             found.score,
             found.gains,
         )
+
+
+class Spelling(NamedTuple):
+    """The letters of a word, and the first and the last of its phones that each takes the frames of."""
+
+    tokens: tuple[int, ...]
+    firsts: list[int]
+    lasts: list[int]
+
+    @classmethod
+    def of(cls, tokens: Sequence[int], phones: int) -> "Spelling":
+        """Letters have no frames of their own: they share those of the word's phones evenly."""
+        bounds = [math.floor(number * (phones / len(tokens))) for number in range(len(tokens) + 1)]
+        return cls(tuple(tokens), bounds[:-1], [max(a, b - 1) for a, b in itertools.pairwise(bounds)])
 
 
 def homophones_apart(
@@ -216,10 +246,3 @@ def _earlier_equals(rows: np.ndarray) -> np.ndarray:
     found = np.empty(len(rows), np.int32)
     found[order] = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
     return found
-
-
-def _words(tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """(first, past the last) phone of each word."""
-    ends = [place for place, token in enumerate(tokens) if token == SPACE] + [len(tokens)]
-    starts = [0] + [end + 1 for end in ends[:-1]]
-    return [(start, end) for start, end in zip(starts, ends, strict=True) if end > start]

@@ -9,7 +9,8 @@ import numpy as np
 
 from ds2.recognition.offline_segments import LogProbSegment, PauseCutter
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.windows import GROUP_SECONDS
+
+SEARCHED_SECONDS = 60.0  # of segments that are searched together; a second's outputs may take 0.2 MB
 
 Hear = Callable[[Iterable[LogProbSegment]], Iterator[Transcript]]
 
@@ -26,7 +27,7 @@ class Hearing:
     def step(self, log_probs: np.ndarray) -> None:
         """Takes the next (T, V) log-probabilities."""
         self.waiting += self.cutter.step(log_probs)
-        if sum(segment.duration for segment in self.waiting) >= GROUP_SECONDS:
+        if sum(segment.duration for segment in self.waiting) >= SEARCHED_SECONDS:
             self.heard += self.hear(self.waiting)
             self.waiting = []
 

@@ -1,6 +1,7 @@
 """The engine of NumPy and numba: runs a bundle on the CPU. No torch."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,12 @@ from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
-from ds2.utils.devices import Cpu
+from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
 from ds2.utils.errors import InputError
 
 
 class NativeEngine:
-    """Runs a `Network`, an utterance at a time."""
+    """Runs a `Network`, an utterance in each of `cpu_threads()` threads."""
 
     device = Cpu()
 
@@ -23,7 +24,12 @@ class NativeEngine:
 
     def log_probs(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """See `Engine`."""
-        return [self.network.log_probs(samples) for samples in batch]
+        threads = min(cpu_threads(), len(batch))
+        if threads < 2:
+            return list(map(self.network.log_probs, batch))
+        # Threads within each of the small products would mostly wait for each other.
+        with one_thread_a_product(), ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(self.network.log_probs, batch))
 
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> NativeSlots:
         """See `Engine`."""

@@ -255,12 +255,12 @@ class Recognizer:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
         if not rows:
             return []
-        return self.finish.rescored(self._search(*padded(rows)))
+        return self.finish.rescored(self._search(rows))
 
-    def _search(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
+    def _search(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):
-            return self.beam(log_probs, lengths)
-        log_probs = log_probs[..., : len(self.tokenizer)]
+            return self.beam.search(rows)
+        log_probs, lengths = padded([row[:, : len(self.tokenizer)] for row in rows])
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
         if self.model.device.type == "cuda" and len(lengths) >= ON_GPU:

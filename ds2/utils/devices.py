@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,11 +59,32 @@ def cpu_threads() -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
 
+@contextlib.contextmanager
+def one_thread_a_product() -> Iterator[None]:
+    """NumPy's products take one thread each: for threads that compute as many of them at once."""
+    _thread_products(1)
+    try:
+        yield
+    finally:
+        _thread_products(cpu_threads())
+
+
+def _thread_products(count: int) -> None:
+    for set_threads in _openblas():
+        set_threads(count)
+
+
+@functools.cache
+def _openblas() -> list[Callable[[int], object]]:
+    """Sets the threads of NumPy's products; none in another build of NumPy."""
+    libraries = Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*")
+    found = (getattr(ctypes.CDLL(str(each)), "scipy_openblas_set_num_threads64_", None) for each in libraries)
+    return [each for each in found if each is not None]
+
+
 def use_threads(count: int) -> None:
     """Sets `cpu_threads` for this process, also those of NumPy's products."""
     os.environ["OMP_NUM_THREADS"] = str(count)
-    for library in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*"):
-        with contextlib.suppress(AttributeError):  # another build of OpenBLAS
-            ctypes.CDLL(str(library)).scipy_openblas_set_num_threads64_(count)
+    _thread_products(count)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(count)
