@@ -12,6 +12,7 @@ from ds2.recognition.words import Word
 from ds2.serve.messages import SAMPLE_BYTES, Final, StreamConfig
 
 QUOTED = 40  # characters of a client's value that an error repeats
+KEYS = ("sample_rate", "encoding", "words", "max_alternatives", "push", "model", "hot", "phrase_list")  # of a config
 CLOSE_REASON_BYTES = 123  # that a close frame can hold
 
 
@@ -33,8 +34,10 @@ class Wishes:
         """Returns a copy with the values of another `config`; a stream that `has_begun` keeps its format.
 
         Raises:
-            ValueError: a value that does not fit; the message quotes it.
+            ValueError: an unknown key, or a value that does not fit; the message quotes it.
         """
+        if unknown := [key for key in values if key not in KEYS]:
+            raise ValueError(f"config has no {_quoted(unknown[0])}; choose from {', '.join(KEYS)}")
         words = bool(values.get("words", self.words))
         alternatives = int(_number(values, "max_alternatives", self.alternatives))
         if has_begun:

@@ -10,10 +10,10 @@
 Every message but `config` gets exactly one reply. It is sent without waiting for the model, unless the client is so far
 ahead that it must be slowed down. Three keys of `config` are not Vosk's: `encoding` (pcm16, float32, mulaw); `hot`, a
 list of words to prefer, each as "word" or "word=nats"; and `push`, with which results are sent when they come, not as
-replies, and partial results say how many characters are `stable`. A later `config` changes the keys that it names;
-after the first sound only `words` and `max_alternatives` can change. `model` names one of the server's models, by
-default its first. `phrase_list` is ignored: it allows no other words, while hot words are preferred. Where the model
-has punctuation, each word has its `display` form, too; `text` stays plain.
+replies, and partial results say how many characters are `stable`. An unknown key is an error. A later `config` changes
+the keys that it names; after the first sound only `words` and `max_alternatives` can change. `model` names one of the
+server's models, by default its first. `phrase_list` is ignored: it allows no other words, while hot words are
+preferred. Where the model has punctuation, each word has its `display` form, too; `text` stays plain.
 """
 
 import asyncio

@@ -226,6 +226,7 @@ async def test_half_samples_and_single_bytes(
         (['{"config": {"sample_rate": %s}}' % ("9" * 400)], 1007, "sample_rate"),
         (['{"config": {"sample_rate": NaN}}'], 1007, "sample_rate"),
         (['{"config": {"encoding": []}}'], 1007, "encoding"),
+        (['{"config": {"sample_rat": 16000}}'], 1007, "sample_rat"),
         (['{"config": {"encoding": "\\ud800"}}'], 1007, "encoding"),
         (['{"config": {"encoding": "%s"}}' % ("é" * 200)], 1007, "encoding"),
         (['{"config": {"encoding": "%s"}}' % ("x" * 500_000)], 1007, "encoding"),
