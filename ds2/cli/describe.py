@@ -13,6 +13,8 @@ FIGURES = {  # of the package's models, which a bundle itself does not say
     "digits": "WER 0.33 % on FSDD's test split, 9.8 % on strangers",
     "english": "WER 10.0 % on audio books, 32.4 % on Common Voice",
 }
+OF_RECURRENT_LAYERS = {"cell", "hidden", "bidirectional", "chunk"}
+GREEDY = dict.fromkeys(("wer", "cer", "per"), " (greedy, while training)")
 CHARACTERS_SHOWN = 60
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
@@ -139,7 +141,10 @@ def describe_exported(path: Path) -> str:
 
 def _describe_record(path: Path, record: Record) -> list[str]:
     """Lines on what a model knows, its tokens and its configuration."""
-    sections = {"config": record.config, "decoder": record.decoder or {}, "training": record.training}
+    absent = set() if record.config.get("recurrent_layers") else OF_RECURRENT_LAYERS
+    config = {key: value for key, value in record.config.items() if key not in absent}
+    training = {key + GREEDY.get(key, ""): value for key, value in record.training.items()}
+    sections = {"config": config, "decoder": record.decoder or {}, "training": training}
     return [
         _known(path, record),
         f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens))}",
