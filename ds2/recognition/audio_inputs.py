@@ -18,6 +18,7 @@ FULL_SCALE = {  # offset and full scale of integers in WAV files
     np.dtype(np.int16): (0, 1 << 15),
     np.dtype(np.int32): (0, 1 << 31),
 }
+LOUDEST = 100.0  # of floats, whose full scale is 1.0: above it they were scaled as integers are
 
 
 def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None, model_rate: int) -> np.ndarray:
@@ -46,7 +47,7 @@ def checked_samples(audio: "Tensor | np.ndarray") -> np.ndarray:
     """(N,) float32, full scale 1.0, of floats or of integers as they stand in a WAV file: uint8, int16 or int32.
 
     Raises:
-        ParameterError: samples that are empty, not finite, of several channels, or of another kind.
+        ParameterError: samples that are empty, not finite, of several channels, of another scale, or of another kind.
     """
     found = np.asarray(audio)
     if found.ndim == 2 and found.size:
@@ -61,6 +62,8 @@ def checked_samples(audio: "Tensor | np.ndarray") -> np.ndarray:
         found = (found.astype(np.float64) - offset) / scale
     if found.ndim != 1 or found.size == 0 or found.dtype.kind != "f" or not np.isfinite(found).all():
         raise ParameterError("audio", f"expected (N,) finite samples, got {found.dtype} of shape {found.shape}")
+    if (peak := float(np.abs(found).max())) > LOUDEST:
+        raise ParameterError("audio", f"floats have a full scale of 1.0, these reach {peak:.0f}; divide them by 32768")
     return found.astype(np.float32)
 
 

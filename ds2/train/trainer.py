@@ -284,7 +284,7 @@ class Trainer:
             raise InputError(f"{self.checkpoint}: not a checkpoint of this version ({error}); {REMEDY}") from error
         if not self.ranks.first:
             self.state.forget()
-        if self.ranks.first:
+        if self.ranks.first and self.state.epoch < self.config.epochs:
             logger.info("resuming at epoch %d, batch %d", self.state.epoch + 1, self.state.batch)
 
 

@@ -91,6 +91,11 @@ def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor)
         recognizer.transcribe(samples, 8000)
 
 
+def test_floats_with_the_scale_of_integers_are_refused(recognizer: Recognizer) -> None:
+    with pytest.raises(ParameterError, match="full scale of 1.0, these reach 20000; divide them by 32768"):
+        recognizer.transcribe(20000 * torch.sin(torch.arange(8000.0)).sign(), 8000)
+
+
 @pytest.mark.parametrize("shape", [(2, 100), (100, 2), (100, 1)])
 def test_several_channels_are_refused_with_the_remedy(recognizer: Recognizer, shape: tuple[int, int]) -> None:
     with pytest.raises(ParameterError, match=r"one channel, got shape .*; average them: \.mean\((\d)\)") as error:
