@@ -92,7 +92,7 @@ def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor)
 
 
 def test_floats_with_the_scale_of_integers_are_refused(recognizer: Recognizer) -> None:
-    with pytest.raises(ParameterError, match="full scale of 1.0, these reach 20000; divide them by 32768"):
+    with pytest.raises(ParameterError, match=r"full scale of 1\.0, these reach 20000; divide them by 32768"):
         recognizer.transcribe(20000 * torch.sin(torch.arange(8000.0)).sign(), 8000)
 
 
