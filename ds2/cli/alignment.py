@@ -69,8 +69,7 @@ def align_command(
     recordings = [RecordingSpan(pair.audio) for pair in pairs]
     folder = make_output(output, tables, recordings)
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
-    total = total_seconds(recordings) if sys.stderr.isatty() else 0.0
-    with Progress("aligning", round(total), "s of audio") as progress:
+    with Progress("aligning", round(total_seconds(recordings)), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)
         return _show(results, folder, draw, len(pairs) > 1)
 

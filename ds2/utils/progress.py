@@ -1,4 +1,4 @@
-"""Progress on long work: a bar with rate and ETA on a terminal; elsewhere log lines where wanted, else silence."""
+"""Progress on long work: a bar with rate and ETA on a terminal; elsewhere a line now and then."""
 
 import logging
 import sys
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PRINTED_SECONDS = 60.0
+
 
 class Progress:
     """One bar on standard error: description, bar, count, items per second, time left, a free note.
 
     It begins when made; `step` counts finished items; `finish`, or leaving the `with` block, ends it. Where standard
-    error is not a terminal nothing is imported, and the same facts are logged every `line_seconds` seconds; 0: never.
+    error is not a terminal nothing is imported, and the same facts are logged every `line_seconds` seconds; 0: they are
+    printed there once a minute.
     """
 
     def __init__(self, description: str, total: int, unit: str, start: int = 0, line_seconds: float = 0.0):
@@ -47,14 +50,19 @@ class Progress:
     def _log(self, note: str) -> None:
         """A line, if the last one is `line_seconds` ago."""
         now = time.monotonic()
-        if not self.line_seconds or now - self.logged < self.line_seconds:
+        if now - self.logged < (self.line_seconds or PRINTED_SECONDS):
             return
         self.logged = now
         rate = (self.done - self.start) / (now - self.began)
-        facts = [f"{self.description}: {self.done:,} of {self.total:,} {self.unit}", f"{rate:.1f} {self.unit}/s"]
-        if rate > 0:
+        count = f"{self.done:,} of {self.total:,}" if self.total else f"{self.done:,}"
+        facts = [f"{self.description}: {count} {self.unit}", f"{rate:.1f} {self.unit}/s"]
+        if rate > 0 and self.total:
             facts.append(f"{timedelta(seconds=round((self.total - self.done) / rate))} left")
-        logger.info(", ".join([*facts, *([note] if note else [])]))
+        line = ", ".join([*facts, *([note] if note else [])])
+        if self.line_seconds:
+            logger.info(line)
+        else:
+            print(f"ds2: {line}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Removes the bar."""
