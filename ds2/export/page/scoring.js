@@ -130,6 +130,13 @@ export class Scorer {
     return this.unknown_letter + (lexicon === OUTSIDE ? 0 : this.unknown - this.ahead[lexicon]);
   }
 
+  // The labels to try after entry i within a word: those of its node in a closed lexicon where they are fewer.
+  following(entries, i, chosen) {
+    if (this.kind === "tokens" || !this.spells || !this.closed) return chosen;
+    const [first, past] = [this.first[entries.lexicon[i]], this.first[entries.lexicon[i] + 1]];
+    return past - first < chosen.length ? this.tokens.subarray(first, past) : chosen;
+  }
+
   // No label but the space can give entry i more than this.
   largestGain(entries, i) {
     if (this.kind === "tokens" || !this.spells || this.closed) return this.most;

@@ -157,12 +157,14 @@ export class BeamSearch {
         const chance = (label === last ? byBlank : both) * chances[label] * this.share(last, label);
         if (chance > 0) stayLabel[j] += chance * Math.exp(entries.gains[j] - entries.gains[i]);
       }
-      const reach = both * Math.exp(this.scorer.largestGain(entries, i));
-      for (const label of chosen) {
-        if (reach * chances[label] < least) break; // all others are less probable
-        if (active[label] !== NONE) continue;
+      const growth = Math.exp(this.scorer.largestGain(entries, i));
+      // Most nodes of a closed lexicon have fewer children than labels are tried in a frame.
+      const following = this.scorer.following(entries, i, chosen);
+      for (const label of following) {
+        if (chances[label] === 0 || active[label] !== NONE) continue;
+        if (following === chosen && both * growth * chances[label] < least) break; // all others are less probable
         const chance = (label === last ? byBlank : both) * chances[label] * this.share(last, label);
-        added += this.add(added, i, label, chance, least);
+        if (chance * growth >= least) added += this.add(added, i, label, chance, least);
       }
       if (space >= 0 && active[space] === NONE) {
         const chance = (space === last ? byBlank : both) * chances[space] * this.share(last, space);
