@@ -14,11 +14,11 @@ from ds2.data.utterance import RecordingSpan
 from ds2.utils.errors import InputError
 from ds2.utils.resources import give_back_memory
 
-CORE_SECONDS = 20.0  # of a long recording whose output frames one window supplies
+CORE_SECONDS = 40.0  # of a long recording whose output frames one window supplies
 CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
 BATCH_SECONDS = 120.0  # of audio in one pass of the model
-GROUP_SECONDS = 2 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
+GROUP_SECONDS = 1.5 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
 
 Source = TypeVar("Source", bound=RecordingSpan | InMemory | Path | str)  # what a recording is read from
 Row = TypeVar("Row", bound=tuple[Any, float, Any])

@@ -63,7 +63,7 @@ def test_a_recording_that_is_far_too_quiet_loses_no_words(tmp_path: Path) -> Non
 def test_a_recording_with_a_sample_of_ordinary_level_is_left_alone_to_the_bit(tmp_path: Path, loudest: float) -> None:
     """Wherever it stands, in the last window of a long one too; a quiet one has one gain in all its windows."""
     cutter, path = Cutter(8000, 160), tmp_path / "a.wav"
-    noise = np.random.default_rng(0).uniform(-0.005, 0.005, 100 * 8000).astype(np.float32)
+    noise = np.random.default_rng(0).uniform(-0.005, 0.005, 200 * 8000).astype(np.float32)
     noise[5] = 0.005
 
     def windows(samples: np.ndarray) -> list[np.ndarray]:
