@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.audio.files import InMemory
+from ds2.audio.files import InMemory, probe
 from ds2.audio.loudness import energies, levels
 from ds2.bundle import is_packaged
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
@@ -30,6 +30,7 @@ LEAST_PROBABILITY = 0.1  # of the tokens of the median word: below it the text b
 DOUBTFUL_CONFIDENCE = 0.5  # a word below it is doubtful
 DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
 CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
+ENDLESS = 10_000  # characters that any recording may have
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def align(
     Raises:
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
     """
+    _check_length(audio, text)
     if language is None:
         language = "en" if is_packaged(recognizer.name) else ""
     try:
@@ -169,6 +171,13 @@ def _confidences(recognizer: Recognizer, log_probs: Tensor, hypothesis: Hypothes
         frames.append((start, min(hypothesis.ends[last - 1], start + longest)))
         spelt.append([column[token] for token in hypothesis.tokens[first:last]])
     return said_probabilities(spelling_scores(log_probs.numpy(), frames, spelt), [len(tokens) for tokens in spelt])
+
+
+def _check_length(audio: str | Path | InMemory, text: str) -> None:
+    """Raises InputError for a text that is much too long: its words would take minutes to look at."""
+    seconds = probe(audio).duration
+    if len(text) > ENDLESS + 4 * CHARACTERS_A_SECOND * seconds:
+        raise InputError(f"{audio}: the transcript does not fit: {len(text):,} characters for {seconds:.1f} s of sound")
 
 
 def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:

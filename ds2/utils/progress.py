@@ -54,9 +54,9 @@ class Progress:
             return
         self.logged = now
         rate = (self.done - self.start) / (now - self.began)
-        count = f"{self.done:,} of {self.total:,}" if self.total else f"{self.done:,}"
+        count = f"{self.done:,.0f} of {self.total:,}" if self.total else f"{self.done:,.0f}"
         facts = [f"{self.description}: {count} {self.unit}", f"{rate:.1f} {self.unit}/s"]
-        if rate > 0 and self.total:
+        if rate > 0 and self.done < self.total:
             facts.append(f"{timedelta(seconds=round((self.total - self.done) / rate))} left")
         line = ", ".join([*facts, *([note] if note else [])])
         if self.line_seconds:

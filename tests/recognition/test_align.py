@@ -143,6 +143,8 @@ def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path
     compose(tmp_path / "string.wav", 3)
     with pytest.raises(InputError, match=r"string\.wav: the transcript does not fit.* noise .* the option skip"):
         align(recognizer, tmp_path / "string.wav", "zero " * 3)
+    with pytest.raises(InputError, match="does not fit: 4,000,000 characters for"):
+        align(recognizer, tmp_path / "string.wav", "one " * 1_000_000)
     with pytest.raises(InputError, match=r"string\.wav: the transcript does not fit: .* tokens need at least"):
         align(recognizer, tmp_path / "string.wav", "seven " * 200)
 
