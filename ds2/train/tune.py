@@ -31,6 +31,7 @@ from ds2.train.study import Study, settings
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder
+from ds2.utils.folder_lock import FolderLock
 from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
 
@@ -86,8 +87,13 @@ class Tuner:
         """Runs until the study has all its trials. An interruption ends the trials; the next run continues them.
 
         Raises:
-            InputError: the database or the folder of a trial cannot be written; the other trials are interrupted.
+            InputError: the database or the folder of a trial cannot be written; the other trials are interrupted. Or
+                another process runs the study: its trials would look interrupted.
         """
+        with contextlib.nullcontext() if self.plan.storage else FolderLock(self.folder):
+            self._run()
+
+    def _run(self) -> None:
         waiting: queue.SimpleQueue[optuna.Trial] = queue.SimpleQueue()
         with readable_study(self.folder):
             self._plan_trials()

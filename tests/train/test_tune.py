@@ -47,6 +47,29 @@ def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable
     assert load_config(TrainConfig, output / "best.toml").batch_size == 4
 
 
+HOLD = """
+import sys
+from pathlib import Path
+from ds2.utils.folder_lock import FolderLock
+with FolderLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_search_that_another_process_runs_is_refused(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """Its trials would look interrupted, and be trained a second time."""
+    tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(6), SPACE)), tmp_path / "found")
+    command = [sys.executable, "-c", HOLD, str(tuner.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match=f"process {holder.pid} writes into this folder"):
+            tuner.run()
+        holder.communicate()
+    assert not tuner.study.trials
+
+
 def test_a_resumed_search_draws_other_trials(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     space = '[space]\n"optimizer.learning_rate" = {low = 1e-5, high = 1e-2, log = true}\n'
     plan = read_study(write_study(tmp_path, spoken_digits(6), 'method = "random"\n' + space))
