@@ -11,6 +11,7 @@ from tyro.conf import Positional
 from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import Device, Language, Maybe, Model, Output, Skip
+from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError
 from ds2.utils.extras import is_installed, need
 
@@ -39,7 +40,8 @@ def align_command(
 ) -> int:
     """Find when each word of a known transcript is spoken.
 
-    A * in the text stands for speech that is not transcribed.
+    A * in the text stands for speech that is not transcribed. Where words are doubtful, standard error lists them
+    and the exit code is 1; everything is written.
 
     Example: ds2 align chapter.mp3 chapter.txt --output aligned; ds2 align interviews/ --format TextGrid
 
@@ -68,6 +70,8 @@ def align_command(
     tables = [name for name in formats if name != PICTURE]
     recordings = [RecordingSpan(pair.audio) for pair in pairs]
     folder = make_output(output, tables, recordings)
+    for pair, recording in zip(pairs, recordings, strict=True):
+        refuse_overwriting([] if pair.text is None else [pair.text], folder.paths(recording).values())
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", round(total_seconds(recordings)), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)

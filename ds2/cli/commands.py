@@ -29,6 +29,7 @@ from ds2.cli import (
     training,
     tune_decoder,
 )
+from ds2.cli.overwriting import check_arguments
 from ds2.utils.errors import InputError
 
 Command = Callable[..., int]
@@ -196,7 +197,11 @@ def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
 
     @functools.wraps(command)
     def wait(*values: Any, **named: Any) -> Callable[[], int]:
-        return functools.partial(command, *values, **named)
+        def run() -> int:
+            check_arguments(command, values, named)
+            return command(*values, **named)
+
+        return run
 
     return wait
 

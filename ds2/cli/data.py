@@ -1,7 +1,7 @@
 """ds2 data validate, stats, split, merge, sample, convert, shard."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +11,7 @@ from tyro.conf import Positional
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.languages import check_text_language
 from ds2.cli.options import Maybe, Output, Paths
+from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -102,7 +103,6 @@ def compile_manifest_command(manifest: Positional[Path], output: Output) -> int:
     if output.suffix != SUFFIX:
         raise ParameterError("output", f"{output}: a compiled manifest is named NAME{SUFFIX}")
     check_writable(output)
-    refuse_overwriting([manifest], [output])
     with Progress("compiling", 0, "utterances") as progress:
         count = compile_manifest(manifest, output, progress.step)
     print(f"{output}: {count} utterances")
@@ -200,7 +200,6 @@ def sample_command(
     from ds2.data.manifest import read_manifest, write_manifest
     from ds2.data.split import sample, sample_speakers
 
-    refuse_overwriting([manifest], [output])
     utterances = read_manifest(manifest)
     drawn = sample(utterances, hours, seed) if speakers is None else sample_speakers(utterances, speakers, hours, seed)
     write_manifest(output, drawn)
@@ -236,7 +235,6 @@ def convert_command(
     from ds2.data.convert import convert
 
     check_text_language(language)
-    refuse_overwriting([source], [output])
     count, skipped = convert(source, output, from_, to, language)
     print(f"{output}: {count} utterances")
     return report_skipped(skipped)
@@ -277,18 +275,6 @@ def shard_command(
         count, skipped = write_shards(utterances, output, config, progress.step)
     print(f"{output / MANIFEST}: {len(utterances) - len(skipped)} utterances in {count} shards")
     return report_skipped(skipped)
-
-
-def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuses an output that is an input too: what is left out would be lost.
-
-    Raises:
-        InputError: naming the file.
-    """
-    read = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path is not None and path.resolve() in read:
-            raise InputError(f"{path}: is an input and would be overwritten; name another output")
 
 
 def report_skipped(skipped: list[str]) -> int:

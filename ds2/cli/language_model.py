@@ -70,7 +70,7 @@ def _warn_of_unusual(corpus: Sequence[Path]) -> None:
     """A line on words with capitals or punctuation, which recognised text does not have."""
     import re
 
-    from ds2.lm.texts import count_unusual
+    from ds2.lm.texts import SAMPLE, count_unusual
     from ds2.text import IDEOGRAPH
 
     unusual, total = count_unusual(corpus)
@@ -79,8 +79,8 @@ def _warn_of_unusual(corpus: Sequence[Path]) -> None:
         mandarin = "--language zh normalises Mandarin, and --characters takes it by characters"
         remedy = mandarin if re.search(IDEOGRAPH, examples) else "--language en normalises English text"
         print(
-            f"ds2: {unusual.total() / total:.0%} of the words have capitals or punctuation: {printable(examples)}; "
-            f"recognition does not find such words; {remedy}",
+            f"ds2: {unusual.total() / total:.0%} of the words of the first {SAMPLE:,} sentences have capitals or "
+            f"punctuation: {printable(examples)}; recognition does not find such words; {remedy}",
             file=sys.stderr,
         )
 
@@ -241,7 +241,8 @@ def score_command(
 ) -> int:
     """Measure the perplexity of a language model on a text.
 
-    The lower it is, the better the model predicts the text.
+    The lower it is, the better the model predicts the text. Words that it does not know count as <unk> does; ds2 lm mix
+    leaves them out.
 
     Example: ds2 lm score lm.arpa.gz held-out.txt
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
-from ds2.cli.data import refuse_overwriting, report_skipped
+from ds2.cli.data import report_skipped
 from ds2.cli.options import NO_DEFAULT, Files, Output, Settings
+from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError, ParameterError
 
 MOST_HOURS = 10_000  # a terabyte

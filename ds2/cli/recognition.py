@@ -56,7 +56,8 @@ def transcribe_command(
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
 
-    On standard output the text of one recording stands alone; the texts of several have their name and a tab before.
+    On standard output the text of one recording stands alone; the texts of several have their name and a tab before. A
+    recording of several segments has a line for each.
 
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 
@@ -84,8 +85,8 @@ def transcribe_command(
     if transcripts.alternatives is not None:
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
     folder = None if output is None else make_output(output, formats, recordings)
-    if transcripts.skip_existing and folder is not None:
-        recordings = _missing(folder, recordings, messages.quiet)
+    if folder is not None:
+        recordings = _to_do(folder, recordings, transcripts.skip_existing, messages.quiet)
     with _progress(recordings, messages.quiet, separate) as on_audio:
         if recordings and recordings[0].path == STDIN:
             results = _standard_input(recognizer, recordings[0], folder)
@@ -136,8 +137,15 @@ def _separate(transcripts: Transcripts, formats: Sequence[str], first: "Recordin
     return separate
 
 
-def _missing(folder: "OutputFolder", recordings: "list[RecordingSpan]", quiet: bool) -> "list[RecordingSpan]":
-    """The recordings without transcripts in the folder; says how many have them."""
+def _to_do(
+    folder: "OutputFolder", recordings: "list[RecordingSpan]", skip_existing: bool, quiet: bool
+) -> "list[RecordingSpan]":
+    """The recordings to transcribe; says how many are skipped because they have transcripts, or get new ones."""
+    if not skip_existing:
+        folder.check_texts(recordings)
+        if (count := folder.replaced(recordings)) and not quiet:
+            print(f"ds2: {folder.folder}: earlier transcripts that are replaced: {count}", file=sys.stderr)
+        return recordings
     missing = folder.missing(recordings)
     if not quiet:
         there = len(recordings) - len(missing)

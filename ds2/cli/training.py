@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from ds2.cli.data import refuse_overwriting
 from ds2.cli.options import Device, Maybe, OptionalOutput, Output, Paths, Settings
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -222,7 +221,6 @@ def average_command(bundles: Paths, output: Output) -> int:
     """
     from ds2.train.average_models import average
 
-    refuse_overwriting(bundles, [output])
     average(bundles).save(output)
     print(output)
     return 0

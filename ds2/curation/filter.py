@@ -93,9 +93,10 @@ class FilterReport:
         if self.judged_by == CHECKED:
             wers = f"{self.wer_before:.2%} before, {self.wer_after:.2%} after"
             return f"{kept}; WER of the transcripts {wers}, by {self.examples} {CHECKED}"
-        differ = f"words that differ from the model's transcripts: {self.wer_before:.0%}"
         if self.by_alignment:
-            return f"{kept} by their alignment scores, because the model is too weak to judge texts; {differ}"
+            why = f"since {self.wer_before:.0%} of the words differ from the model's transcripts"
+            return f"{kept} by their alignment scores, {why}; a better model judges texts better"
+        differ = f"words that differ from the model's transcripts: {self.wer_before:.0%}"
         return f"{kept}; {differ} before, {self.wer_after:.0%} after; the true WER needs {CHECKED}"
 
 

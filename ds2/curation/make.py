@@ -10,6 +10,7 @@ OUTPUT/
 """
 
 import json
+import logging
 import multiprocessing
 import random
 from collections.abc import Iterator, Sequence
@@ -139,6 +140,7 @@ def _begin_worker(output: Path, config: CurationConfig) -> None:
     parent = multiprocessing.parent_process()
     die_with_parent(parent.pid if parent else None)
     torch.set_num_threads(1)
+    logging.basicConfig(level=logging.WARNING, format="ds2: %(message)s")
     _worker = _record_maker(output, config)
 
 

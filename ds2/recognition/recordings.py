@@ -134,6 +134,24 @@ class OutputFolder:
             recording for recording in recordings if not all(path.exists() for path in self.paths(recording).values())
         ]
 
+    def check_texts(self, recordings: Sequence[RecordingSpan]) -> None:
+        """Refuses to write over a text that lies beside its recording: people keep their own transcripts there.
+
+        Raises:
+            InputError: naming the text.
+        """
+        for recording in recordings:
+            text = self.paths(recording).get("txt")
+            if text is not None and text.exists() and text.parent.resolve() == recording.path.parent.resolve():
+                raise InputError(
+                    f"{text}: lies beside its recording and may be your own text; move it away, or write into another "
+                    "folder"
+                )
+
+    def replaced(self, recordings: Sequence[RecordingSpan]) -> int:
+        """How many of the recordings have outputs already, which will be replaced."""
+        return sum(any(path.exists() for path in self.paths(recording).values()) for recording in recordings)
+
     def write(self, recording: RecordingSpan, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
         for name, path in self.paths(recording).items():
@@ -169,6 +187,9 @@ class OutputFile(OutputFolder):
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes no list of failures."""
+
+    def check_texts(self, recordings: Sequence[RecordingSpan]) -> None:
+        """Refuses nothing: the file is named."""
 
     def paths(self, recording: RecordingSpan) -> dict[str, Path]:
         """The file by its format, whatever the recording."""

@@ -45,12 +45,12 @@ def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path:
     assert (tmp_path / "prose.arpa").read_bytes() == (tmp_path / "plain.arpa").read_bytes()
     code, shown, log = run("lm", "build", prose, "-o", tmp_path / "kept.arpa")
     assert code == 0
-    assert "ds2: 44% of the words have capitals or punctuation: " in log
+    assert "ds2: 44% of the words of the first 1,000 sentences have capitals or punctuation: " in log
     assert "--language en" in log
     assert "London." in shown
     code, scored, log = run("lm", "score", tmp_path / "prose.arpa", prose)
     assert "0 unknown" not in scored
-    assert "44% of the words have capitals or punctuation" in log
+    assert "44% of the words of the first 1,000 sentences have" in log
     code, scored, log = run("lm", "score", tmp_path / "prose.arpa", prose, "--language", "en")
     assert "0 unknown" in scored
     assert "capitals" not in log

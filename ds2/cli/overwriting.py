@@ -1,0 +1,53 @@
+"""Outputs that are inputs too: no command may write over what it reads."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ds2.utils.errors import InputError
+
+WRITTEN = {"output", "listing", "page", "calibration", "picture", "report"}  # parameters that name files to write
+
+
+def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Refuses an output that is an input too: what is left out would be lost.
+
+    Raises:
+        InputError: naming the file.
+    """
+    read = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path is not None and path.resolve() in read:
+            raise InputError(f"{path}: is an input and would be overwritten; name another output")
+
+
+def check_arguments(command: Any, values: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuses arguments of a command that name a file to read and to write.
+
+    A model that a command changes in place, where no output is named, may also be named as the output.
+
+    Raises:
+        InputError: naming the file.
+    """
+    signature = inspect.signature(command)
+    given = signature.bind(*values, **named).arguments
+    in_place = "output" in signature.parameters and signature.parameters["output"].default is None
+    found = [(name, path) for key, value in given.items() for name, path in _paths(key, value)]
+    outputs = [path for name, path in found if name in WRITTEN and path.is_file()]
+    inputs = [path for name, path in found if name not in WRITTEN and not (in_place and name == "model")]
+    refuse_overwriting((path for path in inputs if path.is_file()), outputs)
+
+
+def _paths(name: str, value: Any) -> Iterator[tuple[str, Path]]:
+    """Each file that a parameter may name, with the name of the parameter."""
+    if isinstance(value, str | Path):
+        if "\0" not in str(value):
+            yield name, Path(value)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _paths(field.name, getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _paths(name, each)

@@ -1,0 +1,66 @@
+"""No command writes over what it reads."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.commands import Outcome, assert_refused
+
+from ds2.bundle import MODELS
+
+RECORDING = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "libri_00088.opus"
+REFUSED = "is an input and would be overwritten"
+COMMANDS = (
+    "lm build {file} -o {file} --language en",
+    "lm mix {other} {file} --weights 0.5 0.5 -o {file}",
+    "lm prune {file} -o {file} --threshold 1e-4",
+    "lm compile {file} -o {file}",
+    "eval {file} --listing {file}",
+    "eval {file} --page {file}",
+    "eval {other} --against {file} --calibration {file}",
+    "segment {other} {file} -o {file}",
+    "data stats {file} --picture {file}",
+    "data merge {other} {file} -o {file}",
+    "average {other} {file} -o {file}",
+    "tune-decoder {file} --model {other} -o {file}",
+    "transcribe {file} -o {file}",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_that_is_an_input_is_refused(run: Callable[..., Outcome], tmp_path: Path, command: str) -> None:
+    file, other = tmp_path / "file.txt", tmp_path / "other.txt"
+    for path in (file, other):
+        path.write_text("my own text\n")
+    link = tmp_path / "link.txt"  # another name of the same file
+    link.symlink_to(file)
+    first, last = command.rsplit("{file}", 1)
+    arguments = f"{first.format(file=file, other=other)}{link}{last.format(file=file)}".split()
+    assert_refused(run(*arguments), REFUSED)
+    assert file.read_text() == other.read_text() == "my own text\n"
+
+
+def test_a_model_may_be_tuned_in_place(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    model = shutil.copy(MODELS / "digits.safetensors", tmp_path)
+    outcome = run("tune-decoder", tmp_path / "none.jsonl", "--model", model, "-o", model)
+    assert_refused(outcome, "none.jsonl")
+
+
+def test_the_text_beside_a_recording_is_kept(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    audio, text = tmp_path / "talk.opus", tmp_path / "talk.txt"
+    shutil.copy(RECORDING, audio)
+    text.write_text("my own text\n")
+    assert_refused(run("transcribe", audio, "--output", tmp_path), "talk.txt: lies beside its recording")
+    assert_refused(run("align", audio, text, "--output", tmp_path, "--format", "txt,srt"), REFUSED)
+    assert text.read_text() == "my own text\n"
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["talk.opus", "talk.txt"]
+
+
+def test_earlier_transcripts_are_replaced_aloud(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    audio, output = tmp_path / "talk.opus", tmp_path / "found"
+    shutil.copy(RECORDING, audio)
+    assert run("transcribe", audio, "--output", output, "--beam", "0") == (0, "", "")
+    code, _, said = run("transcribe", audio, "--output", output, "--beam", "0")
+    assert code == 0
+    assert said == f"ds2: {output}: earlier transcripts that are replaced: 1\n"
