@@ -13,7 +13,7 @@ class LiveConfig:
     chunk_frames: int = CHUNK_FRAMES  # front-end frames (10 ms); rounded up to the model's stride, or its own chunk
     long_chunk_frames: int = LONG_CHUNK_FRAMES  # of a chunk where that much sound waits: at an end, or of an upload
     partial_interval_seconds: float = 0.1  # the least time between two partial results
-    pause_seconds: float = 0.6  # without speech end a segment
+    pause_seconds: float = 0.75  # without speech end a segment
     long_utterance_seconds: float = 20.0  # after these a shorter pause is enough
     short_pause_seconds: float = 0.15  # that pause
 

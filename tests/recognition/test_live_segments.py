@@ -22,7 +22,7 @@ MODEL = ModelConfig(  # an output frame every 30 ms, 2 frames late
 )  # fmt: skip
 SPACE = 3  # a token as the others, but no speech
 LOOK = 4  # output frames between two looks for a pause
-PAUSE = 20  # output frames without speech that end a segment: 0.6 s
+PAUSE = 25  # output frames without speech that end a segment: 0.75 s
 
 
 def rows_of(labels: list[int]) -> np.ndarray:
@@ -67,18 +67,18 @@ def ends(labels: list[int], config: LiveConfig) -> list[int]:
 
 
 def test_a_pause_ends_a_segment_at_the_next_look() -> None:
-    """20 frames without speech are over with frame 22; looks for pauses come after 2, 6, ... 26 frames."""
+    """25 frames without speech are over with frame 27; looks for pauses come after 2, 6, ... 30 frames."""
     labels = [0, 0, 1] + [0] * 30 + [2] + [0] * 5
     segments = found(labels, [], LiveConfig())
     assert tokens(segments) == [[1], [2]]
-    assert frames(segments) == [(0, 26), (26, 13)]
-    assert [np.concatenate(each.rows).argmax(1).tolist() for each in segments] == [labels[:26], labels[26:]]
+    assert frames(segments) == [(0, 30), (30, 9)]
+    assert [np.concatenate(each.rows).argmax(1).tolist() for each in segments] == [labels[:30], labels[30:]]
 
 
 def test_a_space_within_a_pause_is_no_speech() -> None:
     labels = [0, 0, 1] + [0] * 12 + [SPACE, SPACE] + [0] * 16 + [2] + [0] * 5
     segments = found(labels, [], LiveConfig())
-    assert frames(segments) == [(0, 26), (26, 13)]
+    assert frames(segments) == [(0, 30), (30, 9)]
     assert tokens(segments) == [[1, SPACE], [2]]
 
 
