@@ -56,8 +56,7 @@ def transcribe_command(
 ) -> int:
     """Transcribe audio files, folders of them, or standard input.
 
-    On standard output the text of one recording stands alone; the texts of several have their name and a tab before. A
-    recording of several segments has a line for each.
+    On standard output one recording's text stands alone; each segment of several has a line: the name, a tab, the text.
 
     Example: ds2 transcribe call.wav meetings/ --format srt,json --output transcripts
 

@@ -101,8 +101,7 @@ def align(
         InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
     """
     _check_length(audio, text)
-    if language is None:
-        language = "en" if is_packaged(recognizer.name) else ""
+    language = language if language is not None else "en" if is_packaged(recognizer.name) else ""
     try:
         lines = read_lines(recognizer.tokenizer, text, language)
     except InputError as error:

@@ -62,7 +62,7 @@ class Progress:
         if self.line_seconds:
             logger.info(line)
         else:
-            print(f"ds2: {line}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"ds2: {line}\n")
 
     def finish(self) -> None:
         """Removes the bar."""
