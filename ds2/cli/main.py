@@ -64,7 +64,7 @@ def _refuse(message: str) -> int:
 
 
 class _Warnings(logging.Handler):
-    """Prints the library's log messages, one line each."""
+    """Prints the library's log messages, one line each: warnings, and the progress of long work."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"ds2: {printable(record.getMessage())}", file=sys.stderr)
@@ -75,8 +75,12 @@ def _warnings_on_stderr() -> Iterator[None]:
     """Installs the handler while a command runs; `ds2 serve` replaces it with its own."""
     handler, root = _Warnings(logging.WARNING), logging.getLogger()
     root.addHandler(handler)
+    progress = logging.getLogger("ds2.progress")
+    progress.setLevel(logging.INFO)
+    progress.handlers, progress.propagate = [_Warnings()], False
     try:
         yield
     finally:
         root.removeHandler(handler)
+        progress.handlers, progress.propagate = [], True
         logging.getLogger("ds2").setLevel(logging.NOTSET)  # --quiet raises it

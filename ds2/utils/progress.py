@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 logger = logging.getLogger(__name__)
+printed = logging.getLogger("ds2.progress")  # its lines are printed by the command line
 
 PRINTED_SECONDS = 60.0
 
@@ -18,8 +19,8 @@ class Progress:
     """One bar on standard error: description, bar, count, items per second, time left, a free note.
 
     It begins when made; `step` counts finished items; `finish`, or leaving the `with` block, ends it. Where standard
-    error is not a terminal nothing is imported, and the same facts are logged every `line_seconds` seconds; 0: they are
-    printed there once a minute.
+    error is not a terminal nothing is imported, and the same facts are logged every `line_seconds` seconds; 0: once a
+    minute, for the command line to print.
     """
 
     def __init__(self, description: str, total: int, unit: str, start: int = 0, line_seconds: float = 0.0):
@@ -59,10 +60,7 @@ class Progress:
         if rate > 0 and self.done < self.total:
             facts.append(f"{timedelta(seconds=round((self.total - self.done) / rate))} left")
         line = ", ".join([*facts, *([note] if note else [])])
-        if self.line_seconds:
-            logger.info(line)
-        else:
-            sys.stderr.write(f"ds2: {line}\n")
+        (logger if self.line_seconds else printed).info(line)
 
     def finish(self) -> None:
         """Removes the bar."""
