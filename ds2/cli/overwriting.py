@@ -37,7 +37,8 @@ def check_arguments(command: Any, values: tuple[Any, ...], named: dict[str, Any]
     found = [(name, path) for key, value in given.items() for name, path in _paths(key, value)]
     outputs = [path for name, path in found if name in WRITTEN and path.is_file()]
     inputs = [path for name, path in found if name not in WRITTEN and not (in_place and name == "model")]
-    refuse_overwriting((path for path in inputs if path.is_file()), outputs)
+    if outputs:  # seldom: the inputs may be thousands of files
+        refuse_overwriting(inputs, outputs)
 
 
 def _paths(name: str, value: Any) -> Iterator[tuple[str, Path]]:

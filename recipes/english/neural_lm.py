@@ -6,8 +6,7 @@
 TEXTS is what lm_texts.py wrote: books.txt, a text for each other source, dev/. neural.pieces/ keeps them as numbers of
 pieces, and neural.partial the state of training: killed training goes on when the command is run again, and ended
 training when --updates are more, since the rate falls in the last updates only. --start begins with the model of a
-bundle, and with its pieces. The perplexity of dev is for each word
-and each end of a sentence.
+bundle, and with its pieces. The perplexity of dev is for each word and each end of a sentence.
 """
 
 import argparse

@@ -44,34 +44,30 @@ class Network(nn.Module):
 
     def take(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Takes the weights of `arrays`, to train on from there."""
-        weights = {
-            name: torch.from_numpy(arrays[name] * arrays[f"{name}_scales"][:, None])
-            for name in ("embedding", "input", "recurrent", "projection")
-        } | {name: torch.from_numpy(arrays[name]) for name in ("gate_bias", "norm_scale", "norm_bias", "output_bias")}
-        lstm = self.lstm
-        places = {
-            "embedding": self.embedding.weight, "input": lstm.weight_ih_l0, "recurrent": lstm.weight_hh_l0,
-            "projection": lstm.weight_hr_l0, "gate_bias": lstm.bias_ih_l0, "norm_scale": self.norm.weight,
-            "norm_bias": self.norm.bias, "output_bias": self.bias,
-        }  # fmt: skip
         with torch.no_grad():
-            lstm.bias_hh_l0.zero_()
-            for name, place in places.items():
-                place.copy_(weights[name])
+            for name, matrix in self._matrices().items():
+                matrix.copy_(torch.from_numpy(arrays[name] * arrays[f"{name}_scales"][:, None]))
+            for name, vector in self._vectors().items():
+                vector.copy_(torch.from_numpy(arrays[name]))
+            self.lstm.bias_hh_l0.zero_()  # the other bias of the gates holds the sum
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The weights as `ds2.lm.neural` has them."""
-        lstm = self.lstm
-        matrices = {
-            "embedding": self.embedding.weight, "input": lstm.weight_ih_l0, "recurrent": lstm.weight_hh_l0,
-            "projection": lstm.weight_hr_l0,
-        }  # fmt: skip
-        vectors = {
-            "gate_bias": lstm.bias_ih_l0 + lstm.bias_hh_l0, "norm_scale": self.norm.weight, "norm_bias": self.norm.bias,
-            "output_bias": self.bias,
-        }  # fmt: skip
-        found = {name: values.detach().numpy() for name, values in vectors.items()}
-        for name, matrix in matrices.items():
+        found = {name: vector.detach().numpy() for name, vector in self._vectors().items()}
+        found["gate_bias"] = found["gate_bias"] + self.lstm.bias_hh_l0.detach().numpy()
+        for name, matrix in self._matrices().items():
             levels, found[f"{name}_scales"] = Int8Weight.of(matrix.detach().numpy())
             found[name] = levels[:, : matrix.shape[1]]
         return found
+
+    def _matrices(self) -> dict[str, Tensor]:
+        return {
+            "embedding": self.embedding.weight, "input": self.lstm.weight_ih_l0, "recurrent": self.lstm.weight_hh_l0,
+            "projection": self.lstm.weight_hr_l0,
+        }  # fmt: skip
+
+    def _vectors(self) -> dict[str, Tensor]:
+        return {
+            "gate_bias": self.lstm.bias_ih_l0, "norm_scale": self.norm.weight, "norm_bias": self.norm.bias,
+            "output_bias": self.bias,
+        }  # fmt: skip
