@@ -19,6 +19,7 @@ import math
 import os
 import re
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -91,30 +92,30 @@ def fetched(path: str | Path) -> Path:
         return path
     if "::" in url or url.partition(":")[0] not in PROTOCOLS:
         raise InputError(f"{url}: not a URL of {', '.join(PROTOCOLS)}; fetch the file by other means")
-    if path not in _current or not path.exists():
-        make_folder(path.parent)
-        _update(path, url)
-        _current.add(path)
-    with contextlib.suppress(OSError):
-        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    make_folder(path.parent)
+    with _record(path) as record:
+        if path not in _current or not path.exists():
+            _update(path, url, record)
+            _current.add(path)
+        with contextlib.suppress(PermissionError):  # a file of another user
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
     return path
 
 
-def _update(path: Path, url: str) -> None:
-    """Fetches a file, one process at a time, unless it is here in the version of the storage."""
-    with _record(path) as record:
-        about = _tried(url, lambda storage, key: storage.info(key))
-        version = hashlib.sha256(str(sorted(map(str, about.items()))).encode()).hexdigest()
-        if path.exists() and record.read() == version:
-            return
-        size = about["size"] or 0
-        _make_room(size)
-        with atomic_write(path) as partial:
-            _tried(url, lambda storage, key: storage.get_file(key, str(partial), callback=_bound()))
-            if partial.stat().st_size < size:
-                raise StorageError(f"{url}: broke off after {partial.stat().st_size} of {size} bytes; run it again")
-        record.truncate(0)
-        record.write(version)
+def _update(path: Path, url: str, record: IO[str]) -> None:
+    """Fetches a file whose record is locked, unless it is here in the version of the storage."""
+    about = _tried(url, lambda storage, key: storage.info(key))
+    version = hashlib.sha256(str(sorted(map(str, about.items()))).encode()).hexdigest()
+    if path.exists() and record.read() == version:
+        return
+    size = about["size"] or 0
+    _make_room(size)
+    with atomic_write(path) as partial:
+        _tried(url, lambda storage, key: storage.get_file(key, str(partial), callback=_bound()))
+        if partial.stat().st_size < size:
+            raise StorageError(f"{url}: broke off after {partial.stat().st_size} of {size} bytes; run it again")
+    record.truncate(0)
+    record.write(version)
 
 
 def _bound() -> "Callback":
@@ -129,10 +130,14 @@ def _bound() -> "Callback":
 
 
 @contextlib.contextmanager
-def _record(path: Path) -> Iterator[IO[str]]:
-    """The file beside `path` that holds its version, locked: other processes and threads wait for it."""
+def _record(path: Path, mode: int = 0) -> Iterator[IO[str]]:
+    """The file beside `path` that holds its version, locked: other processes and threads wait for it.
+
+    Raises:
+        BlockingIOError: one of them holds it, and `mode` is `fcntl.LOCK_NB`.
+    """
     with path.with_name(f".{path.name}.version").open("a+") as record:
-        fcntl.flock(record, fcntl.LOCK_EX)
+        fcntl.flock(record, fcntl.LOCK_EX | mode)
         record.seek(0)
         yield record
 
@@ -202,13 +207,33 @@ def _error_line(error: BaseException) -> str:
 def _make_room(size: int) -> None:
     """Removes the files that were used longest ago, so that one of `size` bytes finds room in the mirror."""
     most = _limit()
-    there = [(path, path.stat()) for path in mirror_folder().rglob("[!.]*") if path.is_file()]
+    there = [(path, about) for path in mirror_folder().rglob("[!.]*") if (about := _about(path))]
     filled = size + sum(about.st_size for _, about in there)
     for path, about in sorted(there, key=lambda item: item[1].st_atime):
-        if filled <= most or abs(time.time() - about.st_atime) < IN_USE:  # the clock may have been set back
+        if filled <= most:
             return
-        path.unlink(missing_ok=True)
-        filled -= about.st_size
+        if _removed(path):
+            filled -= about.st_size
+
+
+def _about(path: Path) -> os.stat_result | None:
+    """The size and times of a file; None of a folder, and of what another process has removed."""
+    with contextlib.suppress(FileNotFoundError):
+        return about if stat.S_ISREG((about := path.stat()).st_mode) else None
+    return None
+
+
+def _removed(path: Path) -> bool:
+    """Removes a file of the mirror that nobody is about to read: whoever wants it locks its record and then uses it."""
+    try:
+        with _record(path, fcntl.LOCK_NB):
+            about = _about(path)
+            if about and abs(time.time() - about.st_atime) < IN_USE:  # the clock may have been set back
+                return False
+            path.unlink(missing_ok=True)
+            return True
+    except BlockingIOError:
+        return False
 
 
 def _limit() -> float:

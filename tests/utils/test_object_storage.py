@@ -90,6 +90,7 @@ def bucket(server: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     variables = {"AWS_ENDPOINT_URL": server, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     for name, value in {**variables, "AWS_DEFAULT_REGION": "us-east-1"}.items():
         monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()  # connections to the server of an earlier run of this module
     storage = s3fs.S3FileSystem(skip_instance_cache=True)
     storage.mkdir("corpora")
 
@@ -192,6 +193,43 @@ def test_the_cache_keeps_its_size(corpus: str, cache: Path, tmp_path: Path, monk
     fetched(archives[3])
     assert shards_in(cache) == {archives[number].name for number in (0, 2, 3)}
     assert read_audio(next(each.audio_path for each in there if each.audio_path.parent == archives[1]))[1] == 8000
+
+
+def test_a_file_that_another_process_is_about_to_use_is_not_removed(
+    corpus: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives = [archive for archive in shards_of(read_manifest(f"{corpus}/manifest.jsonl"))[1] if archive]
+    fetched(archives[0]), fetched(archives[1])
+    for age, archive in zip((300, 200), archives[:2], strict=True):
+        os.utime(archive, (time.time() - age, archive.stat().st_mtime))
+    monkeypatch.setenv("DS2_CACHE_GB", str((archives[0].stat().st_size + archives[1].stat().st_size) / 1e9))
+    with object_storage._record(archives[0]):
+        fetched(archives[2])
+    assert shards_in(cache) == {archives[0].name, archives[2].name}
+
+
+def test_processes_that_share_a_cache_that_is_too_small_all_read_on(corpus: str, cache: Path) -> None:
+    """Each removes what the others have just read, for none of it counts as in use."""
+    there = read_manifest(f"{corpus}/manifest.jsonl")
+    size = max(fetched(archive).stat().st_size for archive in shards_of(there)[1] if archive)
+    program = f"""
+import random
+from ds2.data.manifest import read_manifest
+from ds2.data.shards import shards_of
+from ds2.utils import object_storage
+object_storage.IN_USE = -1.0
+archives = [archive for archive in shards_of(read_manifest("{corpus}/manifest.jsonl"))[1] if archive]
+for archive in random.choices(archives, k=40):
+    object_storage._current.clear()
+    object_storage.fetched(archive)
+"""
+    environment = {**os.environ, "DS2_CACHE_GB": str(2.5 * size / 1e9)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    errors = [process.communicate(timeout=PATIENCE)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
 
 
 @pytest.mark.parametrize("size", ["many", "nan", "-1", "0", "inf"])
