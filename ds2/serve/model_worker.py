@@ -1,6 +1,6 @@
 """A model process: takes commands of many streams, runs the model in batches, returns results.
 
-An error in a step fails only the streams that cause it.
+An error in a step fails only the streams that cause it. Without memory the process ends: the server starts another.
 """
 
 import logging
@@ -107,6 +107,8 @@ class Worker:
     def _run(self, batch: Sequence[Work[Chunk]], now: float) -> list[Result]:
         try:
             log_probs = self._step(batch)
+        except MemoryError:
+            raise
         except Exception:
             # One stream must not end the others: each is stepped alone, and only the one that fails again ends.
             if len(batch) > 1:
@@ -134,6 +136,8 @@ class Worker:
         stream, chunk = self.streams[number], work.payload
         try:
             events = stream.advance(chunk, rows, now)
+        except MemoryError:
+            raise
         except Exception:
             log.exception("decoding failed")
             return self._fail(number, "decoding of this stream failed")
@@ -210,3 +214,5 @@ def serve_model(config: WorkerConfig, connection: "Connection[Any, Any]") -> Non
         Worker(setup, config.dispatch).run(connection)
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server has ended
         return
+    except MemoryError:
+        log.critical("out of memory: this model process ends, with its streams, and is started again")

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import resource
 import signal
 import socket
 import ssl
@@ -329,6 +330,29 @@ def test_a_killed_model_process_fails_its_streams_alone_and_comes_back(
             await asyncio.sleep(0.02)
 
     asyncio.run(asyncio.wait_for(visit(), 200))
+
+
+def test_a_model_process_without_memory_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
+    server = start()
+    [worker] = server.workers()
+    text, samples = next(iter(spoken.items()))
+
+    async def visit() -> None:
+        async with websockets.connect(server.live) as socket:
+            await socket.send(samples[:8000].tobytes())
+            await hear(socket)
+            resource.prlimit(worker, resource.RLIMIT_AS, (1, 1))
+            await socket.send(bytes(16000 * 20))
+            _, last = await close_code(socket)
+            assert "stopped" in json.loads(last)["error"]
+        while httpx.get(f"{server.url}/readyz", timeout=60).status_code != 200:
+            await asyncio.sleep(0.05)
+        async with websockets.connect(server.live) as socket:
+            assert text_of(await lock_step(socket, samples)) == text
+
+    asyncio.run(asyncio.wait_for(visit(), 200))
+    assert server.workers() != [worker]
+    assert any("out of memory" in line["event"] for line in server.stop())
 
 
 def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dict[str, np.ndarray]) -> None:
