@@ -1,5 +1,6 @@
 """Records the network's activity on a few dev utterances after every epoch, for `ds2 report`."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ class Observation:
 
     Attributes:
         weights, gradients: of every matrix of the model; the gradients of the loss of the observed utterances.
-        activations: outputs of the layers, padding left out.
+        activations: outputs of the layers, padding left out; sparsity: the share of zeros among them.
+        norms: of each layer's matrices and of their gradients, as one vector each.
         means, variances: running statistics of batch normalisation.
         gradients_over_time: of each layer's output, of the first utterance: (T',) norms over its units.
         filters: (C, F, T) of the first convolution; maps: (C, F', T') its output for the first utterance.
@@ -38,6 +40,8 @@ class Observation:
     weights: dict[str, list[float]] = field(default_factory=dict)
     gradients: dict[str, list[float]] = field(default_factory=dict)
     activations: dict[str, list[float]] = field(default_factory=dict)
+    sparsity: dict[str, float] = field(default_factory=dict)
+    norms: dict[str, tuple[float, float]] = field(default_factory=dict)
     means: dict[str, list[float]] = field(default_factory=dict)
     variances: dict[str, list[float]] = field(default_factory=dict)
     gradients_over_time: dict[str, list[float]] = field(default_factory=dict)
@@ -88,8 +92,10 @@ def observe(model: AcousticModel, tokenizer: Tokenizer, batch: Batch, epoch: int
     first = model.get_parameter("convolutions.0.kernel.weight")
     found = Observation(epoch, filters=first.detach()[:, 0].cpu().clone())
     for (name, weight), gradient in zip(matrices.items(), gradients, strict=False):
-        found.weights[name] = percentiles(weight)
-        found.gradients[name] = percentiles(torch.zeros(1) if gradient is None else gradient)
+        gradient = torch.zeros(1) if gradient is None else gradient
+        found.weights[name], found.gradients[name] = percentiles(weight), percentiles(gradient)
+        weights, slopes = found.norms.get(layer := _layer_of(name), (0.0, 0.0))
+        found.norms[layer] = math.hypot(weights, weight.norm().item()), math.hypot(slopes, gradient.norm().item())
     for (name, output), gradient in zip(outputs.items(), gradients[len(matrices) :], strict=True):
         _observe_layer(found, name, output.detach(), gradient, lengths)
     for name, module in model.named_modules():
@@ -106,12 +112,19 @@ def _observe_layer(found: Observation, name: str, output: Tensor, gradient: Tens
     """Records the output of a convolution, (B, C, F, T), or of another layer, (B, T, H), and its gradient."""
     by_frame = output.flatten(1, 2).transpose(1, 2) if output.dim() == 4 else output
     frames = (lengths * by_frame.shape[1] + int(lengths.max()) - 1) // int(lengths.max())  # before the last stride
-    found.activations[name] = percentiles(by_frame[valid_mask(frames, by_frame.shape[1])])
+    heard = by_frame[valid_mask(frames, by_frame.shape[1])]
+    found.activations[name], found.sparsity[name] = percentiles(heard), (heard == 0).float().mean().item()
     if name == "convolutions.0":
         found.maps = output[0, ..., : int(frames[0])].half().cpu()
     if gradient is not None:
         across = gradient.flatten(1, 2).transpose(1, 2) if gradient.dim() == 4 else gradient
         found.gradients_over_time[name] = across[0, : int(frames[0])].norm(dim=1).tolist()
+
+
+def _layer_of(parameter: str) -> str:
+    """The layer of a parameter's name: convolutions.0 of convolutions.0.kernel.weight, output of output.weight."""
+    first, second, *_ = parameter.split(".")
+    return f"{first}.{second}" if second.isdigit() else first
 
 
 def percentiles(values: Tensor) -> list[float]:

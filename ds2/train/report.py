@@ -25,6 +25,7 @@ from ds2.train import plots
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.fingerprint import OF_DATA, fixed_values, saved_config
 from ds2.train.metrics import best_of, read_metrics
+from ds2.train.network_drawing import network_drawing
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
 from ds2.utils.files import write_text
@@ -66,6 +67,7 @@ def _page(run: Path) -> str:
         ("curves", "Curves", plots.curves(history)),
         ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
         ("errors", "Worst errors", "".join(_error_listing(config, bundle))),
+        ("network", "Network", network_drawing(bundle, observed[-1] if observed else {})),
         ("layers", "Layers", "".join(_layers(observed))),
         ("data", "Data", "".join(_data(config))),
         ("config", "Configuration", _configuration(config)),

@@ -43,7 +43,7 @@ class LossLog:
 
 
 def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
-    """Adds percentiles as scalars and weights as histograms to the log in `folder`.
+    """Adds percentiles, sparsity and norms as scalars and weights as histograms to the log in `folder`.
 
     The tab of custom scalars has one chart of all percentiles for each layer.
     """
@@ -58,6 +58,11 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
                 for tag, value in zip(tags, values, strict=True):
                     writer.add_scalar(tag, value, found.epoch)
         writer.add_custom_scalars(charts)
+        for name, zeros in found.sparsity.items():
+            writer.add_scalar(f"sparsity/{name}", zeros, found.epoch)
+        for name, (weights, gradients) in found.norms.items():
+            writer.add_scalar(f"norms/{name}/weights", weights, found.epoch)
+            writer.add_scalar(f"norms/{name}/gradients", gradients, found.epoch)
         for name, weight in model.named_parameters():
             if weight.isfinite().all():
                 writer.add_histogram(name, weight.detach().cpu(), found.epoch)

@@ -33,6 +33,9 @@ def test_observing_changes_nothing_and_records_every_layer(
     assert found.filters.shape == (4, 11, 5)
     assert set(found.activations) == {"convolutions.0", "convolutions.1", "recurrent.0", "output"}
     assert len(found.gradients_over_time["output"]) == len(found.posteriors[0])
+    assert set(found.norms) == set(found.activations)
+    weights = trainer.model.output.weight
+    assert found.norms["output"][0] == pytest.approx(weights.norm().item())
     assert all(values == sorted(values) for values in found.weights.values())
 
 
@@ -50,6 +53,20 @@ def test_gradients_over_time_are_those_of_the_loss(spoken_digits: Callable[[int]
     ctc_loss(log_probs, batch.targets, lengths, batch.target_lengths, reduction="sum").backward()
     expected = log_probs.grad[0, : int(lengths[0])].norm(dim=1) / 2
     torch.testing.assert_close(torch.tensor(found.gradients_over_time["output"]), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_sparsity_is_the_share_of_zeros_without_padding(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
+    """A convolution that gives at most 0 everywhere is clipped to zeros."""
+    manifest = spoken_digits(4)
+    config = TrainConfig(DataConfig((manifest,), manifest, workers=0), TINY, epochs=1, observe=3)
+    trainer = Trainer(config, tmp_path / "run")
+    found = observe(trainer.model, trainer.data.tokenizer, trainer.data.observed(), 1)
+    assert 0.1 < found.sparsity["convolutions.0"] < 0.9
+    assert found.sparsity["output"] == 0.0
+    with torch.no_grad():
+        trainer.model.get_parameter("convolutions.1.norm.beta").fill_(-1000.0)
+    found = observe(trainer.model, trainer.data.tokenizer, trainer.data.observed(), 1)
+    assert found.sparsity["convolutions.1"] == 1.0
 
 
 def test_percentiles_by_hand() -> None:

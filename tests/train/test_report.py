@@ -32,10 +32,12 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
     write_run_report(run, run / "report.html")
     shown, complaints = look(run / "report.html")
     assert complaints == []
-    for section in ("curves", "alignments", "errors", "layers", "data", "config", "environment"):
+    for section in ("curves", "alignments", "errors", "network", "layers", "data", "config", "environment"):
         assert f'<section id="{section}">' in shown
     assert shown.count('class="stage shown"') == 1
     assert "<output>epoch 2</output>" in shown
+    assert shown.count('<div class="layer">') == 5  # front end, two convolutions, a recurrent layer, the output
+    assert shown.count("of the activations are 0") == 4
 
 
 def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> None:
@@ -75,7 +77,7 @@ def test_what_a_run_holds_cannot_become_part_of_the_page(run: Path) -> None:
 def test_a_damaged_observation_is_refused_in_one_line(run: Path) -> None:
     path = sorted((run / "observed").glob("epoch_*.pt"))[-1]
     look = load_checkpoint(path)
-    damages = {"epoch": None, "texts": [(1, 2)], "posteriors": [], "weights": {"$x^^$": []}, "maps": {}}
+    damages = {"epoch": None, "texts": [(1, 2)], "posteriors": [], "weights": {"$x^^$": []}, "maps": {}, "norms": 1}
     for key, value in damages.items():
         save_checkpoint(path, look | {key: value})
         with pytest.raises(InputError, match="not a run of ds2 train, or damaged"):
