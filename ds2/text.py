@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from ds2.utils.errors import InputError
+from ds2.utils.spoken_numbers import english_numbers, mandarin_numbers
 
 Units = Literal["characters", "bigrams"]
 
@@ -15,10 +16,6 @@ BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-NAMED_DIGITS = 306  # of the longest number that num2words can name
-MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
-DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
-RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
 ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -112,9 +109,9 @@ def normalize(text: str, language: str = "") -> str:
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
-        text = _english_numbers(text)
+        text = english_numbers(text)
     elif language == "zh":
-        text = _mandarin_numbers(text)
+        text = mandarin_numbers(text)
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     kept = [character if _belongs_to_word(character) else " " for character in text]
@@ -126,54 +123,6 @@ def normalize(text: str, language: str = "") -> str:
 def split_words(text: str) -> list[str]:
     """Words between spaces; an ideograph is a word by itself."""
     return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
-
-
-def _english_numbers(text: str) -> str:
-    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.50% -> two point five zero percent."""
-
-    def words(match: re.Match[str]) -> str:
-        from num2words import num2words  # which only texts with figures need
-
-        whole, point, decimals = match["number"].replace(",", "").partition(".")
-        ordinal = match["ordinal"] or ""
-        if ordinal and not point and len(whole) <= NAMED_DIGITS:
-            return f" {num2words(int(whole), to='ordinal')} "
-        spoken = num2words(int(whole), to="year") if _is_year(match["number"]) else _cardinal(whole)
-        if point:
-            spoken += f" point {_digits(decimals)}"
-        return f" {spoken} {'percent' if match['percent'] else ordinal} "
-
-    text = unicodedata.normalize("NFKC", text)
-    pattern = r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?"
-    return re.sub(pattern, words, text, flags=re.IGNORECASE)
-
-
-def _is_year(number: str) -> bool:
-    return len(number) == 4 and number.isdigit() and "1100" <= number <= "2099"
-
-
-def _cardinal(number: str) -> str:
-    """123 -> one hundred and twenty-three; digit by digit where there is no name for it."""
-    from num2words import num2words
-
-    return str(num2words(int(number))) if len(number) <= NAMED_DIGITS else _digits(number)
-
-
-def _digits(number: str) -> str:
-    """50 -> five zero."""
-    return " ".join(_cardinal(digit) for digit in number)
-
-
-def _mandarin_numbers(text: str) -> str:
-    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 3-5 -> 三到五; 2021-05-03 -> 二零二一年五月三日."""
-    import cn2an
-
-    text = unicodedata.normalize("NFKC", text)
-    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
-    text = re.sub(RANGE, r"\1到", text)
-    text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
-    return str(cn2an.transform(text, "an2cn"))
 
 
 def _visible(text: str) -> str:
