@@ -262,4 +262,4 @@ def test_import_ds2_is_light() -> None:
 def test_deadlines_and_intervals_do_not_follow_the_wall_clock() -> None:
     """It jumps when it is set. Only the times of files in the mirror of object storage are compared with it."""
     wall = re.compile(r"\btime\.time(_ns)?\(|from time import .*\btime\b|datetime\.(now|utcnow|today)\(")
-    assert [name(path) for path in FILES if wall.search(path.read_text())] == ["utils/object_storage.py"]
+    assert [name(path) for path in FILES if wall.search(path.read_text())] == ["utils/storage_cache.py"]

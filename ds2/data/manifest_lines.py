@@ -17,7 +17,8 @@ import numpy as np
 from msgspec import Meta
 
 from ds2.utils.errors import InputError
-from ds2.utils.object_storage import mirror_folder, mirrored, url_of
+from ds2.utils.object_storage import mirrored, url_of
+from ds2.utils.storage_cache import mirror_folder
 
 NUMBER, TEXT, OPTIONAL = (float, int), (str,), (type(None),)
 KINDS: dict[str, tuple[type, ...]] = {  # of the values in JSON; a key that may be null may also be absent

@@ -11,23 +11,20 @@ An https URL leads to public addresses alone, by its name and by every redirecti
 ask the machines of this network. `DS2_PRIVATE_NETWORKS`, such as "10.1.0.0/16,fd00::/8", names others that it may.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import ipaddress
-import math
 import os
 import re
 import socket
-import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ds2.utils.errors import InputError
 from ds2.utils.extras import install_line
 from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.storage_cache import GB, cache_limit, locked_record, make_room, mark_used, mirror_folder
 
 if TYPE_CHECKING:
     import aiohttp
@@ -37,8 +34,6 @@ SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")  # Path makes s3:/bucket of s3://buc
 PROTOCOLS = ("s3", "gs", "https")  # fsspec has others, which unpack archives, run programs or read this machine
 WAITS = (0.5, 2.0, 8.0)  # seconds before another try, after one that failed
 LONGEST_NAME = 200  # bytes: the names of a version and of a file that is being fetched are longer
-IN_USE = 60.0  # seconds since its last use in which a file is not removed
-GB = 10**9
 
 Result = TypeVar("Result")
 _current: set[Path] = set()  # files that this process has compared with the storage
@@ -93,12 +88,11 @@ def fetched(path: str | Path) -> Path:
     if "::" in url or url.partition(":")[0] not in PROTOCOLS:
         raise InputError(f"{url}: not a URL of {', '.join(PROTOCOLS)}; fetch the file by other means")
     make_folder(path.parent)
-    with _record(path) as record:
+    with locked_record(path) as record:
         if path not in _current or not path.exists():
             _update(path, url, record)
             _current.add(path)
-        with contextlib.suppress(PermissionError):  # a file of another user
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        mark_used(path)
     return path
 
 
@@ -109,7 +103,7 @@ def _update(path: Path, url: str, record: IO[str]) -> None:
     if path.exists() and record.read() == version:
         return
     size = about["size"] or 0
-    _make_room(size)
+    make_room(size)
     with atomic_write(path) as partial:
         _tried(url, lambda storage, key: storage.get_file(key, str(partial), callback=_bound()))
         if partial.stat().st_size < size:
@@ -123,23 +117,10 @@ def _bound() -> "Callback":
     from fsspec.callbacks import Callback
 
     def check(size: int | None, value: int, **_: Any) -> None:
-        if value > (most := _limit()):
+        if value > (most := cache_limit()):
             raise InputError(f"larger than the {most / GB:g} GB of the mirror; DS2_CACHE_GB allows more")
 
     return Callback(hooks={"bound": check})
-
-
-@contextlib.contextmanager
-def _record(path: Path, mode: int = 0) -> Iterator[IO[str]]:
-    """The file beside `path` that holds its version, locked: other processes and threads wait for it.
-
-    Raises:
-        BlockingIOError: one of them holds it, and `mode` is `fcntl.LOCK_NB`.
-    """
-    with path.with_name(f".{path.name}.version").open("a+") as record:
-        fcntl.flock(record, fcntl.LOCK_EX | mode)
-        record.seek(0)
-        yield record
 
 
 def _tried(url: str, work: Callable[[Any, str], Result]) -> Result:
@@ -202,54 +183,3 @@ def _private_networks() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
 def _error_line(error: BaseException) -> str:
     """An error in one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
-
-
-def _make_room(size: int) -> None:
-    """Removes the files that were used longest ago, so that one of `size` bytes finds room in the mirror."""
-    most = _limit()
-    there = [(path, about) for path in mirror_folder().rglob("[!.]*") if (about := _about(path))]
-    filled = size + sum(about.st_size for _, about in there)
-    for path, about in sorted(there, key=lambda item: item[1].st_atime):
-        if filled <= most:
-            return
-        if _removed(path):
-            filled -= about.st_size
-
-
-def _about(path: Path) -> os.stat_result | None:
-    """The size and times of a file; None of a folder, and of what another process has removed."""
-    with contextlib.suppress(FileNotFoundError):
-        return about if stat.S_ISREG((about := path.stat()).st_mode) else None
-    return None
-
-
-def _removed(path: Path) -> bool:
-    """Removes a file of the mirror that nobody is about to read: whoever wants it locks its record and then uses it."""
-    try:
-        with _record(path, fcntl.LOCK_NB):
-            about = _about(path)
-            if about and abs(time.time() - about.st_atime) < IN_USE:  # the clock may have been set back
-                return False
-            path.unlink(missing_ok=True)
-            return True
-    except BlockingIOError:
-        return False
-
-
-def _limit() -> float:
-    """Bytes that the mirror may hold.
-
-    Raises:
-        InputError: `DS2_CACHE_GB` is no number above 0.
-    """
-    given = os.environ.get("DS2_CACHE_GB") or "100"
-    with contextlib.suppress(ValueError):
-        if 0 < (most := float(given)) < math.inf:
-            return most * GB
-    raise InputError(f"DS2_CACHE_GB: {given}: expected a number of gigabytes above 0, such as 100")
-
-
-def mirror_folder() -> Path:
-    """The folder of this machine that mirrors all storages."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(os.environ.get("DS2_CACHE") or os.path.join(home, "ds2", "remote"))

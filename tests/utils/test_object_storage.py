@@ -33,7 +33,7 @@ from ds2.text import Tokenizer
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.trainer import Trainer
-from ds2.utils import object_storage
+from ds2.utils import object_storage, storage_cache
 from ds2.utils.config import load_config
 from ds2.utils.errors import InputError
 from ds2.utils.object_storage import StorageError, fetched, mirrored, url_of
@@ -203,7 +203,7 @@ def test_a_file_that_another_process_is_about_to_use_is_not_removed(
     for age, archive in zip((300, 200), archives[:2], strict=True):
         os.utime(archive, (time.time() - age, archive.stat().st_mtime))
     monkeypatch.setenv("DS2_CACHE_GB", str((archives[0].stat().st_size + archives[1].stat().st_size) / 1e9))
-    with object_storage._record(archives[0]):
+    with storage_cache.locked_record(archives[0]):
         fetched(archives[2])
     assert shards_in(cache) == {archives[0].name, archives[2].name}
 
@@ -216,8 +216,8 @@ def test_processes_that_share_a_cache_that_is_too_small_all_read_on(corpus: str,
 import random
 from ds2.data.manifest import read_manifest
 from ds2.data.shards import shards_of
-from ds2.utils import object_storage
-object_storage.IN_USE = -1.0
+from ds2.utils import object_storage, storage_cache
+storage_cache.IN_USE = -1.0
 archives = [archive for archive in shards_of(read_manifest("{corpus}/manifest.jsonl"))[1] if archive]
 for archive in random.choices(archives, k=40):
     object_storage._current.clear()
@@ -418,7 +418,7 @@ def test_a_clock_that_was_set_back_keeps_no_files(cache: Path, monkeypatch: pyte
     old.write_bytes(bytes(1000))
     os.utime(old, (time.time() + 3600, time.time()))
     monkeypatch.setenv("DS2_CACHE_GB", "1e-6")
-    object_storage._make_room(500)
+    storage_cache.make_room(500)
     assert not old.exists()
 
 
