@@ -17,6 +17,7 @@ APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
 ZERO_WIDTH_SPACE = "\u200b"
+MOST_MARKS = 30  # upon a letter; no language has more than a few
 
 
 class Tokenizer:
@@ -114,6 +115,7 @@ def normalize(text: str, language: str = "") -> str:
         text = mandarin_numbers(text)
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
+    text = _visible(text)  # again: lower case makes a letter and a mark of İ
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)
@@ -126,12 +128,27 @@ def split_words(text: str) -> list[str]:
 
 
 def _visible(text: str) -> str:
-    """Removes soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays."""
+    """Removes soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays.
+
+    Of the marks upon one letter the first MOST_MARKS stay, as in Unicode's stream-safe form: to normalise a run of them
+    takes time in the square of its length.
+    """
     if text.isascii():
         return text
-    return "".join(
-        character for character in text if character == ZERO_WIDTH_SPACE or unicodedata.category(character) != "Cf"
-    )
+    kept, marks = [], 0
+    for character in text:
+        if character == ZERO_WIDTH_SPACE or unicodedata.category(character) != "Cf":
+            marks = marks + new if (new := _marks(character)) else 0
+            if marks <= MOST_MARKS:
+                kept.append(character)
+    return "".join(kept)
+
+
+@functools.lru_cache(65536)  # characters
+def _marks(character: str) -> int:
+    """How many marks a character is, upon the letter before it; 0: it is no mark."""
+    parts = unicodedata.normalize("NFKD", character)
+    return len(parts) if unicodedata.combining(parts[0]) else 0
 
 
 @functools.lru_cache(65536)  # characters

@@ -1,10 +1,12 @@
 """Alphabets and the normal form of transcripts."""
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ds2.text import BLANK_TOKEN, Tokenizer, normalize, split_words
+from ds2.text import BLANK_TOKEN, MOST_MARKS, Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
 
 
@@ -63,6 +65,20 @@ def test_normal_form_by_example(text: str, expected: str) -> None:
 @example("ŉ´a")
 def test_normal_form_is_its_own_normal_form(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
+
+
+@given(st.text(alphabet="aé\u0300\u0316\u0344İ\uff9eｶ ", max_size=200))
+@example("İ" + "\u0316" * 40)
+def test_normal_form_keeps_few_marks_upon_a_letter(text: str) -> None:
+    form = normalize(text)
+    assert normalize(form) == form
+    assert all(len(marks) <= MOST_MARKS for marks in re.findall("[\u0300-\u036f\u3099]+", form))
+
+
+def test_a_long_run_of_marks_takes_no_square_of_its_length() -> None:
+    """Two runs of 300,000, which Unicode sorts by their places upon the letter: it would take minutes."""
+    assert len(normalize("a" + "\u0300" * 300_000 + "\u0316" * 300_000)) == MOST_MARKS  # à is one character
+    assert normalize("सुनो tiếng नमस्ते") == "सुनो tiếng नमस्ते"
 
 
 @given(st.text())

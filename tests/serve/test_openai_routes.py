@@ -224,13 +224,21 @@ def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarr
     assert refused.value.type == "invalid_request_error"
 
 
-def test_fields_of_an_encoding_without_texts_are_refused(server: RunningServer) -> None:
-    """Python's "undefined" raises another error than encodings that are not known."""
-    body = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nenglish\r\n--b--\r\n'
-    kind = {"Content-Type": "multipart/form-data; boundary=b; charset=undefined"}
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "utf-16", "x" * 3000])
+def test_fields_of_another_encoding_than_utf_8_are_refused(server: RunningServer, charset: str) -> None:
+    """Punycode took a square of the time of its length, in which the server answered nobody."""
+    body = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\na-' + b"b" * 500_000 + b"\r\n--b--\r\n"
+    kind = {"Content-Type": f"multipart/form-data; boundary=b; charset={charset}"}
     answer = httpx.post(f"{server.url}/v1/audio/transcriptions", content=body, headers=kind, timeout=60)
     assert answer.status_code == 400
-    assert "cannot be decoded" in answer.text
+    assert "send the fields in UTF-8" in answer.text
+
+
+def test_fields_may_name_their_encoding(server: RunningServer) -> None:
+    body = '--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nüben\r\n--b--\r\n'.encode()
+    kind = {"Content-Type": "multipart/form-data; boundary=b; charset=UTF-8"}
+    answer = httpx.post(f"{server.url}/v1/audio/transcriptions", content=body, headers=kind, timeout=60)
+    assert "file" in answer.text
 
 
 def test_decompression_bombs_are_refused_before_they_are_decoded(
