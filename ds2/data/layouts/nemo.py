@@ -16,8 +16,10 @@ OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 def read(source: Path, _: Path) -> Iterator[Row]:
     """A manifest in JSON Lines; paths are relative to it.
 
+    A line with an impossible offset or duration has a problem.
+
     Raises:
-        InputError: naming the line that lacks an audio_filepath, or has an impossible offset or duration.
+        InputError: naming the line that lacks an audio_filepath.
     """
     for number, line in numbered_lines(source):
         yield make_row(_nemo_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
@@ -34,29 +36,27 @@ def _nemo_values(line: str, place: str) -> dict[str, Any]:
 
 
 def make_row(values: dict[str, Any], folder: Path, place: str) -> Row:
-    """The row of a manifest's values; the audio lies relative to the folder.
+    """The row of a manifest's values, with a problem where its offset or duration is impossible.
+
+    The audio lies relative to the folder.
+    """
+    audio = folder / values["audio_filepath"]
+    try:
+        offset = seconds_of(values, "offset", place)
+        duration = None if offset is None else seconds_of(values, "duration", place) or None
+    except InputError as error:
+        return Row(audio, "", problem=str(error))
+    extra = {key: value for key, value in values.items() if key not in OURS}
+    text, speaker, lang = str(values.get("text") or ""), _name(values, "speaker"), _name(values, "lang")
+    return Row(audio, text, speaker, lang, offset, duration, extra, place)
+
+
+def seconds_of(values: dict[str, Any], key: str, place: str) -> float | None:
+    """The seconds that stand under a key; None where nothing does.
 
     Raises:
-        InputError: an impossible offset or duration.
+        InputError: they are below 0, or no number.
     """
-    offset = _seconds(values, "offset", place)
-    return Row(
-        folder / values["audio_filepath"],
-        str(values.get("text") or ""),
-        _name(values, "speaker"),
-        _name(values, "lang"),
-        offset,
-        None if offset is None else _seconds(values, "duration", place) or None,
-        {key: value for key, value in values.items() if key not in OURS},
-        place,
-    )
-
-
-def _name(values: dict[str, Any], key: str) -> str | None:
-    return None if values.get(key) is None else str(values[key])
-
-
-def _seconds(values: dict[str, Any], key: str, place: str) -> float | None:
     value = values.get(key)
     if value is None:
         return None
@@ -67,3 +67,7 @@ def _seconds(values: dict[str, Any], key: str, place: str) -> float | None:
     if not 0 <= seconds <= sys.float_info.max:
         raise InputError(f"{place}: {key} must be 0 or more seconds, got {value!r:.60}")
     return seconds
+
+
+def _name(values: dict[str, Any], key: str) -> str | None:
+    return None if values.get(key) is None else str(values[key])

@@ -22,10 +22,10 @@ DELIMITERS = ",\t;|"
 def read(source: Path, _: Path) -> Iterator[Row]:
     """The rows of a table; paths are relative to it. Columns beyond NAMES, offset and duration survive as they are.
 
-    A row that does not fit the header has a problem.
+    A row that does not fit the header, or whose offset is impossible, has a problem.
 
     Raises:
-        InputError: a folder, a table without a column of paths or of texts, or an impossible offset.
+        InputError: a folder, or a table without a column of paths or of texts.
     """
     lines = io.StringIO(read_text(source).removeprefix("\ufeff"), newline="")
     header = lines.readline()
