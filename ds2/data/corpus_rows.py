@@ -17,6 +17,7 @@ from ds2.utils.files import make_folder, numbered_lines
 from ds2.utils.progress import Progress
 
 READERS = 4  # threads: opening a file waits for the disk, not for a core
+ROUNDED = 0.1  # seconds by which what is said of a duration may miss the audio
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Row:
     speaker: str | None = None
     lang: str | None = None
     offset: float | None = None  # seconds; None: the utterance is the whole file
-    duration: float | None = None  # seconds; None: as long as the file
+    duration: float | None = None  # seconds; None: to the end of the file
     extra: dict[str, Any] = field(default_factory=dict)
     place: str = ""  # "file:line", for messages
     problem: str = ""  # a line on why the row cannot be used
@@ -53,8 +54,8 @@ def corpus_folder(place: Path, folder: Path) -> Path:
 def measured(rows: Iterable[Row], language: str | None = "", alphabet: str = "") -> tuple[list[Utterance], list[str]]:
     """Utterances with normalised texts and durations read from the audio, and a line for each row left out.
 
-    A row is left out when it has a problem, its audio cannot be read or ends before it, a row before it has the same
-    audio, its text is empty, or, where an alphabet is given, it holds other characters.
+    A row is left out when it has a problem, its audio cannot be read or ends more than ROUNDED before it does, a row
+    before it has the same audio, its text is empty, or, where an alphabet is given, it holds other characters.
 
     Args:
         language: see `ds2.text.normalize`; None leaves the texts as they are.
@@ -122,4 +123,7 @@ def _measured(row: Row, language: str | None, alphabet: set[str]) -> Utterance |
     duration = rest if row.duration is None else round(row.duration, 4)
     if not (rest > 0 and 0 < duration <= MOST_SECONDS and offset >= 0):
         return f"{row.audio}: holds no samples from {offset:.2f} s on, for {duration:.2f} s"
-    return Utterance(row.audio.absolute(), duration, text, row.offset, row.speaker, row.lang, dict(row.extra), where)
+    if duration > rest + ROUNDED:
+        return f"{where}: ends at {offset + duration:.2f} s, but {row.audio} at {offset + rest:.2f} s"
+    held = min(duration, rest)
+    return Utterance(row.audio.absolute(), held, text, row.offset, row.speaker, row.lang, dict(row.extra), where)

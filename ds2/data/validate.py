@@ -14,6 +14,7 @@ import numpy as np
 
 from ds2.audio.tensors import read_audio
 from ds2.data.columnar import durations, values
+from ds2.data.corpus_rows import ROUNDED
 from ds2.data.near_duplicates import alike_pairs
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -30,7 +31,7 @@ SAME_DURATION = 0.06  # seconds that codecs add at the ends
 class ValidateConfig:
     """What counts as wrong."""
 
-    duration_error: float = 0.1  # seconds between what the manifest and the file say
+    duration_error: float = ROUNDED  # seconds between what the manifest and the file say
     silent: float = -60.0  # dB below full scale, of the mean power
     clipped: float = 0.01  # share of samples at full scale
     fastest: float = 30.0  # characters per second; above it the text or the sample rate is wrong

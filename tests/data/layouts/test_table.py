@@ -38,3 +38,12 @@ def test_a_bad_cell_leaves_out_its_row_alone(folder: Path) -> None:
         "4: duration must be 0 or more seconds, got 'x'",
     ]
     assert main(["data", "convert", str(folder / "t.csv"), "-o", str(folder / "m.jsonl")]) == 1
+
+
+def test_a_span_beyond_its_recording_is_left_out_or_cut_where_little_is_missing(folder: Path) -> None:
+    """Within 0.1 s, which ds2 data validate allows: times are often rounded."""
+    utterances, skipped = converted(
+        folder, "path,text,offset,duration", "a.wav,one,0.25,99", "a.wav,two,0.5,0.58", "a.wav,three,0.5,0.25"
+    )
+    assert [(each.text, each.duration) for each in utterances] == [("two", 0.5), ("three", 0.25)]
+    assert skipped == [f"2: ends at 99.25 s, but {folder / 'a.wav'} at 1.00 s"]
