@@ -10,6 +10,7 @@ from ds2.cli.main import main
 from ds2.data.convert import convert
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
+from ds2.utils.errors import InputError
 
 
 @pytest.fixture
@@ -47,3 +48,58 @@ def test_a_span_beyond_its_recording_is_left_out_or_cut_where_little_is_missing(
     )
     assert [(each.text, each.duration) for each in utterances] == [("two", 0.5), ("three", 0.25)]
     assert skipped == [f"2: ends at 99.25 s, but {folder / 'a.wav'} at 1.00 s"]
+
+
+@pytest.mark.parametrize("names", ["start,end", "start_time,end_time", "begin,end", "Start,END", "offset,end"])
+def test_starts_and_ends_in_a_table_name_parts(folder: Path, names: str) -> None:
+    """Two rows of one recording, each with its own text; without a start the recording is taken whole."""
+    lines = ["a.wav,one,0.1,0.3", "a.wav,two,0.3,0.75", "a.wav,three,0.8,", "a.wav,all,,"]
+    utterances, skipped = converted(folder, f"path,text,{names}", *lines)
+    assert [(each.text, each.offset, each.duration) for each in utterances] == [
+        ("one", 0.1, 0.2),
+        ("two", 0.3, 0.45),
+        ("three", 0.8, 0.2),
+        ("all", None, 1.0),
+    ]
+    assert skipped == []
+    assert not any(each.extra for each in utterances)
+
+
+def test_an_end_decides_where_a_duration_stands_beside_it(folder: Path) -> None:
+    """Which may be that of the recording."""
+    [utterance], _ = converted(folder, "path,text,start,end,duration", "a.wav,one,0.1,0.3,1.0")
+    assert utterance.duration == 0.2
+
+
+def test_a_row_whose_end_and_start_are_no_span_is_left_out(folder: Path) -> None:
+    rows = ["a.wav,one,0.1,0.3", "a.wav,two,,0.5", "a.wav,three,0.5,0.5", "a.wav,four,0.5,x"]
+    utterances, skipped = converted(folder, "path,text,start,end", *rows)
+    assert [each.text for each in utterances] == ["one"]
+    assert skipped == [
+        "3: ends at 0.5 s, but has no start",
+        "4: ends at 0.5 s, but starts at 0.5 s",
+        "5: end must be 0 or more seconds, got 'x'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("end", "has ends, but no starts; name a column start, or rename end"),
+        ("start_ms,end_ms", "start_ms, end_ms: expected spans as start and end, in seconds; rename"),
+        ("startFrame", "startFrame: expected spans"),
+        ("start,stop", "stop: expected spans"),
+        ("segment_start,segment_end", "segment_start, segment_end: expected spans"),
+        ("start,dur", "dur: expected spans"),
+        ("start,offset", "has 2 columns of the name offset, start"),
+    ],
+)
+def test_columns_about_spans_that_are_not_understood_are_refused(folder: Path, names: str, message: str) -> None:
+    (folder / "t.csv").write_text(f"path,text,{names}\na.wav,one,{','.join('0' for _ in names.split(','))}\n")
+    with pytest.raises(InputError, match=f"t.csv:1: {message}"):
+        convert(folder / "t.csv", folder / "m.jsonl", "", "nemo", None)
+
+
+def test_columns_of_other_meaning_survive(folder: Path) -> None:
+    [utterance], _ = converted(folder, "path,text,end_punctuation,start_date,length", "a.wav,one,yes,2020,3")
+    assert utterance.extra == {"end_punctuation": "yes", "start_date": "2020", "length": "3"}
