@@ -1,9 +1,12 @@
-"""Samples as a FLAC file in memory, for pages and tables that contain sound."""
+"""Samples as a FLAC file: in memory, for pages and tables that contain sound, and on the disk."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import soundfile
+
+from ds2.utils.files import atomic_write
 
 
 def flac_bytes(samples: np.ndarray, sample_rate: int) -> bytes:
@@ -11,3 +14,13 @@ def flac_bytes(samples: np.ndarray, sample_rate: int) -> bytes:
     buffer = io.BytesIO()
     soundfile.write(buffer, np.clip(samples, -1.0, 1.0), sample_rate, format="FLAC", subtype="PCM_16")
     return buffer.getvalue()
+
+
+def write_flac(path: Path, samples: np.ndarray, sample_rate: int) -> None:
+    """Writes (N,) samples as `flac_bytes` makes them; libsndfile would not say why a disk does not take them.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with atomic_write(path) as partial:
+        partial.write_bytes(flac_bytes(samples, sample_rate))

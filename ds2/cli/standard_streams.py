@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from typing import Any
 
 from ds2.utils.errors import InputError
 
@@ -30,8 +31,18 @@ def standard_input() -> bytes:
     return data.getvalue()
 
 
+class _LosingFile(io.FileIO):
+    """A file that loses what it cannot take: a warning that a full disk refuses must not end the work."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
 def prepare_streams() -> None:
-    """Gives closed streams a descriptor, and lets the others print any name.
+    """Gives closed streams a descriptor, lets the others print any name, and standard error lose what finds no room.
 
     Otherwise the next file to be opened would get the number of the closed descriptor, and what a library prints would
     end in that file.
@@ -42,3 +53,6 @@ def prepare_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if (given := sys.stderr) is sys.__stderr__ and given is not None:
+        raw = _LosingFile(given.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), given.encoding, "backslashreplace", line_buffering=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
+from ds2.audio.flac import write_flac
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -81,8 +81,8 @@ def write_strings(folder: Path, split: str, strings: Sequence[WordString], sampl
     make_folder(folder / split)
     utterances = []
     for number, string in enumerate(strings):
-        path = folder / split / f"{number:05}.wav"
-        soundfile.write(path, string.samples, sample_rate)
+        path = folder / split / f"{number:05}.flac"
+        write_flac(path, string.samples, sample_rate)
         duration = round(len(string.samples) / sample_rate, 3)
         utterances.append(Utterance(path.absolute(), duration, string.text, speaker=string.speaker))
     write_manifest(folder / f"{split}.jsonl", utterances)

@@ -11,6 +11,7 @@ import numpy as np
 import soundfile
 
 from ds2.audio.files import SUFFIXES, probe
+from ds2.audio.flac import write_flac
 from ds2.audio.loudness import HOP
 from ds2.audio.tensors import read_audio
 from ds2.curation.score import score
@@ -174,7 +175,7 @@ def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
     path = segments_folder(output) / pair.name / f"{span}.flac"
     samples, rate = read_audio(pair.audio, None, offset, utterance.duration)
     make_folder(path.parent)
-    soundfile.write(path, samples.numpy().clip(-1.0, 1.0), rate)
+    write_flac(path, samples.numpy(), rate)
     extra = {"id": f"{pair.name}/{span}", "start": offset, **utterance.extra}
     return replace(utterance, audio_path=path.absolute(), offset=None, extra=extra)
 

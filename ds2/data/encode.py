@@ -5,6 +5,7 @@ from typing import Literal
 
 import soundfile
 
+from ds2.audio.files import probe
 from ds2.audio.tensors import read_audio, resample
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -45,7 +46,9 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
 
 
 def _file(utterance: Utterance) -> bytes:
+    """The bytes of a whole recording; of what is no recording, such as a device, nothing is read."""
     path = utterance.audio_path
+    probe(path)
     try:
         archive = archive_of(path)
         return read_member(path, archive) if archive else fetched(path).read_bytes()

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import soundfile
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from ds2.audio.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
+from ds2.audio.flac import write_flac
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import make_folder
+from ds2.utils.folder_lock import FolderLock
 
 # Noise alone: otherwise the copy of a test set is to be like the original.
 MIX = AugmentConfig(speed=(1.0,), noise_probability=1.0, synthetic_noise_probability=0.0, gain=(0.0, 0.0))
@@ -40,8 +41,7 @@ class Mixture(Dataset[Utterance | str]):
         except InputError as error:
             return str(error)
         path = self.folder / f"{index:07}.flac"
-        with atomic_write(path) as partial:
-            soundfile.write(partial, samples.numpy(), rate, format="FLAC")
+        write_flac(path, samples.numpy(), rate)
         return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
 
 
@@ -60,12 +60,19 @@ def write_noisy_copy(
         a line for each utterance that could not be read.
 
     Raises:
-        InputError: the folder holds a manifest, or no utterance can be read.
+        InputError: the folder holds a manifest, another process writes into it, or no utterance can be read.
     """
-    if (folder / "manifest.jsonl").exists():
-        raise InputError(f"{folder}: holds a manifest already; choose another folder")
     make_folder(folder / "audio")
-    mixture = Mixture(utterances, folder / "audio", Augmenter(config, sample_rate, seed))
+    with FolderLock(folder):
+        if (folder / "manifest.jsonl").exists():
+            raise InputError(f"{folder}: holds a manifest already; choose another folder")
+        return _write_copies(utterances, folder, Augmenter(config, sample_rate, seed), jobs, step)
+
+
+def _write_copies(
+    utterances: Sequence[Utterance], folder: Path, augmenter: Augmenter, jobs: int, step: Callable[[], None]
+) -> list[str]:
+    mixture = Mixture(utterances, folder / "audio", augmenter)
     skipped: list[str] = []
 
     def written() -> Iterator[Utterance]:
@@ -85,7 +92,11 @@ def write_noisy_copy(
 def write_noise(
     recordings: Sequence[torch.Tensor], folder: Path, sample_rate: int, hours: float, layers: tuple[int, int], seed: int
 ) -> int:
-    """Writes hours of noise, a minute a file, cut from (N,) `recordings` and summed; returns the number of files."""
+    """Writes hours of noise, a minute a file, cut from (N,) `recordings` and summed; returns the number of files.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
     make_folder(folder)
     files = max(1, round(hours * 60))
     for number in range(files):
@@ -93,6 +104,5 @@ def write_noise(
         noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
         noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
         noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
-        with atomic_write(folder / f"noise{number:05}.flac") as partial:
-            soundfile.write(partial, noise.numpy(), sample_rate, format="FLAC")
+        write_flac(folder / f"noise{number:05}.flac", noise.numpy(), sample_rate)
     return files

@@ -27,6 +27,7 @@ from ds2.data.manifest_lines import KINDS
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, write_text
+from ds2.utils.folder_lock import FolderLock
 from ds2.utils.tar import archive_of, index_path, members, read_member, readable, scan, write_tar_index
 
 THREADS = 2  # encoding releases Python's lock
@@ -62,12 +63,22 @@ def write_shards(
 
     Returns:
         the number of shards, and a line for each utterance that could not be read.
+
+    Raises:
+        InputError: another process writes into the folder, it holds shards of others, or nothing can be packed.
     """
     make_folder(folder)
     order = list(utterances)
     if config.shuffle:
         random.Random(config.seed).shuffle(order)
-    _check_plan(folder / "plan", order, config)
+    with FolderLock(folder):
+        _check_plan(folder / "plan", order, config)
+        return _write_groups(order, folder, config, step)
+
+
+def _write_groups(
+    order: Sequence[Utterance], folder: Path, config: ShardConfig, step: Callable[[int], None]
+) -> tuple[int, list[str]]:
     written: list[Utterance] = []
     skipped: list[str] = []
     first = 0

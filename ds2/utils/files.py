@@ -1,6 +1,7 @@
 """Files are written whole or not at all; texts are read in UTF-8."""
 
 import contextlib
+import errno
 import fcntl
 import gzip
 import math
@@ -16,7 +17,7 @@ from pathlib import Path
 from ds2.utils.errors import InputError
 
 MOST_LINE = 1 << 24  # characters of a line of a text that is read line by line
-LARGE_TEXT = 1 << 28  # characters that a .gz of any size may unpack to
+LARGE_TEXT = 1 << 28  # characters that a .gz of any size may unpack to, and that a device or pipe may hold
 MOST_RATIO = 200  # characters for each byte of a larger .gz; sentences have 3 to 10
 
 
@@ -50,7 +51,7 @@ def _target(path: Path) -> Path | None:
     """The file that writing `path` replaces: the end of a symbolic link; None for a character device or a pipe.
 
     Raises:
-        OSError: a disk, a socket or a circle of links, or one that the system does not let this process follow.
+        OSError: a folder, a disk, a socket or a circle of links, or one that this process may not follow.
     """
     try:
         mode = path.stat().st_mode
@@ -58,6 +59,8 @@ def _target(path: Path) -> Path | None:
         mode = stat.S_IFREG
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a file", str(path))
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise OSError("a disk or a socket, not a file")
     return path.resolve() if path.is_symlink() else path
@@ -203,14 +206,19 @@ def read_text(path: str | Path) -> str:
     """A text file in UTF-8, with or without a byte order mark.
 
     Raises:
-        InputError: it cannot be read, or is not valid UTF-8.
+        InputError: it cannot be read, is not valid UTF-8, or is a device or pipe of more than LARGE_TEXT characters.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with Path(path).open(encoding="utf-8-sig") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            text = file.read(-1 if regular else LARGE_TEXT + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not valid UTF-8 (byte {error.start}); convert it") from error
+    if not regular and len(text) > LARGE_TEXT:
+        raise InputError(f"{path}: a device or pipe with more than {LARGE_TEXT:,} characters")
+    return text
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -204,6 +204,20 @@ def test_full_disk_under_standard_output_is_one_line(arguments: list[str]) -> No
     assert_refused((result.returncode, "", result.stderr), "No space left on device")
 
 
+def test_full_disk_under_standard_error_loses_no_transcript(
+    spoken_digits: Callable[[int], Path],
+) -> None:
+    """A line of warning that cannot be written ends nothing; a refusal keeps its code."""
+    command = [sys.executable, "-m", "ds2", "transcribe", "--model", "digits"]
+    with Path("/dev/full").open("w") as full:
+        said = subprocess.run([*command, spoken_digits(1).parent / "0.wav", "/nosuch.wav"], stdout=-1, stderr=full)
+        refused = subprocess.run([*command, "/nosuch.wav"], stdout=-1, stderr=full)
+    assert said.stdout.strip()
+    assert said.returncode == 1
+    assert refused.returncode == 2
+    assert refused.stdout == b""
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_names_of_any_bytes_are_printed(spoken_digits: Callable[[int], Path], tmp_path: Path, encoding: str) -> None:
     path = tmp_path / os.fsdecode(b"\xff.jsonl")

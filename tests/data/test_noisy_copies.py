@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import soundfile
 import torch
+from helpers.locks import hold_lock
 
 from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
@@ -54,6 +55,20 @@ def test_broken_utterances_are_told_and_the_others_written(
     assert len(read_manifest(tmp_path / "noisy" / "manifest.jsonl")) == 1
     with pytest.raises(InputError, match="none of the utterances"):
         write_noisy_copy(utterances[:1], tmp_path / "none", MIX, 8000)
+
+
+def test_a_folder_takes_the_copies_of_one_process_at_a_time(
+    tmp_path: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    (tmp_path / "noisy").mkdir()
+    with hold_lock(tmp_path / "noisy"), pytest.raises(InputError, match="writes into this folder"):
+        write_noisy_copy(read_manifest(spoken_digits(1)), tmp_path / "noisy", MIX, 8000)
+
+
+def test_a_full_disk_is_named(hum: Path, small_disk: Path, spoken_digits: Callable[[int], Path]) -> None:
+    with pytest.raises(InputError, match=r"noise00000\.flac: cannot be written \(No space left on device\)"):
+        write_noise([read_audio(hum)[0]], small_disk, 16000, 1 / 60, (1, 1), seed=1)
+    assert not list(small_disk.glob("*.flac"))
 
 
 def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path) -> None:

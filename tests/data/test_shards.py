@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from helpers.locks import hold_lock
 
 from ds2.audio.files import probe
 from ds2.audio.tensors import read_audio
@@ -125,6 +127,22 @@ def test_second_run_goes_on_and_one_of_another_manifest_is_refused(tmp_path: Pat
     assert shards[0].stat().st_mtime_ns == times[0]
     with pytest.raises(InputError, match="another manifest or of other settings"):
         write_shards(digits[:5], tmp_path, SMALL)
+
+
+def test_a_folder_takes_the_shards_of_one_process_at_a_time(tmp_path: Path, digits: list[Utterance]) -> None:
+    """Two at once wrote recordings of the one with texts of the other."""
+    with hold_lock(tmp_path), pytest.raises(InputError, match="writes into this folder"):
+        write_shards(digits, tmp_path, SMALL)
+    assert not list(tmp_path.glob("*.tar"))
+    write_shards(digits, tmp_path, SMALL)
+
+
+def test_a_device_or_pipe_is_no_recording_to_keep(tmp_path: Path, digits: list[Utterance]) -> None:
+    """The one has no end, and the other would be waited for."""
+    os.mkfifo(tmp_path / "pipe.wav")
+    odd = [Utterance(path, 1.0, "x") for path in (Path("/dev/zero"), tmp_path / "pipe.wav", Path(__file__))]
+    _, lines = write_shards([*odd, *digits[:2]], tmp_path / "s", ShardConfig(coding="keep", shuffle=False))
+    assert [line.partition(": ")[0] for line in lines] == [str(utterance.audio_path) for utterance in odd]
 
 
 def test_unreadable_utterances_are_told_and_left_out(tmp_path: Path, digits: list[Utterance]) -> None:

@@ -15,12 +15,14 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
+from ds2.utils import files
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import (
     atomic_write,
     check_writable,
     make_folder,
     numbered_lines,
+    read_text,
     text_lines,
     write_lines,
 )
@@ -165,6 +167,22 @@ def test_a_socket_is_refused(tmp_path: Path) -> None:
             with pytest.raises(InputError, match="socket: cannot be written"):
                 write()
     assert (tmp_path / "socket").is_socket()
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "..", "folder"])
+def test_a_folder_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="cannot be written \\(a folder, not a file\\)"), atomic_write(name):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_device_without_end_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGE_TEXT", 100_000)
+    with pytest.raises(InputError, match="/dev/zero: a device or pipe with more than 100,000 characters"):
+        read_text("/dev/zero")
+    assert read_text("/dev/null") == ""
 
 
 def test_a_link_planted_where_the_temporary_file_will_be_is_not_followed(tmp_path: Path) -> None:
