@@ -82,7 +82,7 @@ def sample_speakers(utterances: Sequence[Utterance], speakers: int, hours: float
     Shows what more speakers are worth at the same number of hours.
 
     Raises:
-        ParameterError: too few speakers have as much.
+        ParameterError: too few speakers, or too few who have as much.
     """
     if not hours > 0:
         raise ParameterError("hours", f"must be above 0, got {hours}")
@@ -93,6 +93,8 @@ def sample_speakers(utterances: Sequence[Utterance], speakers: int, hours: float
     for index, speaker in enumerate(values(utterances, "speaker")):
         if speaker is not None:
             indices.setdefault(speaker, []).append(index)
+    if len(indices) < speakers:
+        raise ParameterError("speakers", f"there are only {len(indices)}; choose fewer")
     enough = sorted(speaker for speaker, own in indices.items() if lengths[own].sum() >= each)
     if len(enough) < speakers:
         raise ParameterError("speakers", f"only {len(enough)} have {each:.0f} s; choose fewer speakers or hours")

@@ -89,7 +89,7 @@ def test_speakers_are_sampled_with_equal_hours() -> None:
     assert all(12 <= each < 15 for each in seconds.values())
     assert drawn == [utterance for utterance in corpus() if utterance in drawn]
     assert drawn != list(sample_speakers(corpus(), 5, 60 / 3600, seed=3))
-    with pytest.raises(ParameterError, match="speakers: only 20 have 2 s"):
+    with pytest.raises(ParameterError, match="speakers: there are only 20; choose fewer"):
         sample_speakers(corpus(), 21, 42 / 3600)
     with pytest.raises(ParameterError, match="speakers: only 0 have 100 s"):
         sample_speakers(corpus(), 2, 200 / 3600)
