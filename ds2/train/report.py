@@ -57,7 +57,11 @@ def _page(run: Path) -> str:
     if not run.is_dir():
         raise InputError(f"{run}: no such folder; name the output folder of a training")
     if not history:
-        raise InputError(f"{run}: no metrics.jsonl with figures; wait for the first epoch of a training to end")
+        begun = any((run / name).exists() for name in ("checkpoint.pt", ".lock"))
+        remedy = (
+            "wait for the first epoch of its training to end" if begun else "it holds no training, name one that does"
+        )
+        raise InputError(f"{run}: no metrics.jsonl with figures; {remedy}")
     saved = load_checkpoint(run / "checkpoint.pt", "fingerprint", "random")
     of_data = {name: saved["fingerprint"].get(name) for name in OF_DATA}
     config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | of_data

@@ -6,6 +6,7 @@ import pytest
 
 from ds2.train.metrics import FIGURES, read_metrics, write_metrics
 from ds2.train.report import write_run_report
+from ds2.train.run_folder import open_folder
 from ds2.utils.errors import InputError
 
 
@@ -20,5 +21,15 @@ def test_a_cut_last_line_is_omitted_and_a_broken_one_named(tmp_path: Path) -> No
         with pytest.raises(InputError, match=r"metrics\.jsonl:1: not the figures of an epoch"):
             write_run_report(tmp_path, tmp_path / "report.html")
     path.write_text(whole[:5])
+    (tmp_path / "checkpoint.pt").touch()
+    with pytest.raises(InputError, match="wait for the first epoch"):
+        write_run_report(tmp_path, tmp_path / "report.html")
+
+
+def test_a_folder_without_a_training_is_called_so(tmp_path: Path) -> None:
+    """One that a training has locked waits for its first epoch."""
+    with pytest.raises(InputError, match=r"no metrics\.jsonl with figures; it holds no training, name one"):
+        write_run_report(tmp_path, tmp_path / "report.html")
+    open_folder(tmp_path)
     with pytest.raises(InputError, match="wait for the first epoch"):
         write_run_report(tmp_path, tmp_path / "report.html")
