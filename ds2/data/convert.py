@@ -27,12 +27,13 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
         InputError: no such layout, a mistake in a table of the source, or nothing in it can be used.
     """
     layout = layout or guess_layout(source)
-    for name in (layout, to):
-        if name not in LAYOUTS:
-            raise InputError(f"{name}: not a known layout; choose one of {', '.join(LAYOUTS)}")
-    write = LAYOUTS[to].write
+    if layout not in LAYOUTS:
+        raise InputError(f"{layout}: not a known layout; choose one of {', '.join(LAYOUTS)}")
+    write = LAYOUTS[to].write if to in LAYOUTS else None
     if write is None:
-        raise InputError(f"{to}: this layout can be read, not written; choose another")
+        why = "this layout can be read, not written" if to in LAYOUTS else "not a known layout"
+        written = ", ".join(name for name, each in LAYOUTS.items() if each.write is not None)
+        raise InputError(f"{to}: {why}; choose one of {written}")
     audio_folder = target.with_name(f"{target.name.partition('.')[0]}_audio")
     utterances, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
     if to not in ANY_NAME:
