@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ds2.train.config import TrainConfig
 
 FEW = 50  # utterances: an error rate on fewer says little
+MOST_BATCHES = 1_000_000  # of a range test, which needs a hundred
+MOST_RANKS = 1024  # processes on one machine
 
 
 def train_command(
@@ -118,8 +120,9 @@ def bench_train_command(
     from ds2.utils.logs import shown_log
 
     need("matplotlib")
-    if min(ranks, default=1) < 1:
-        raise ParameterError("ranks", f"must be at least 1, got {min(ranks)}")
+    for count in ranks:
+        if not 1 <= count <= MOST_RANKS:
+            raise ParameterError("ranks", f"must be from 1 to {MOST_RANKS:,}, got {count}")
     with shown_log():
         runs = bench(config, output, strategies, ranks, set_, choose_device(device))
     print(write_scaling(output, runs, target_loss))
@@ -151,8 +154,8 @@ def find_rate_command(
     from ds2.utils.files import make_folder
 
     need("matplotlib")
-    if batches < FEWEST:
-        raise ParameterError("batches", f"must be at least {FEWEST}, got {batches}")
+    if not FEWEST <= batches <= MOST_BATCHES:
+        raise ParameterError("batches", f"must be at least {FEWEST} and at most {MOST_BATCHES:,}, got {batches}")
     make_folder(output)
     with tempfile.TemporaryDirectory() as folder:
         test = find_rate(Trainer(load_config(TrainConfig, config, set_), folder, choose_device(device)), batches)

@@ -1,8 +1,9 @@
-"""ds2 train."""
+"""ds2 train, and what is done with trainings."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.commands import Outcome, assert_refused
 
 from ds2.train.checkpoint import load_checkpoint
@@ -41,3 +42,17 @@ def test_full_disk_ends_training_in_one_line_and_keeps_the_checkpoint(
     assert_refused(run("train", toml, "--output", small_disk), "No space left", "previous file, if any, is intact")
     assert load_checkpoint(small_disk / "checkpoint.pt")["state"]["step"] == 1
     assert sorted(path.name for path in small_disk.iterdir()) == [".lock", "checkpoint.pt", "large.bin", "tensorboard"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "bound"),
+    [("find-rate", "--batches", "at least 20 and at most 1,000,000"), ("bench-train", "--ranks", "from 1 to 1,024")],
+)
+@pytest.mark.parametrize("number", [0, 2**31, 2**63])
+def test_numbers_beyond_any_use_are_refused(
+    run: Callable[..., Outcome], tmp_path: Path, command: str, option: str, bound: str, number: int
+) -> None:
+    """Before anything is read or written."""
+    outcome = run(command, tmp_path / "none.toml", "--output", tmp_path / "run", option, number)
+    assert_refused(outcome, f"{option}: must be {bound}, got {number}")
+    assert not (tmp_path / "run").exists()
