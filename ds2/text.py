@@ -105,8 +105,8 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers as words, "zh" as characters, and leaves no spaces between ideographs; any
-            other leaves numbers as they are.
+        language: "en" also writes numbers and signs such as $ as words, "zh" numbers as characters, and leaves
+            no spaces between ideographs; any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":

@@ -1,32 +1,140 @@
-"""Numbers in figures as they are spoken, in words: 1984 is a year, 3rd an ordinal, 2.5 % a share."""
+"""Numbers in figures as they are spoken, in words: 1984 is a year, 3rd an ordinal, $5 a sum, 2.5 % a share."""
 
 import re
 import unicodedata
 
 NAMED_DIGITS = 306  # of the longest number that num2words can name
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+MONEY = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "€": ("euro", "euros", "cent", "cents"),
+}
+SCALES = {"k": "thousand", "m": "million", "bn": "billion"}  # as in $5m
+UNITS = {sign: names[:2] for sign, names in MONEY.items()} | {"¢": ("cent", "cents"), "°": ("degree", "degrees")}
+DEGREES = {"c": "celsius", "f": "fahrenheit"}
+PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth ninth".split(), strict=True)) | {
+    "10": "tenth"
+}
+DECADES = {f"{tens}0" for tens in range(2, 10)}
+
+# No pattern asks for a sign behind any number of digits: each would be sought from every digit, in quadratic time.
+SPOKEN = re.compile(r"[\d&@°]")  # without any of them nothing is to be said in words
+BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
+ADDRESS = re.compile(r"[<(\[\"',;:]*[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+AT = re.compile(r"(?<=\w)@(?=\w)")
+AND = re.compile(r"&(?:amp;|(?!#?\w{1,8};))")  # no other entity, such as &nbsp;
+PLUS_OR_EQUALS = re.compile(r"(?:(?<=[^\s+=] )|(?<=[\d%]))[+=](?= ?[-−(]?[$£€]?\.?\d)")
+MINUS = re.compile(r"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[$£€]?\.?\d)")  # neither a range nor within a word
+TIME = re.compile(
+    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
+    re.I,
+)
+FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
+    r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
+    r"(?:(?=1/[234]|2/3|3/4|.⁄)(?P<top>[1-9])[/⁄](?P<bottom>10|[2-9]))(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?"
+)
+SUM = re.compile(
+    rf"(?<!\d)(?P<sign>[$£€]) ?(?P<number>{NUMBER}|\.\d+)"
+    r"(?:(?:[ -]?(?P<scale>hundred|thousand|million|billion|trillion)|(?P<short>k|m|bn))\b)?",
+    re.I,
+)
+UNIT = re.compile(r"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[$£€¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
+FIGURES = re.compile(
+    rf"(?P<number>{NUMBER})(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
+)
+
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
 RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
 
 
 def english_numbers(text: str) -> str:
-    """3rd -> third; 1,234 -> one thousand, two hundred and thirty-four; 2.50% -> two point five zero percent."""
+    """3rd -> third; $3.50 -> three dollars and fifty cents; -2.50% -> minus two point five zero percent.
 
-    def words(match: re.Match[str]) -> str:
-        from num2words import num2words  # which only texts with figures need
+    Signs that are spoken beside numbers become words as well, and so do & and the @ and the dots of an address.
+    """
+    text = " ".join(unicodedata.normalize("NFKC", BESIDE_VULGAR.sub(" ", text)).split())
+    if not SPOKEN.search(text):
+        return text
+    text = _symbols(text)
+    text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
+    text = FRACTION.sub(_fraction, text)
+    text = SUM.sub(_sum, text)
+    text = UNIT.sub(_unit, text)
+    return FIGURES.sub(_figures, text)
 
-        whole, point, decimals = match["number"].replace(",", "").partition(".")
-        ordinal = match["ordinal"] or ""
-        if ordinal and not point and len(whole) <= NAMED_DIGITS:
-            return f" {num2words(int(whole), to='ordinal')} "
-        spoken = num2words(int(whole), to="year") if _is_year(match["number"]) else _cardinal(whole)
-        if point:
-            spoken += f" point {_digits(decimals)}"
-        return f" {spoken} {'percent' if match['percent'] else ordinal} "
 
-    text = unicodedata.normalize("NFKC", text)
-    pattern = r"(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?:(?P<ordinal>st|nd|rd|th)\b|(?P<percent> ?%))?"
-    return re.sub(pattern, words, text, flags=re.IGNORECASE)
+def _symbols(text: str) -> str:
+    """R&D, -5, 1 + 1 = 2, bob@example.com: the signs as words."""
+    if "@" in text:
+        text = AT.sub(" at ", " ".join(map(_address, text.split(" "))))
+    text = AND.sub(" and ", text)
+    text = PLUS_OR_EQUALS.sub(lambda match: " plus " if match[0] == "+" else " equals ", text)
+    return MINUS.sub(" minus ", text)
+
+
+def _address(token: str) -> str:
+    """bob@example.com. -> bob at example dot com."""
+    match = ADDRESS.match(token)
+    return match[0].replace("@", " at ").replace(".", " dot ") + token[match.end() :] if match else token
+
+
+def _time(match: re.Match[str]) -> str:
+    """2:30 -> 2 30; 2:05 -> 2 oh 5; 3:00 -> 3 o'clock, but 3:00 p.m. -> 3 p.m.; 15:00 -> 15 hundred."""
+    hour, minutes = match[1] or match[2], match[3]
+    if minutes == "00":
+        past = "" if match["half"] is not None else "o'clock" if int(hour) <= 12 else "hundred"
+    else:
+        past = minutes if minutes[0] != "0" else f"oh {minutes[1]}"
+    return f" {hour} {past} "
+
+
+def _fraction(match: re.Match[str]) -> str:
+    """1/2 -> 1 half; 2 1/2 -> 2 and a half; 3/4 -> 3 quarters."""
+    top, part = match["top"], PARTS[match["bottom"]]
+    if top != "1":
+        part = "halves" if part == "half" else f"{part}s"
+    elif match["mixed"]:
+        top = "a"
+    return f" {'and ' if match['mixed'] else ''}{top} {part} {'percent' if match['percent'] else ''} "
+
+
+def _sum(match: re.Match[str]) -> str:
+    """$3.50 -> three dollars and fifty cents; $1.5m -> one point five million dollars; $.50 -> fifty cents."""
+    unit, units, cent, cents = MONEY[match["sign"]]
+    whole, point, decimals = match["number"].replace(",", "").partition(".")
+    scale = match["scale"] or SCALES.get((match["short"] or "").lower(), "")
+    if scale or (point and len(decimals) != 2):
+        fraction = f" point {_digits(decimals)}" if point else ""
+        return f" {_cardinal(whole or '0')}{fraction} {scale} {units} "
+    parts = [(whole.lstrip("0"), unit, units), (decimals.lstrip("0"), cent, cents)]
+    said = [f"{_cardinal(number)} {one if number == '1' else many}" for number, one, many in parts if number]
+    return f" {' and '.join(said) or f'zero {units}'} "
+
+
+def _unit(match: re.Match[str]) -> str:
+    """5 € -> 5 euros; 1° -> 1 degree; 20 °C -> 20 degrees celsius."""
+    one, many = UNITS[match["sign"][0]]
+    unit = f"1 {one}" if match["one"] else f" {many}"
+    return f"{unit} {DEGREES[match['degrees'].lower()] if match['degrees'] else ''} "
+
+
+def _figures(match: re.Match[str]) -> str:
+    """1,234 -> one thousand, two hundred and thirty-four; 1990s -> nineteen nineties; 5th -> fifth; 5% a share."""
+    from num2words import num2words  # which only texts with figures need
+
+    whole, point, decimals = match["number"].replace(",", "").partition(".")
+    ordinal, plural = match["ordinal"] or "", match["plural"] or ""
+    if ordinal and not point and len(whole) <= NAMED_DIGITS:
+        return f" {num2words(int(whole), to='ordinal')} "
+    is_year = _is_year(match["number"])
+    spoken = num2words(int(whole), to="year") if is_year else _cardinal(whole)
+    if plural and (match["number"] in DECADES or (is_year and whole.endswith("0"))):
+        return f" {spoken[:-1]}ies " if spoken.endswith("y") else f" {spoken}s "
+    if point:
+        spoken += f" point {_digits(decimals)}"
+    return f" {spoken} {'percent' if match['percent'] else ordinal or plural} "
 
 
 def _is_year(number: str) -> bool:

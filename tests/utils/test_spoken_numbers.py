@@ -1,0 +1,90 @@
+"""English numbers and the signs beside them: no word that is spoken gets lost."""
+
+import time
+
+import pytest
+
+from ds2.text import normalize
+
+CASES = """
+It cost $5 and £3.20 and €7.|it cost five dollars and three pounds and twenty pence and seven euros
+$1, $1.00, $1.01, $.50, $0|one dollar one dollar one dollar and one cent fifty cents zero dollars
+£0.01, €1.02, 50¢, 1¢|one penny one euro and two cents fifty cents one cent
+$5 million, $1.5m|five million dollars one point five million dollars
+£2bn, $10k|two billion pounds ten thousand dollars
+$3.5 and $1984|three point five dollars and one thousand nine hundred and eighty four dollars
+7 €, 7€ and US$5|seven euros seven euros and us five dollars
+fell to -5 degrees|fell to minus five degrees
+(−20°C), -$5, -½|minus twenty degrees celsius minus five dollars minus one half
+10-20, 3 - 5, COVID-19, 2021-05-03|ten twenty three five covid nineteen twenty twenty one five three
+20°C outside & 5 km|twenty degrees celsius outside and five km
+1°, 1 °F, 70° and -1°C|one degree one degree fahrenheit seventy degrees and minus one degree celsius
+½ cup, 1/2 tsp|one half cup one half tsp
+2½, 2 3/4, 1-1/2, 3½%|two and a half two and three quarters one and a half three and a half percent
+1/4-1/2, ¾, ⅔, ⅒|one quarter one half three quarters two thirds one tenth
+25/12/2020, 1/2/2020|twenty five twelve twenty twenty one two twenty twenty
+R&D, you &amp; me&nbsp;too|r and d you and me nbsp too
+100% + 50 = 150, 2+2=4|one hundred percent plus fifty equals one hundred and fifty two plus two equals four
+1 + -2 = -1|one plus minus two equals minus one
+= = 2005 = =, C++ 11|two thousand and five c eleven
+Ask <j.doe@mail.example.com>.|ask j dot doe at mail dot example dot com
+@bob, 5@3|bob five at three
+the 1990s, the '90s, the 1900s|the nineteen nineties the nineties the nineteen hundreds
+in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two thousands
+10s, 1995s, 5's|ten s nineteen ninety five s five s
+2:30, 12:05, 08:15|two thirty twelve oh five eight fifteen
+3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
+1:02:03, 16:9|one two three sixteen nine
+I paid $25 for two books.|i paid twenty five dollars for two books
+May 25th, 1984|may twenty fifth nineteen eighty four
+""".strip().split("\n")
+HOSTILE = [
+    "1",
+    "$",
+    "$1",
+    "-",
+    "1-",
+    "1/",
+    "1/2",
+    "a@",
+    "a.",
+    "1:",
+    "½",
+    "1 ",
+    "& ",
+    "&amp",
+    ".",
+    "1,",
+    "1'",
+    "1°",
+    " =1",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_signs_are_spoken(case: str) -> None:
+    written, spoken = case.split("|")
+    assert normalize(written, "en") == spoken
+    assert normalize(spoken, "en") == spoken
+
+
+@pytest.mark.parametrize("language", ["", "zh"])
+def test_other_languages_drop_signs_as_before(language: str) -> None:
+    assert normalize("a & b @ c + d $", language) == "a b c d"
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_time_is_linear_in_the_length(piece: str) -> None:
+    """Eight times the text does not take anywhere near 64 times the time."""
+
+    def seconds(length: int) -> float:
+        started = time.process_time()
+        normalize("5 @" + piece * (length // len(piece)) + "@", "en")
+        return time.process_time() - started
+
+    seconds(10)  # which loads num2words
+    assert seconds(16_000) < 24 * max(seconds(2_000), 0.02)
+
+
+def test_sums_without_a_name_are_said_digit_by_digit() -> None:
+    assert normalize("$" + "9" * 5000, "en") == "nine " * 5000 + "dollars"
