@@ -4,6 +4,7 @@ words    on   may   twenty  fifth   he   paid   twenty  dollars
 display  On   May   25th,           he   paid   $20.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ TENS = "twenties thirties forties fifties sixties seventies eighties nineties".s
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
+COUNTED = [(unit,) for unit in (*MONEY, "pound", "pounds", "cent", "cents", "pence")] + list(UNITS)
 HALVES = {("a", "m"): " a.m.", ("am",): " a.m.", ("p", "m"): " p.m.", ("pm",): " p.m."}
 
 
@@ -92,19 +94,55 @@ def _written(words: Sequence[Word]) -> Iterator[Number]:
 
 
 def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
-    """The numbers among the words; those that follow each other at once, or by "oh", in one run."""
+    """The numbers among the words; those that follow each other at once, or by "oh", in one run.
+
+    Punctuation is guessed from the words alone, and often divides a year: "nineteen. Ninety nine". A mark without a
+    pause divides none if all numbers there are years then; "fifteen, twenty five" remain two numbers.
+    """
     runs: list[list[Number]] = []
+    for chain in _chains(words):
+        pairs = [chain[place : place + 2] for place in range(0, len(chain), 2)]
+        is_divided = not _whole(words, chain[0].first, chain[-1].past)
+        if is_divided and all(len(pair) == 2 and _is_year_despite_marks(words, *pair) for pair in pairs):
+            runs += pairs
+        else:
+            runs += _undivided(words, chain)
+    return runs
+
+
+def _chains(words: Sequence[Word]) -> list[list[Number]]:
+    """The numbers among the words; those with nothing but "oh" and marks between them, and no pause, in one chain."""
+    chains: list[list[Number]] = []
     for each in find_numbers([_Spoken(word) for word in words], "en", threshold=0):
         if VAGUE.intersection(word.text for word in words[each.start : each.end]):
             continue
         number = Number(each.start, each.end, each.text)
-        last = runs[-1][-1] if runs else number
+        last = chains[-1][-1] if chains else number
         between = [word.text for word in words[last.past : number.first]]
-        if runs and not last.ordinal and between in ([], ["oh"]) and _whole(words, last.first, number.past):
+        follows = all(_at_once(*words[place : place + 2]) for place in range(last.past - 1, number.first))
+        if chains and not last.ordinal and between in ([], ["oh"]) and follows:
+            chains[-1].append(number)
+        else:
+            chains.append([number])
+    return chains
+
+
+def _undivided(words: Sequence[Word], chain: Sequence[Number]) -> list[list[Number]]:
+    """The numbers of a chain in runs, between which there are marks."""
+    runs = [[chain[0]]]
+    for last, number in itertools.pairwise(chain):
+        if _whole(words, last.first, number.past):
             runs[-1].append(number)
         else:
             runs.append([number])
     return runs
+
+
+def _is_year_despite_marks(words: Sequence[Word], century: Number, year: Number) -> bool:
+    """Whether two numbers make a year, and if a mark divides them hardly a list or a guess: "twenty, twenty five"."""
+    if _year(century, year) is None:
+        return False
+    return _whole(words, century.first, year.past) or year.value > 2 * century.value
 
 
 def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
@@ -113,8 +151,8 @@ def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
     for unit, half in HALVES.items():
         if _follows(words, past, unit) and (clock := _clock_time(run)):
             return Number(first, past + len(unit), clock + half)
-    if len(run) == 2:
-        return _year(*run)
+    if len(run) == 2:  # a year, but not before a unit: "fifteen ninety nine cents"
+        return None if any(_follows(words, past, unit) for unit in COUNTED) else _year(*run)
     return _single(words, run[0]) if len(run) == 1 else None
 
 
@@ -192,4 +230,8 @@ def _whole(words: Sequence[Word], first: int, past: int) -> bool:
 
 
 def _are_joined(word: Word, following: Word) -> bool:
-    return len(word.shown) == len(word.text) and following.start - word.end <= LONGEST_PAUSE
+    return len(word.shown) == len(word.text) and _at_once(word, following)
+
+
+def _at_once(word: Word, following: Word) -> bool:
+    return following.start - word.end <= LONGEST_PAUSE

@@ -10,6 +10,7 @@ from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.numerals import with_figures
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
+from ds2.text import normalize
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 CASES = """
@@ -56,7 +57,28 @@ one hundred and twenty three thousand men|123,000 men
 forty, fifty|40, 50
 one two three four|one two three four
 two or three|two or three
+the year nineteen. ninety nine was|the year 1999 was
+nineteen, ninety nine, nineteen, ninety eight.|1999, 1998.
+twenty, twenty five men|20, 25 men
+fifteen, forty, fifty|15, 40, 50
+a dollar, fifteen ninety nine cents.|a dollar, fifteen ninety nine cents.
+a dollar, fifteen, ninety nine cents.|a dollar, fifteen, ninety nine cents.
+nineteen ninety nine dollars|nineteen ninety nine dollars
+nineteen hundred dollars|$1,900
+dollar three point five zero|dollar 3.50
+a dollar and one euro|a dollar and €1
+two thousand five hundred dollars and ninety nine cents|$2,500.99
+eleven oh five a m|11:05 a.m.
 """.strip().split("\n")
+
+
+# Spoken in two ways that are the same figures, of which normalisation can choose only one.
+SAID_OTHERWISE = {
+    "twelve hundred dollars": "one thousand two hundred dollars",
+    "nineteen hundred dollars": "one thousand nine hundred dollars",
+    "the hundredth time": "the one hundredth time",
+    "five per cent": "five percent",
+}
 
 
 def said(text: str) -> tuple[Word, ...]:
@@ -72,6 +94,21 @@ def test_numbers_become_figures(case: str) -> None:
     found = with_figures(words)
     assert " ".join(word.shown for word in found if word.shown) == written
     assert [replace(word, display="") for word in found] == [replace(word, display="") for word in words]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_figures_are_read_as_the_words_that_were_said(case: str) -> None:
+    """Words -> figures -> normal form gives the words again, except for those of SAID_OTHERWISE."""
+    words = said(case.split("|")[0])
+    spoken = " ".join(word.text for word in words)
+    shown = " ".join(word.shown for word in with_figures(words) if word.shown)
+    assert normalize(shown, "en") == SAID_OTHERWISE.get(spoken, spoken)
+
+
+def test_a_pause_divides_a_year() -> None:
+    first, *others = said("nineteen, ninety nine")
+    found = with_figures((first, *(replace(word, start=word.start + 1, end=word.end + 1) for word in others)))
+    assert [word.shown for word in found] == ["19,", "99", ""]
 
 
 def test_a_pause_divides_numbers() -> None:
