@@ -58,7 +58,7 @@ class ModelIndex:
     models: dict[str, IndexModel]
 
     def files(self, name: str) -> dict[str, KnownFile]:
-        """The files of a model by their names, the bundle last: what is there without it is no model yet.
+        """The files of a model by their names, the bundle first: a card without it would be of no model.
 
         Raises:
             InputError: no such model, a card that is too long, or a URL that is not allowed.
@@ -68,7 +68,7 @@ class ModelIndex:
         model = self.models[name]
         if model.card and model.card.size > MOST_CARD:
             raise InputError(f"{self.place}: the card of {name} has {model.card.size:,} bytes; {MOST_CARD:,} at most")
-        found = {f"{name}.md": model.card, f"{name}.safetensors": model.bundle}
+        found = {f"{name}.safetensors": model.bundle, f"{name}.md": model.card}
         return {file: self._known(file, entry) for file, entry in found.items() if entry is not None}
 
     def _known(self, file: str, entry: IndexFile) -> KnownFile:
@@ -110,7 +110,7 @@ def pull(index: ModelIndex, names: Sequence[str], folder: Path | None = None) ->
     wanted = {name: index.files(name) for name in names}
     folder, is_cache = folder or pulled_folder(), folder is None
     for name, files in wanted.items():
-        *_, (bundle, known) = files.items()
+        bundle, known = next(iter(files.items()))
         packaged = MODELS / bundle
         if is_cache and packaged.exists():
             if not known.is_at(packaged):
@@ -119,7 +119,7 @@ def pull(index: ModelIndex, names: Sequence[str], folder: Path | None = None) ->
             continue
         make_folder(folder)
         fetched = [fetch_known(file, folder / each) for each, file in files.items()]
-        yield folder / bundle, fetched[-1]
+        yield folder / bundle, fetched[0]
 
 
 def write_index(folder: Path) -> ModelIndex:
