@@ -25,19 +25,19 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
     More epochs or patience train on in the same folder. `now` may hold some of the keys only.
 
     Raises:
-        InputError: they differ; the message names the keys.
+        InputError: they differ; the message names the keys, or says that the data has changed.
     """
     then = {**fixed_values(saved_config(path, saved)), **{name: saved.get(name) for name in OF_DATA}}
     changed = [key for key in now if now[key] != then[key] and not (key in GROWING and now[key] > then[key])]
     if then["texts"] is None and "texts" in changed:  # a checkpoint from before texts were compared
         changed.remove("texts")
-    if changed == ["texts"]:
-        raise InputError(
-            f"{path}: the checkpoint was made with other texts of the recordings; choose another output folder to "
-            "train on these"
-        )
-    if changed:
-        reason = f"the checkpoint was made with other settings of {', '.join(changed)}"
+    of_data = [key for key in changed if key in OF_DATA]
+    settings = [key for key in changed if key not in OF_DATA]
+    others = [f"settings of {', '.join(settings)}"] if settings else []
+    if of_data and "data" not in settings:  # other manifests have other utterances
+        others.append(f"data: data.train or data.dev has changed ({', '.join(of_data)})")
+    if others:
+        reason = f"the checkpoint was made with {' and '.join(f'other {other}' for other in others)}"
         raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")
 
 

@@ -73,10 +73,23 @@ def test_corrected_texts_are_refused(spoken_digits: Manifests, tmp_path: Path) -
     rows = [json.loads(line) for line in manifest.read_text().splitlines()]
     rows = [row | {"text": row["text"][::-1]} for row in rows]  # of the same letters
     manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.raises(InputError, match="the checkpoint was made with other texts of the recordings;"):
+    with pytest.raises(InputError, match=r"other data: data.train or data.dev has changed \(texts\);"):
         Trainer(config, tmp_path / "run")
     path = tmp_path / "run" / "checkpoint.pt"
     saved = load_checkpoint(path)
     del saved["fingerprint"]["texts"]
     save_checkpoint(path, saved)
     assert Trainer(config, tmp_path / "run").state.epoch == 1
+
+
+def test_a_changed_manifest_is_no_changed_setting(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """An utterance more: the message names the data, and beside it only settings that differ, too."""
+    manifest = spoken_digits(4)
+    config = augmented_config(manifest, epochs=1)
+    Trainer(config, tmp_path / "run").run()
+    manifest.write_text(manifest.read_text() + spoken_digits(1).read_text().replace("0.wav", "../digits1/0.wav"))
+    changed = r"other data: data.train or data.dev has changed \(utterances, hours, texts\);.* another output folder"
+    with pytest.raises(InputError, match=f"was made with {changed}"):
+        Trainer(config, tmp_path / "run")
+    with pytest.raises(InputError, match=f"was made with other settings of seed and {changed}"):
+        Trainer(dataclasses.replace(config, seed=9), tmp_path / "run")
