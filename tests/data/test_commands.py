@@ -156,8 +156,8 @@ def test_noise_and_shards(run: Callable, spoken_digits: Callable, tmp_path: Path
 def test_only_layouts_that_can_be_written_are_offered_to_write(
     run: Callable, spoken_digits: Callable, tmp_path: Path
 ) -> None:
-    offered = "choose one of nemo, kaldi, common_voice, lhotse, parquet, webdataset\n"
+    manifest, offered = spoken_digits(1), "choose one of nemo, kaldi, common_voice, lhotse, parquet, webdataset\n"
     for layout, why in (("foo", "not a known layout"), ("librispeech", "this layout can be read, not written")):
-        code, _, errors = run("convert", spoken_digits(1), "-o", tmp_path / "x", "--to", layout)
+        code, _, errors = run("convert", manifest, "-o", tmp_path / "x", "--to", layout)
         assert (code, errors) == (2, f"ds2: {layout}: {why}; {offered}")
-    assert ", librispeech, " in run("convert", tmp_path / "digits1", "-o", tmp_path / "x", "--from", "foo")[2]
+    assert ", librispeech, " in run("convert", manifest, "-o", tmp_path / "x", "--from", "foo")[2]

@@ -202,7 +202,7 @@ def test_a_killed_pull_is_resumed_and_no_half_model_has_a_name(swedish: FileServ
         locate("swedish")
     swedish.wait_behind.clear()
     assert main(["models", "pull", swedish.url]) == 0
-    assert swedish.asked[-1] == ("/swedish.safetensors", "bytes=300000-")
+    assert swedish.asked[-2:] == [("/swedish.safetensors", "bytes=300000-"), ("/swedish.md", None)]
     assert locate("swedish").read_bytes() == (MODELS / "digits-streaming.safetensors").read_bytes()
 
 
