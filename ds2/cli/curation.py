@@ -43,7 +43,8 @@ def segment_command(
     Args:
         audio: Recording, of minutes or hours.
         text: Transcript as plain text; without it, the recording is cut where the model recognises no words.
-        output: Manifest to write, with offset and duration of each utterance in the recording.
+        output: Manifest to write, with offset and duration of each utterance in the recording and, from a text, its
+            `words`: each with its start and end in seconds of the utterance, and its confidence.
         lengths: How long the utterances may be.
     """
     from ds2.curation.segment import SegmentConfig, segment

@@ -50,10 +50,11 @@ class SegmentConfig:
 
 @dataclass(frozen=True)
 class Segmented:
-    """Utterances of one recording; extra of each holds `words`: [text, start, end, confidence], seconds from its start.
+    """Utterances of one recording.
 
     Attributes:
-        utterances: with offset and duration; their text is "" where the recording has no transcript.
+        utterances: with offset and duration; extra of each holds `words`: [text, start, end, confidence], seconds from
+            its start. Where the recording has no transcript, the text is "" and there are no words.
         duration: seconds of the recording. level: dB of every 10 ms of it.
         too_short, too_long: segments rejected because no run of blanks was in a suitable place.
     """
@@ -94,7 +95,8 @@ def segment(
         too_short += end - start < config.shortest
         too_long += end - start > config.longest
         if config.shortest <= end - start <= config.longest:
-            utterances.append(_manifest_row(audio, words[first:last], start, end, text is not None))
+            spoken = None if text is None else words[first:last]
+            utterances.append(_manifest_row(audio, spoken, start, end))
     return Segmented(utterances, duration, level, too_short, too_long)
 
 
@@ -142,8 +144,11 @@ def _edge(word: float, neighbour: float, margin: float) -> float:
     return round(word + (max(half, margin) if margin < 0 else min(half, margin)), 3)
 
 
-def _manifest_row(audio: Path, words: Sequence[Word], start: float, end: float, transcribed: bool) -> Utterance:
-    text = re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(word.text for word in words)) if transcribed else ""
+def _manifest_row(audio: Path, words: Sequence[Word] | None, start: float, end: float) -> Utterance:
+    """The utterance from `start` to `end`; `words` None: nobody knows what is said in it."""
+    if words is None:
+        return Utterance(audio.absolute(), round(end - start, 3), "", start)
+    text = re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(word.text for word in words))
     times = [[word.text, round(word.start - start, 3), round(word.end - start, 3), word.confidence] for word in words]
     return Utterance(audio.absolute(), round(end - start, 3), text, start, extra={"words": times})
 

@@ -82,13 +82,17 @@ def test_a_reading_becomes_utterances_that_hold_their_words(recognizer: Recogniz
         assert 3.5 < np.mean(lengths) < 6.5
         assert all(config.shortest <= length <= config.longest for length in lengths)
         assert found.too_short == found.too_long == 0
-        wrong = 0
+        spoken = []
         for utterance in found.utterances:
             assert utterance.offset is not None
             said = reading.said(utterance.offset, utterance.offset + utterance.duration)
             assert utterance.text == (" ".join(said) if text is not None else "")
-            wrong += [word for word, *_ in utterance.extra["words"]] != said
-        assert wrong <= (0 if text is not None else 5)  # without a text the words are the hypothesis
+            if text is not None:
+                assert [word for word, *_ in utterance.extra["words"]] == said
+            else:  # what the model guessed is no text
+                assert utterance.extra == {}
+            spoken += said
+        assert spoken == reading.words
 
 
 def test_a_long_silence_belongs_to_no_segment(recognizer: Recognizer, tmp_path: Path) -> None:
