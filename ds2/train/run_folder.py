@@ -24,7 +24,8 @@ from ds2.train.metrics import Epoch, write_metrics
 from ds2.train.run_state import RunState
 from ds2.train.tensorboard import write_scalars
 from ds2.utils.config import to_dict
-from ds2.utils.files import make_folder, remove_partials, write_lines
+from ds2.utils.errors import InputError
+from ds2.utils.files import in_utf8, make_folder, remove_partials, write_lines
 from ds2.utils.folder_lock import FolderLock
 from ds2.utils.version import VERSION
 
@@ -33,12 +34,23 @@ BATCHES_KEPT = 20  # minibatches of skipped updates kept in a run: enough to exa
 logger = logging.getLogger(__name__)
 
 
+def check_name(folder: Path) -> None:
+    """Refuses a folder in which neither TensorBoard could write nor safetensors open the model.
+
+    Raises:
+        InputError: its name is not UTF-8.
+    """
+    if not in_utf8(folder):
+        raise InputError(f"{folder}: the name is not UTF-8, a model in this folder could not be opened; choose another")
+
+
 def open_folder(folder: Path) -> FolderLock:
     """Makes the folder, locks it, and removes what a killed training left half-written.
 
     Raises:
-        InputError: the folder cannot be written, or another process writes into it.
+        InputError: the folder cannot be written or has a bad name, or another process writes into it.
     """
+    check_name(folder)
     make_folder(folder)
     lock = FolderLock(folder)
     remove_partials(folder)

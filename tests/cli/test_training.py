@@ -1,5 +1,6 @@
 """ds2 train, and what is done with trainings."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,3 +57,15 @@ def test_numbers_beyond_any_use_are_refused(
     outcome = run(command, tmp_path / "none.toml", "--output", tmp_path / "run", option, number)
     assert_refused(outcome, f"{option}: must be {bound}, got {number}")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "train --fine-tune digits", "bench-train"])
+def test_a_folder_whose_name_is_not_utf_8_is_refused(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path, command: str
+) -> None:
+    """Before anything is written: the model could not be opened there."""
+    manifest, toml, folder = spoken_digits(4), tmp_path / "train.toml", tmp_path / os.fsdecode(b"\xff\xfe.x")
+    toml.write_text(f'[data]\ntrain = ["{manifest}"]\ndev = "{manifest}"\n')
+    outcome = run(*command.split(), manifest if "tune" in command else toml, "--output", folder)
+    assert_refused(outcome, r"\udcff\udcfe.x: the name is not UTF-8")
+    assert not folder.exists()

@@ -13,6 +13,7 @@ from typing import Any
 from ds2.train.distributed.timeline import SKIPPED, seconds_by_kind
 from ds2.train.metrics import read_metrics
 from ds2.train.plots import Span, draw_timeline
+from ds2.train.run_folder import check_name
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_text
 
@@ -79,8 +80,9 @@ def bench(
     """Trains with one process, then with each strategy on each number of ranks above one; finished runs are kept.
 
     Raises:
-        InputError: a training ended with an error.
+        InputError: a training ended with an error, or the folder has a bad name.
     """
+    check_name(output)
     plan = [("synchronous", 1)] + [(strategy, count) for strategy in strategies for count in ranks if count > 1]
     make_folder(output)
     return [_run_ranks(config, output, strategy, count, settings, device) for strategy, count in plan]
