@@ -14,6 +14,7 @@ from ds2.cli.options import (
     DEFAULT_LENGTHS,
     Device,
     Filter,
+    FilterOptions,
     KnownText,
     Language,
     Lengths,
@@ -22,7 +23,7 @@ from ds2.cli.options import (
     Output,
     Skip,
 )
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
 
@@ -85,6 +86,7 @@ def filter_command(
     from ds2.curation.make import filter_manifest
     from ds2.recognition.recognizer import Recognizer
 
+    _check_filter(filter)
     need("matplotlib")
     config = FilterConfig(wer=filter.wer, keep=filter.keep)
     report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, filter.checked, config)
@@ -124,6 +126,7 @@ def make_corpus_command(
     from ds2.curation.make import CurationConfig, make_corpus
     from ds2.curation.segment import SegmentConfig
 
+    _check_filter(filter)
     need("jinja2", "matplotlib")
     segments = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     filters = FilterConfig(wer=filter.wer, keep=filter.keep)
@@ -137,3 +140,13 @@ def make_corpus_command(
     if corpus.failed:
         return SOME_FAILED if corpus.segments else BAD_INPUT
     return 0
+
+
+def _check_filter(filter: FilterOptions) -> None:
+    """Refuses a --wer, other than its default, that would be ignored."""
+    if filter.wer == DEFAULT_FILTER.wer:
+        return
+    if filter.keep is not None:
+        raise ParameterError("wer", "--keep says how many are kept; give one of the two")
+    if filter.checked is None:
+        raise ParameterError("wer", "needs --checked, the true texts of some utterances, or take --keep")

@@ -258,3 +258,16 @@ def test_numbers_are_read_in_the_language_that_is_named(tmp_path: Path) -> None:
     assert main([*command, "--language", "en"]) == 0
     segments = sorted(read_manifest(tmp_path / "corpus" / "to_check.jsonl"), key=lambda segment: segment.extra["id"])
     assert " ".join(segment.text for segment in segments).split() == reading.text.split()
+
+
+@pytest.mark.parametrize("command", ["make-corpus", "filter"])
+def test_a_wer_that_would_be_ignored_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is done or read."""
+    arguments = [command, str(tmp_path / "gone"), "--output", str(tmp_path / "corpus"), "--wer", "0.1"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "ds2: --wer: needs --checked, the true texts of some utterances, or take --keep\n"
+    assert main([*arguments, "--keep", "0.5", "--checked", "c.jsonl"]) == 2
+    assert capsys.readouterr().err == "ds2: --wer: --keep says how many are kept; give one of the two\n"
+    assert not (tmp_path / "corpus").exists()
