@@ -146,7 +146,7 @@ def split_command(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        output: Folder for train.jsonl, dev.jsonl and test.jsonl.
+        output: Folder for train.jsonl, dev.jsonl and test.jsonl; those of an earlier split are replaced or removed.
         dev: Share of the hours; 0 for no dev set.
         test: Share of the hours; 0 for no test set.
         by: What no two subsets may share: speaker, text, or utterance.
@@ -158,7 +158,12 @@ def split_command(
 
     refuse_overwriting([manifest], [output / f"{name}.jsonl" for name in ("train", "dev", "test")])
     shares = {name: share for name, share in (("dev", dev), ("test", test)) if share}
-    write_splits(output, {"dev": [], "test": [], **split(read_manifest(manifest), shares, by, seed)})
+    subsets = {"dev": [], "test": [], **split(read_manifest(manifest), shares, by, seed)}
+    old = [name for name, subset in subsets.items() if not subset and (output / f"{name}.jsonl").exists()]
+    write_splits(output, subsets)
+    for name in old:
+        path = output / f"{name}.jsonl"
+        print(f"ds2: {path}: of an earlier split, removed: this one has no {name} set", file=sys.stderr)
     return 0
 
 

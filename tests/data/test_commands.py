@@ -66,10 +66,13 @@ def test_validate_writes_no_clean_manifest_over_another(run: Callable, spoken_di
     assert not (tmp_path / "clean").exists()
 
 
-def test_split_leaves_no_part_of_an_earlier_run(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+def test_split_leaves_no_part_of_an_earlier_run_and_says_so(
+    run: Callable, spoken_digits: Callable, tmp_path: Path
+) -> None:
     arguments = ["split", spoken_digits(9), "--output", tmp_path / "s", "--by", "utterance"]
-    assert run(*arguments)[0] == 0
-    assert run(*arguments, "--test", 0)[0] == 0
+    assert run(*arguments)[::2] == (0, "")
+    told = f"ds2: {tmp_path / 's' / 'test.jsonl'}: of an earlier split, removed: this one has no test set\n"
+    assert run(*arguments, "--test", 0)[::2] == (0, told)
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["dev.jsonl", "train.jsonl"]
 
 
