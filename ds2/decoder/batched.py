@@ -29,7 +29,7 @@ from ds2.decoder.batched_prefixes import (
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.device_tables import lexicon_table, ngram_table
-from ds2.decoder.hypothesis import Hypothesis, frame_counts
+from ds2.decoder.hypothesis import Hypothesis, frame_counts, without_last_words
 from ds2.decoder.lexicon import Lexicon
 from ds2.decoder.recombination import MULTIPLIER, recombined
 from ds2.lm.ngram import NGram
@@ -201,14 +201,21 @@ class BatchedDecoder(BeamDecoder):
     ) -> list[list[Hypothesis]]:
         """The n-best of each utterance, with one transfer for labels and one for the scores of their alignments."""
         totals, gains = torch.logaddexp(beam.blank, beam.label), self._final_gains(beam)
-        broken = ~((totals + gains) > -math.inf).any(1, keepdim=True)  # then an incomplete word is allowed
-        gains = gains.masked_fill(broken, 0.0)
-        scores, slots = (totals + gains).topk(min(self.config.nbest, totals.shape[1]), 1)
+        broken = ~((totals + gains) > -math.inf).any(1)  # then the last word is incomplete
+        gains, cut = gains.masked_fill(broken[:, None], 0.0), (broken & self.config.closed).tolist()
+        # Without their last words several prefixes may be equal.
+        most = totals.shape[1] if any(cut) else min(self.config.nbest, totals.shape[1])
+        scores, slots = (totals + gains).topk(most, 1)
         gains = (beam.gains + gains).gather(1, slots)
         paths = trace(beam, steps, slots)
         peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()
         rows = zip(paths.transpose(1, 2).tolist(), peaks, scores.tolist(), gains.tolist(), counts, strict=True)
-        return [make_hypotheses(*row) or [Hypothesis(score=-math.inf)] for row in rows]
+        found = [make_hypotheses(*row) for row in rows]
+        whole = [
+            list(without_last_words(each, self._space)) if is_cut else each
+            for each, is_cut in zip(found, cut, strict=True)
+        ]
+        return [each[: self.config.nbest] or [Hypothesis(score=-math.inf)] for each in whole]
 
     def _final_gains(self, beam: BatchedBeam) -> Tensor:
         """(B, W) what each prefix gains when the utterance ends here: its last word, and </s>."""

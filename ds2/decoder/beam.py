@@ -18,7 +18,7 @@ import numpy as np
 
 from ds2.decoder import nbest, prefixes, scoring
 from ds2.decoder.config import MOST, BeamConfig
-from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts
+from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts, without_last_words
 from ds2.decoder.lexicon import Lexicon, check_word_numbers
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.search import search_frames
@@ -231,7 +231,8 @@ class BeamDecoder:
         with np.errstate(divide="ignore"):
             totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
         scores = totals + gains
-        # If no word may end here, a broken word is better than nothing.
-        if not np.isfinite(scores).any():
-            scores, gains = totals, np.zeros(stream.count)
-        return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains)
+        if np.isfinite(scores).any():
+            return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains)
+        # No word may end here: the whole words before it are better than nothing.
+        found = nbest.hypotheses(stream.beam, totals, entries["gains"])
+        return without_last_words(found, self.tables.settings[0]["space"]) if self.config.closed else found

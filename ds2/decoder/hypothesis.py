@@ -1,6 +1,7 @@
 """The result of a decoder, and what every decoder does with its input."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,17 @@ class Hypothesis:
     confidences: tuple[float, ...] = ()
     score: float = 0.0
     gains: float = 0.0
+
+
+def without_last_words(found: Iterable[Hypothesis], space: int) -> Iterator[Hypothesis]:
+    """The hypotheses up to their last spaces, which end no text; of those with equal tokens the first."""
+    known = set()
+    for each in found:
+        past = max((place for place, token in enumerate(each.tokens) if token == space), default=0)
+        tokens, starts, ends = each.tokens[:past], each.starts[:past], each.ends[:past]
+        if tokens not in known:
+            known.add(tokens)
+            yield replace(each, tokens=tokens, starts=starts, ends=ends, confidences=each.confidences[:past])
 
 
 def frame_counts(log_probs: "Tensor | np.ndarray", lengths: "Tensor | np.ndarray") -> list[int]:

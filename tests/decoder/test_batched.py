@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from decoder.test_beam import CLOSED, EXHAUSTIVE, LEXICON, LM, LM_WORDS, SPACE, SPELLINGS, A, B, random_log_probs
+from decoder.test_beam import CLOSED, EXHAUSTIVE, LEXICON, LM, LM_WORDS, SPACE, SPELLINGS, A, random_log_probs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -132,7 +132,7 @@ def test_impossible_frames_and_impossible_words() -> None:
     nothing = torch.tensor([[[0.5, 0.5], [0.0, 0.0]]]).log()
     assert BatchedDecoder()(nothing, torch.tensor([2])) == [[Hypothesis(score=-math.inf)]]
     unfinished = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word but is not one
-    assert BatchedDecoder(CLOSED, LEXICON)(unfinished, torch.tensor([1]))[0][0].tokens == (B,)
+    assert BatchedDecoder(CLOSED, LEXICON)(unfinished, torch.tensor([1]))[0][0].tokens == ()
     assert BatchedDecoder()(torch.zeros(0, 4, 3), torch.zeros(0, dtype=torch.long)) == []
     assert BatchedDecoder()(torch.zeros(1, 0, 3), torch.tensor([0])) == [[Hypothesis()]]
 

@@ -329,9 +329,17 @@ def test_a_boost_makes_a_hot_word_win() -> None:
         assert decoder(log_probs, torch.tensor([2]))[0][0].tokens == best
 
 
-def test_an_unfinished_word_comes_out_where_nothing_else_is_left() -> None:
-    log_probs = torch.tensor([[[0.0, 0.0, 0.0, 1.0]]]).log()  # "b" begins a word but is not one
-    assert BeamDecoder(CLOSED, LEXICON)(log_probs, torch.tensor([1]))[0][0].tokens == (B,)
+def test_a_closed_search_leaves_an_unfinished_word_out_where_nothing_else_is_left() -> None:
+    said = torch.eye(4, dtype=torch.float64)[[A, SPACE, B]].log()[None]  # "b" begins a word but is not one
+    streamed = BeamDecoder(CLOSED, LEXICON)
+    stream = streamed.begin()
+    for row in said[0]:
+        streamed.step([stream], [row[None]])
+    for found in (BeamDecoder(CLOSED, LEXICON)(said, torch.tensor([3]))[0], streamed.finish(stream)):
+        assert [(each.tokens, each.starts, each.ends) for each in found] == [((A,), (0,), (1,))]
+    assert BeamDecoder(CLOSED, LEXICON)(said[:, 2:], torch.tensor([1]))[0][0].tokens == ()
+    [found] = BeamDecoder(CLOSED, LEXICON)(random_log_probs(3, 9, 4)[..., [0, 1, 3, 3]], torch.tensor([9]))
+    assert len({each.tokens for each in found}) == len(found)
 
 
 @settings(max_examples=60, deadline=None)

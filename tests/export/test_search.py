@@ -79,6 +79,7 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
         (make_beam_decoder(TOKENS, BeamConfig(beam_width=12, recombine=True), lm), 0),
         (search_phones(TOKENS, BeamConfig(beam_width=32), lm, Pronunciations.of(PHONES)), 5),
         (search_phones(TOKENS, BeamConfig(beam_width=9, recombine=True), lm, Pronunciations.of(PHONES)), 5),
+        (make_beam_decoder(TOKENS, BeamConfig(beam_width=2, closed=True), None, ["ab", "abcb"]), 0),  # words break off
     ]
 
 

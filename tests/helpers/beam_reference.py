@@ -56,10 +56,22 @@ class ReferenceSearch:
             beam = self._kept(self._next(beam, frame))
         totals = {prefix: math.log(by_blank + by_label) for prefix, (by_blank, by_label) in beam.items()}
         ends = {prefix: self._at_end(prefix) if ended else 0.0 for prefix in beam}
-        if all(gain == -math.inf for gain in ends.values()):
+        broken = all(gain == -math.inf for gain in ends.values())
+        if broken:
             ends = dict.fromkeys(beam, 0.0)
         found = [Found(prefix, totals[prefix] + ends[prefix], self._nats(prefix) + ends[prefix]) for prefix in beam]
-        return sorted((each for each in found if each.score > -math.inf), key=lambda each: -each.score)
+        ranked = sorted((each for each in found if each.score > -math.inf), key=lambda each: -each.score)
+        return self._without_last_words(ranked) if broken and self.config.closed else ranked
+
+    def _without_last_words(self, found: list[Found]) -> list[Found]:
+        """Prefixes without their last words, best first, each once."""
+        whole: dict[Prefix, Found] = {}
+        for each in found:
+            tokens = each.tokens
+            while tokens and tokens[-1] != self.space:
+                tokens = tokens[:-1]
+            whole.setdefault(tokens[:-1], each._replace(tokens=tokens[:-1]))
+        return list(whole.values())
 
     def _next(self, beam: dict[Prefix, tuple[float, float]], frame: np.ndarray) -> dict[Prefix, tuple[float, float]]:
         """Probabilities after one more frame, by either ending, of all prefixes that the beam can become."""

@@ -271,10 +271,14 @@ export class BeamSearch {
     const { byBlank, byLabel, node } = this.entries;
     const chances = Array.from({ length: this.count }, (_, i) => Math.log(byBlank[i] + byLabel[i]));
     const ended = chances.map((chance, i) => (last ? chance + this.scorer.atEnd(this.entries, i) : chance));
-    const scores = ended.some(Number.isFinite) ? ended : chances; // a broken word is better than nothing
+    const broken = !ended.some(Number.isFinite); // no word may end here: the whole words before it stay
+    const scores = broken ? chances : ended;
     let best = 0;
     scores.forEach((score, i) => (best = score > scores[best] ? i : best));
-    return this.count ? this.spelt(this.tree.path(node[best])) : "";
+    if (!this.count) return "";
+    const labels = this.tree.path(node[best]);
+    const isCut = broken && this.scorer.closed;
+    return this.spelt(isCut ? labels.slice(0, Math.max(0, labels.lastIndexOf(this.space))) : labels);
   }
 
   // Labels as text: letters, or phones whose words have spellings.
