@@ -51,9 +51,10 @@ def calibrate_command(
     calibrated(bundle, found.calibration).save(output or model)
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
         print(f"{manifest}: WER {before:.2%}, with segments below {found.calibration.least:g} dropped {after:.2%}")
-    for manifest, figures in zip(manifests, found.unheard, strict=True):
+    for manifest, utterances, figures in zip(manifests, data_sets, found.unheard, strict=True):
         if figures is not None:
-            print(f"{manifest}: fitted to the other half of the speakers: ", end="")
+            halved = "speakers" if any(each.speaker for each in utterances) else "utterances"
+            print(f"{manifest}: fitted to the other half of the {halved}: ", end="")
             print(f"expected calibration error {figures[0]:.2%}, area under ROC {figures[1]:.3f}")
     print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
     for line in found.skipped:

@@ -47,7 +47,8 @@ class Outcome:
         noise: words a minute of noise without and with the threshold.
         error_rates: those of each data set without and with it.
         unheard: of each data set the expected calibration error and the area under ROC, each speaker's words judged by
-            a fit to the other half of the speakers; None where that half teaches nothing.
+            a fit to the other half of the speakers, or of the utterances without speakers; None where that half teaches
+            nothing.
     """
 
     calibration: Calibration

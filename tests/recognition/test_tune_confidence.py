@@ -51,6 +51,17 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     assert len(before.transcribe(loud, 8000).words) > len(recognizer.transcribe(loud, 8000).words)
 
 
+def test_utterances_without_speakers_are_halved_themselves(
+    tmp_path: Path, spoken_digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = spoken_digits(12)
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    manifest.write_text("".join(f"{json.dumps({**row, 'speaker': None})}\n" for row in rows))
+    output = tmp_path / "calibrated.safetensors"
+    assert main(["calibrate", str(manifest), "--model", "digits-streaming", "--output", str(output)]) == 0
+    assert "fitted to the other half of the utterances: expected calibration error" in capsys.readouterr().out
+
+
 def test_calibrate_refuses_what_teaches_nothing(tmp_path: Path, tiny_bundle: Path) -> None:
     write_noise(tmp_path / "a.wav")
     (tmp_path / "m.jsonl").write_text('{"audio_filepath": "none.wav", "duration": 1.0, "text": "a"}\n')
