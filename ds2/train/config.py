@@ -115,6 +115,7 @@ class StartConfig:
     """Permitted differences from the bundle that training starts from; used with `start_from`."""
 
     new_alphabet: bool = False  # use the training set's tokens; keep the output rows of tokens that the bundle knows
+    add_letters: bool = False  # keep the bundle's tokens, and add the letters of train and dev that it lacks
     freeze: tuple[str, ...] = ()  # parts that are not trained: "convolutions", "recurrent.0", ...
     freeze_epochs: int = 0  # epochs for which they stay frozen; 0: all
 

@@ -56,14 +56,15 @@ class TrainingData:
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
         self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
-        # A bundle's output layer has its tokens: texts must fit them, unless the layer is made anew.
+        # A bundle's output layer has its tokens: texts must fit them, unless the layer is made anew or extended.
         if start is None or config.start.new_alphabet:
             spelt = [opened(path, ranks) for path in config.data.alphabet] or whole  # a fraction has the same alphabet
             self.tokenizer = Tokenizer.from_texts(values(Joined(spelt), "text"), config.data.units)
             if config.data.alphabet:
                 check_characters(self.train, self.tokenizer)
         else:
-            self.tokenizer = Tokenizer(start.tokens)
+            more = added_letters(start.tokens, Joined([*whole, self.dev])) if config.start.add_letters else []
+            self.tokenizer = Tokenizer([*start.tokens, *more])
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         # All ranks draw the same minibatches, and each takes its part.
@@ -157,6 +158,14 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
+
+
+def added_letters(tokens: Sequence[str], utterances: Sequence[Utterance]) -> list[str]:
+    """The letters of the utterances' texts that are not among the tokens, in order."""
+    found: set[str] = set()
+    for text in values(utterances, "text"):
+        found.update(text)
+    return sorted(found.difference(tokens))
 
 
 def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:

@@ -20,10 +20,12 @@ from ds2.data.split import split
 from ds2.data.utterance import Utterance
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.model.config import ModelConfig
-from ds2.text import Tokenizer, normalize
+from ds2.text import normalize
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.fingerprint import check_fingerprint, fixed_values
+from ds2.train.new_letters import NewLetters
+from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
@@ -43,24 +45,26 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     """The configuration of a fine-tuning; writes its manifests, and its lexicon where the model knows phones.
 
     The convolutions below time-delay layers stay as they are: they hear sounds, which little data cannot teach better.
-    Characters that the model lacks make a new alphabet, whose output layer learns alone at first.
+    Letters that the model lacks are added to its alphabet. Those of another language make the output layer learn alone
+    at first.
 
     Args:
         settings: "section.key=value" that override what is chosen here.
 
     Raises:
-        InputError: a bad manifest, bundle or setting; fewer than two utterances.
+        InputError: a bad manifest, bundle, setting or name of the folder; fewer than two utterances.
     """
+    check_name(output)
     path = locate(model).absolute()
     bundle = Bundle.load(path)
-    utterances = [replace(each, text=normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
+    utterances = _normalized(manifest)
     if len(utterances) < 2:
         raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")
-    unknown = Tokenizer(bundle.tokens).unknown("".join(each.text for each in utterances))
-    _check_numbers(utterances, unknown)
-    if unknown:
-        logger.warning("a new alphabet: the model lacks %s", " ".join(map(repr, sorted(unknown))))
-    values = chosen(bundle, len(utterances), bool(unknown))
+    letters = NewLetters.of(bundle.tokens, utterances)
+    _check_numbers(utterances, set(letters.places))
+    if letters.places:
+        logger.warning("%s", letters.warning(bundle))
+    values = chosen(bundle, len(utterances), letters)
     values["start_from"] = str(path)
     values["data"] = {"train": [str(output / "train.jsonl")], "dev": str(output / "dev.jsonl")}
     if bundle.phones:
@@ -76,22 +80,28 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
         write_manifest(path, part)
     if lexicon is not None:
         write_lines(output / "lexicon.txt", lexicon)
-    use = f"the model to use will be {output / TUNED}, with the whole search"
+    search = "without language model and vocabulary" if letters.another_language else "with the whole search"
+    use = f"the model to use will be {output / TUNED}, {search}"
     logger.info("the error rates of the epochs are without a language model; %s", use)
     return config
 
 
+def _normalized(manifest: Path) -> list[Utterance]:
+    """The utterances of a manifest, with their texts in the normal form."""
+    return [replace(each, text=normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
+
+
 def _check_run(checkpoint: Path, config: TrainConfig, parts: Mapping[Path, Sequence[Utterance]]) -> None:
-    """Raises InputError where the output folder holds a training of another configuration, recordings or texts: its
-    manifests must stay."""
+    """Raises InputError where the output folder holds a training of other recordings, texts or another configuration:
+    its manifests must stay."""
     if not checkpoint.exists():
         return
-    check_fingerprint(checkpoint, load_checkpoint(checkpoint, "fingerprint")["fingerprint"], fixed_values(config))
     for path, part in parts.items():
         if path.exists() and _compared(read_manifest(path)) != _compared(part):
             raise InputError(
                 f"{path}: the training here began with other recordings or texts; choose another output folder"
             )
+    check_fingerprint(checkpoint, load_checkpoint(checkpoint, "fingerprint")["fingerprint"], fixed_values(config))
 
 
 def _compared(utterances: Iterable[Utterance]) -> list[tuple[str, float]]:
@@ -109,20 +119,20 @@ def _check_numbers(utterances: Iterable[Utterance], unknown: set[str]) -> None:
             )
 
 
-def chosen(bundle: Bundle, utterances: int, new_alphabet: bool) -> dict[str, Any]:
-    """The values of the configuration that follow from the amount of data and the alphabet."""
-    epochs = math.ceil(UPDATES * BATCH_SIZE / utterances)
+def chosen(bundle: Bundle, utterances: int, letters: NewLetters) -> dict[str, Any]:
+    """The values of the configuration that follow from the amount of data and the letters that the model lacks."""
+    epochs, another = math.ceil(UPDATES * BATCH_SIZE / utterances), letters.another_language
     return {
         "model": bundle.config,
         "epochs": min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs)),
         "patience": PATIENCE,
         "batch_size": BATCH_SIZE,
         "sortagrad": False,
-        "optimizer": {"name": "adamw", "learning_rate": NEW_ALPHABET_RATE if new_alphabet else RATE},
+        "optimizer": {"name": "adamw", "learning_rate": NEW_ALPHABET_RATE if another else RATE},
         "start": {
-            "new_alphabet": new_alphabet,
-            "freeze": ["convolutions", "recurrent"] if new_alphabet else hearing(ModelConfig.of(bundle)),
-            "freeze_epochs": NEW_ALPHABET_FROZEN_EPOCHS if new_alphabet else 0,
+            "add_letters": bool(letters.places),
+            "freeze": ["convolutions", "recurrent"] if another else hearing(ModelConfig.of(bundle)),
+            "freeze_epochs": NEW_ALPHABET_FROZEN_EPOCHS if another else 0,
         },
     }
 
@@ -157,13 +167,23 @@ def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
 def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:
     """The fine-tuned model with what the bundle that it started from knows besides the network.
 
-    A model of a new alphabet takes nothing over. A closed vocabulary grows by the words of the manifest.
+    A model of another language's letters takes nothing over. A closed vocabulary grows by the words of the manifest.
     """
+    utterances = _normalized(manifest)
     if tuned.tokens != start.tokens:
-        return tuned
+        longer = tuned.tokens[: len(start.tokens)] == start.tokens
+        if not longer or NewLetters.of(start.tokens, utterances).another_language:
+            return tuned
     vocabulary = tuned.vocabulary
     if start.vocabulary:
-        new = {word for each in read_manifest(manifest) for word in normalize(each.text, each.lang or "").split()}
+        new = {word for each in utterances for word in each.text.split()}
         vocabulary = sorted(new.union(start.vocabulary))
     # What is not named here stays: the search, the language model, the calibration, the punctuation.
-    return replace(start, weights=tuned.weights, config=tuned.config, training=tuned.training, vocabulary=vocabulary)
+    return replace(
+        start,
+        weights=tuned.weights,
+        config=tuned.config,
+        tokens=tuned.tokens,
+        training=tuned.training,
+        vocabulary=vocabulary,
+    )

@@ -42,7 +42,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     same_bins = other_rate or theirs.frontend.bins == config.model.frontend.bins
     if same_bins and not theirs.spec.step_statistics:  # statistics of time steps belong to their units
         widen(weights, model)
-    if config.start.new_alphabet:
+    if config.start.new_alphabet or config.start.add_letters:
         fit_outputs(weights, state, start.tokens, tokenizer)
     try:
         model.load_state_dict(weights)

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from ds2.bundle import Bundle, locate
 from ds2.cli.main import main
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, ModelConfig
-from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning
+from ds2.recognition.decoding import bundled_pronunciations
+from ds2.train.config import TrainConfig
+from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning, save_fine_tuned, with_search_of
+from ds2.train.trainer import Trainer
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
 
@@ -58,13 +62,81 @@ def test_time_delay_layers_are_trained(spoken_digits: Callable[[int], Path], tmp
     assert {".".join(name.split(".")[:2]) for name in changed if name.startswith("convolutions.")} == {"convolutions.2"}
 
 
-def test_other_letters_make_a_new_alphabet(
-    spoken_digits: Callable[[int], Path], tiny_bundle: Path, tmp_path: Path
+def test_letters_of_another_language_make_a_new_alphabet(
+    spoken_digits: Callable[[int], Path], tiny_bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = fine_tuning(str(tiny_bundle), spoken_digits(10), tmp_path / "run")
-    assert config.start.new_alphabet
+    """The search is lost, which is said before training; the tokens stay, the new ones follow."""
+    manifest, output = spoken_digits(10), tmp_path / "run"
+    bundle = replace(Bundle.load(tiny_bundle), vocabulary=["abc"])
+    bundle.save(tiny_bundle)
+    with caplog.at_level("INFO"):
+        config = fine_tuning(str(tiny_bundle), manifest, output)
+    assert re.search(
+        r"lacks '\w' \(\S+manifest.jsonl:1\), .*will have no language model and no vocabulary", caplog.text
+    )
+    assert "fine-tuned.safetensors, without language model and vocabulary" in caplog.text
+    assert config.start.add_letters
     assert config.start.freeze_epochs < config.epochs == MOST_EPOCHS
-    assert config.model.hidden == Bundle.load(tiny_bundle).config["hidden"]
+    assert config.model.hidden == bundle.config["hidden"]
+    tuned = Bundle.load(Trainer(quickly(config), output).run())
+    assert tuned.tokens[:5] == bundle.tokens
+    assert with_search_of(bundle, tuned, manifest).vocabulary is None
+
+
+def with_texts(manifest: Path, texts: Mapping[int, str]) -> None:
+    """Other texts for some of the lines of a manifest, counted from 0."""
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for number, text in texts.items():
+        rows[number]["text"] = text
+    manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+RIGHT = "one two three four five six seven eight nine zero"  # many known letters
+
+
+def quickly(config: TrainConfig) -> TrainConfig:
+    """One epoch of a fine-tuning, without other processes."""
+    return replace(config, epochs=1, observe=0, data=replace(config.data, workers=0))
+
+
+@pytest.mark.parametrize("rare", [2, 9])
+def test_a_rare_new_letter_is_added_and_the_search_stays(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, rare: int
+) -> None:
+    """Wherever it falls, into the training or the held-out part, like the apostrophe, which the model has."""
+    manifest, output = spoken_digits(12), tmp_path / "run"
+    with_texts(manifest, {1: RIGHT, 3: RIGHT, 5: "it's", 8: "it's", rare: "zürich"})
+    with caplog.at_level("INFO"):
+        config = fine_tuning("digits-streaming", manifest, output)
+    assert f"added to the model's alphabet: 'ü' ({manifest}:{rare + 1});" in caplog.text
+    assert "fine-tuned.safetensors, with the whole search" in caplog.text
+    Trainer(quickly(config), output).run()
+    before, after = Bundle.load("digits-streaming"), Bundle.load(save_fine_tuned("digits-streaming", manifest, output))
+    assert after.tokens == [*before.tokens, "ü"]
+    assert after.confidence == before.confidence
+    assert after.vocabulary == sorted({*(before.vocabulary or []), *RIGHT.split(), "it's", "zürich"})
+    assert after.weights["output.weight"].shape == (30, 160)
+    torch.testing.assert_close(
+        after.weights["output.weight"][:29], before.weights["output.weight"].float(), atol=0.01, rtol=0
+    )
+
+
+def test_words_with_a_new_letter_are_not_found_by_their_sound(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A model that is searched by phones says so before training, trains as ever, and keeps its pronunciations."""
+    manifest = spoken_digits(12)
+    known = fine_tuning("english", manifest, tmp_path / "known").start
+    with_texts(manifest, {1: RIGHT, 3: RIGHT, 5: "it's", 7: "zürich"})
+    config = fine_tuning("english", manifest, tmp_path / "run")
+    assert "it finds no words with new letters, whose sound it does not know" in caplog.text
+    assert config.start == replace(known, add_letters=True)
+    start = Bundle.load("english")
+    tuned = replace(start, tokens=[*start.tokens, "ü"], language_model=None, decoder=None)
+    kept = with_search_of(start, tuned, manifest)
+    assert kept.tokens == tuned.tokens
+    assert kept.decoder == start.decoder
+    assert bundled_pronunciations(kept) is not None
 
 
 def test_settings_override_what_is_chosen(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
@@ -125,7 +197,7 @@ def test_a_begun_run_keeps_its_files(
     fewer.write_text("".join(manifest.read_text().splitlines(keepends=True)[:5]))
     corrected = retexted(manifest, manifest.with_name("corrected.jsonl"))
     other = [
-        ([*start, str(fewer)], "with other settings of|other recordings or texts"),
+        ([*start, str(fewer)], "began with other recordings or texts; choose another output folder"),
         ([*start, str(corrected)], "began with other recordings or texts; choose another output folder"),
         (["train", "--fine-tune", "digits", str(manifest)], "with other settings of"),
     ]

@@ -1,0 +1,58 @@
+"""Letters in the texts of a fine-tuning that the model lacks."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ds2.data.utterance import Utterance
+from ds2.model_record import Record
+from ds2.text import Tokenizer
+
+OTHER_LANGUAGE = 0.01  # share of new ones among the letters: names and loan words in English have less, German has more
+SHOWN = 5  # letters in a message
+
+
+@dataclass(frozen=True)
+class NewLetters:
+    """The letters that a model lacks.
+
+    Attributes:
+        places: of each one the first utterance that holds it.
+        share: of all letters of the texts, spaces aside.
+    """
+
+    places: dict[str, str]
+    share: float
+
+    @classmethod
+    def of(cls, tokens: Sequence[str], utterances: Iterable[Utterance]) -> "NewLetters":
+        """Those of the utterances' texts that are not among the tokens."""
+        tokenizer, places = Tokenizer(tokens), dict[str, str]()
+        new = count = 0
+        for each in utterances:
+            unknown = tokenizer.unknown(each.text)
+            for letter in sorted(unknown):
+                places.setdefault(letter, each.place)
+            new += sum(letter in unknown for letter in each.text)
+            count += len(each.text) - each.text.count(" ")
+        return cls(places, new / max(1, count))
+
+    @property
+    def another_language(self) -> bool:
+        """Whether they are so many that the model's words are not those of the texts."""
+        return self.share > OTHER_LANGUAGE
+
+    def warning(self, model: Record) -> str:
+        """A line on what becomes of the letters and of the model's search, and what to write instead."""
+        listed = ", ".join(f"{letter!r} ({place})" for letter, place in itertools.islice(self.places.items(), SHOWN))
+        listed += f" and {len(self.places) - SHOWN} more" if len(self.places) > SHOWN else ""
+        if self.another_language:
+            return (
+                f"a new alphabet: the model lacks {listed}. With {self.share:.1%} of all letters new these texts are "
+                "taken for another language: the new model will have no language model and no vocabulary. In the same "
+                "language write these words with the letters that the model has"
+            )
+        advice = "where another spelling will do, write it with the letters that the model has"
+        if model.phones:
+            advice = "it finds no words with new letters, whose sound it does not know: write them with its own letters"
+        return f"added to the model's alphabet: {listed}; {advice}"
