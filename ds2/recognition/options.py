@@ -13,7 +13,9 @@ from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
 OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent layers
-MOST_BOOST = 100  # nats: beyond, probabilities would overflow
+# Nats of a word. Of 8 English texts, 4 recordings with 2 hot words each, 15 nats spoil 1, 20 spoil 5, 25 spoil all.
+MOST_BOOST = 15
+LEAST_BOOST = -100  # nats of a word or a whole phrase: beyond, probabilities would overflow
 MOST_WORDS = 6  # of a phrase
 
 
@@ -28,7 +30,7 @@ class DecoderOptions:
         lm_weight: Weight of the language model's natural log-probability.
         word_bonus: Nats added for each word, or for each token if the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
-        hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS; repeatable.
+        hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS, from -100 to 15; repeatable.
         rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
         punctuate: Write capitals and punctuation, if the bundle has them.
         figures: With punctuation, write numbers as figures: $20, May 25th, 1984.
@@ -66,7 +68,7 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
     """ "ds" or "deep speech=3.5" -> the word or phrase as transcripts spell it, and the nats of each of its words.
 
     Raises:
-        ParameterError: there is no word, or no number after =, or a large one, or the phrase is long.
+        ParameterError: there is no word, or no number after =, or one out of range, or the phrase is long.
     """
     boosts = {}
     for argument in arguments:
@@ -78,6 +80,8 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
             boosts[word] = math.nan
         if (count := len(word.split())) > MOST_WORDS:
             raise ParameterError("hot", f"{argument}: a phrase has at most {MOST_WORDS} words, got {count}")
-        if not word or not abs(count * boosts[word]) <= MOST_BOOST:
-            raise ParameterError("hot", f"{argument}: expected WORD, or WORD=NATS such as deep=3.5, up to {MOST_BOOST}")
+        least = LEAST_BOOST / max(1, count)
+        if not word or not least <= boosts[word] <= MOST_BOOST:
+            rule = f"expected WORD, or WORD=NATS such as deep=3.5, from {least:g} to {MOST_BOOST}"
+            raise ParameterError("hot", f"{argument}: {rule}")
     return boosts

@@ -139,8 +139,12 @@ def test_hot_words_are_parsed() -> None:
     assert hot_words(("Deep  Speech=1", "a b")) == {"deep speech": 1.0, "a b": 5.0}
     with pytest.raises(InputError, match="at most 6 words, got 7"):
         hot_words(("a b c d e f g",))
-    with pytest.raises(InputError, match="up to 100"):
-        hot_words(("a b=51",))
+    assert set(hot_words(("deep=15", "a b c d e f=15", "speech=-100")).values()) == {15.0, -100.0}
+    for wrong in ("deep=15.1", "a b=16", "deep=-101"):
+        with pytest.raises(InputError, match=r"from -\d+ to 15"):
+            hot_words((wrong,))
+    with pytest.raises(InputError, match=r"a b=-51: expected .* from -50 to 15"):
+        hot_words(("a b=-51",))
     for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf", "deep=1e5"):
         with pytest.raises(InputError, match="WORD=NATS"):
             hot_words((wrong,))
