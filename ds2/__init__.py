@@ -14,7 +14,7 @@ Shape letters, used in every docstring: B utterances, N samples, T frames, F fre
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -43,7 +43,7 @@ def load(
     lm_weight: float | None = None,
     word_bonus: float | None = None,
     beam: int | None = None,
-    hot: str | Sequence[str] = (),
+    hot: str | Sequence[str] | Mapping[str, float] = (),
     rescore: str | Path | None = None,
 ) -> "Recognizer":
     """Loads a model.
@@ -55,14 +55,14 @@ def load(
         lm_weight: weight of the language model's natural log-probability.
         word_bonus: nats added for each word.
         beam: width of the prefix beam search; 0 decodes greedily.
-        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", nats for each word;
-            one of them, or several in a list.
+        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", from -100 to 15 nats for
+            each word; one of them, several in a list, or a dict of the nats of each: {"word": nats}.
         rescore: larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
 
     Raises:
         InputError: a file is missing or damaged, or a parameter cannot be used.
     """
-    from ds2.recognition.options import DecoderOptions
+    from ds2.recognition.options import DecoderOptions, hot_arguments
     from ds2.recognition.recognizer import Recognizer
 
     options = DecoderOptions(
@@ -70,7 +70,7 @@ def load(
         lm_weight=lm_weight,
         word_bonus=word_bonus,
         beam=beam,
-        hot=(hot,) if isinstance(hot, str) else tuple(hot),
+        hot=hot_arguments(hot),
         rescore=None if rescore is None else Path(rescore),
     )
     return Recognizer.load(model, device, options)

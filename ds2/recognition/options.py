@@ -1,7 +1,7 @@
 """The options of the decoder; this module imports nothing heavy, because the command line reads it first."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -62,6 +62,13 @@ class DecoderOptions:
 
 
 DEFAULT_OPTIONS = DecoderOptions()
+
+
+def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, ...]:
+    """One word or phrase, several, or the nats of each -> "word" or "word=nats" for `DecoderOptions.hot`."""
+    if isinstance(hot, Mapping):
+        return tuple(f"{word}={nats}" for word, nats in hot.items())
+    return (hot,) if isinstance(hot, str) else tuple(hot)
 
 
 def hot_words(arguments: Iterable[str]) -> dict[str, float]:

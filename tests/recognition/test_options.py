@@ -1,7 +1,10 @@
 """What may be asked of the decoder."""
 
+from pathlib import Path
+
 import pytest
 
+import ds2
 from ds2.recognition.options import DecoderOptions
 from ds2.utils.errors import ParameterError
 
@@ -21,3 +24,15 @@ def test_the_wrong_parameter_is_named(values: dict[str, object], parameter: str)
     with pytest.raises(ParameterError) as caught:
         DecoderOptions(**values)  # type: ignore[arg-type]
     assert caught.value.parameter == parameter
+
+
+def test_a_dict_of_hot_words_gives_their_nats(tiny_bundle: Path) -> None:
+    spelt = ds2.load(tiny_bundle, "cpu", hot=["ab=2.5", "ba=-50", "a b=3"])
+    mapped = ds2.load(tiny_bundle, "cpu", hot={"ab": 2.5, "ba": -50, "a b": 3})
+    for recognizer in (spelt, mapped):
+        lexicon = recognizer.beam.space.lexicon  # type: ignore[union-attr]
+        assert lexicon.boosts.tolist()[:2] == [2.5, -50.0]
+        assert lexicon.phrases == {"a b": 3.0}
+    for wrong in ({"ab": 50}, {"ab": None}, {"ab": "loud"}, {"": 3}, {"ab=3": 2}):
+        with pytest.raises(ParameterError, match="expected WORD, or WORD=NATS"):
+            ds2.load(tiny_bundle, "cpu", hot=wrong)  # type: ignore[arg-type]
