@@ -12,13 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from ds2.audio.files import SUFFIXES
 from ds2.audio.tensors import read_audio
 from ds2.data.columnar import durations, values
+from ds2.data.compiled import SUFFIX as COMPILED
 from ds2.data.corpus_rows import ROUNDED
+from ds2.data.manifest import read_manifest
+from ds2.data.manifest_lines import absolute_audio, read_blocks
 from ds2.data.near_duplicates import alike_pairs
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
+from ds2.utils.object_storage import fetched
 
 THREADS = 2  # decoding releases Python's lock
 AT_ONCE = 1024  # utterances that wait for a thread
@@ -53,7 +58,7 @@ class Examined:
     """The result of reading an utterance's audio."""
 
     findings: list[Finding]
-    digest: bytes = b""  # of the samples
+    digest: bytes = b""  # of the samples; empty: none, or a silence, which is like any other
     outline: np.ndarray | None = None  # (OUTLINE_POINTS,) of unit length; None: no audio, or too uniform to identify it
 
 
@@ -63,14 +68,43 @@ class Examination:
 
     Attributes:
         findings: of each utterance by itself.
-        digests: (N, 2) int64, of the samples.
+        digests: (N, 2) int64, of the samples; zeros where there is none.
         outlines: (N, OUTLINE_POINTS) float16, of unit length; zeros where there is none.
+        sound: (N,) bool: nothing was found in the utterance by itself.
     """
 
     utterances: Sequence[Utterance]
     findings: list[Finding]
     digests: np.ndarray
     outlines: np.ndarray
+    sound: np.ndarray
+
+
+def all_utterances(path: Path) -> Sequence[Utterance]:
+    """The utterances of a manifest, also those with the audio of another line, which `read_manifest` refuses.
+
+    Raises:
+        InputError: as `read_manifest`.
+    """
+    here = fetched(path)
+    if here.suffix == COMPILED or here.suffix.lower() in SUFFIXES or not here.exists():
+        return read_manifest(path)  # which has no duplicates, or is no manifest
+    absolute = absolute_audio(here.parent)
+    rows = (row for block in read_blocks(here) for row in zip(*block, strict=True))
+    found = [
+        Utterance(
+            Path(absolute(line.audio_filepath)),
+            line.duration,
+            line.text,
+            line.offset,
+            line.speaker,
+            line.lang,
+            dict(extra),
+            f"{here}:{number}",
+        )
+        for number, line, extra in rows
+    ]
+    return found or read_manifest(path)
 
 
 def examine_all(
@@ -80,17 +114,20 @@ def examine_all(
     findings: list[Finding] = []
     digests = np.zeros((len(utterances), 2), np.int64)
     outlines = np.zeros((len(utterances), OUTLINE_POINTS), np.float16)
+    sound = np.zeros(len(utterances), bool)
     rows = enumerate(utterances)
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(itertools.islice(rows, AT_ONCE)):
             results = threads.map(lambda row: examine(row[1], config), some)
             for (number, _), result in zip(some, results, strict=True):
                 findings += result.findings
-                if result.outline is not None:
+                sound[number] = not result.findings
+                if result.digest:
                     digests[number] = np.frombuffer(result.digest, np.int64)
+                if result.outline is not None:
                     outlines[number] = result.outline
                 step()
-    return Examination(utterances, findings, digests, outlines)
+    return Examination(utterances, findings, digests, outlines, sound)
 
 
 def examine(utterance: Utterance, config: ValidateConfig) -> Examined:
@@ -116,23 +153,27 @@ def examine(utterance: Utterance, config: ValidateConfig) -> Examined:
     if clipped > config.clipped:
         found("clipped", f"{clipped:.1%} of the samples are at full scale")
     values = samples.numpy()
-    digest = hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-    return Examined(findings, digest, _outline(values))
+    outline = _outline(values)
+    if outline is None and level < config.silent:
+        return Examined(findings)
+    return Examined(findings, hashlib.blake2b(values.tobytes(), digest_size=16).digest(), outline)
 
 
 def duplicates(examined: Examination) -> Iterator[Finding]:
     """Audio that occurs twice: the same samples, or the same loudness over time (a copy in another coding or level).
 
-    The finding names the utterance of a pair that was examined first: the one of the training set, if that comes first.
+    Of the utterances with a sound all but one are named, so that one of each stays where those named are left out: the
+    last one without a finding of its own. So of a training set, which comes first, and a test set the latter keeps it.
     """
-    there = np.flatnonzero(examined.outlines.any(1))
-    _, firsts, group = np.unique(examined.digests[there], axis=0, return_index=True, return_inverse=True)
-    first = there[firsts[group.ravel()]]  # with the samples of each utterance that is there
-    for here, other in zip(first.tolist(), there.tolist(), strict=True):
-        if here != other:
-            utterances = examined.utterances
-            yield _pair("duplicate audio", utterances[here], utterances[other], "the same samples")
-    yield from _near_duplicates(examined, there[firsts])
+    there = np.flatnonzero(examined.digests.any(1))
+    there = there[np.argsort(examined.sound[there], kind="stable")]  # the one that stays comes last
+    _, group = np.unique(examined.digests[there], axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    there, same = there[order], np.diff(group.ravel()[order]) == 0  # with the samples of the next one
+    for here, other in sorted(zip(there[:-1][same].tolist(), there[1:][same].tolist(), strict=True)):
+        yield _pair("duplicate audio", examined.utterances[here], examined.utterances[other], "the same samples")
+    kept = there[~np.append(same, False)] if len(there) else there
+    yield from _near_duplicates(examined, kept[examined.outlines[kept].any(1)])
 
 
 def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
@@ -192,8 +233,9 @@ def _outline(samples: np.ndarray) -> np.ndarray | None:
 def _near_duplicates(examined: Examination, numbers: np.ndarray) -> Iterator[Finding]:
     """Of the utterances of these numbers."""
     seconds = durations(examined.utterances)[numbers]
-    for pair in sorted(alike_pairs(examined.outlines[numbers], seconds, SAME_OUTLINE, SAME_DURATION)):
-        here, there = sorted(int(numbers[number]) for number in pair)
+    pairs = alike_pairs(examined.outlines[numbers], seconds, SAME_OUTLINE, SAME_DURATION)
+    for pair in sorted(sorted(numbers[[*each]].tolist()) for each in pairs):
+        here, there = sorted(pair, key=lambda number: bool(examined.sound[number]))  # stable: the later one stays
         why = "the same sound in another coding"
         yield _pair("duplicate audio", examined.utterances[here], examined.utterances[there], why)
 

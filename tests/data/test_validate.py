@@ -15,7 +15,7 @@ from ds2.cli.main import main
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
 from ds2.data.validate import ValidateConfig, duplicates, examine, examine_all, leaks, write_findings
-from ds2.utils.errors import printable
+from ds2.utils.errors import InputError, printable
 
 CONFIG = ValidateConfig()
 
@@ -83,8 +83,8 @@ def test_copies_are_found_by_samples_and_in_another_coding_or_level(
         Utterance(tmp_path / name, utterances[5].duration, "x", place=name) for name in ("same.flac", "softer.ogg")
     ]
     found = list(duplicates(examine_all([*utterances, *copies], CONFIG)))
-    assert {finding.place for finding in found} == {utterances[5].place}
-    assert [finding.message.split()[2].rstrip(":") for finding in found] == ["same.flac", "softer.ogg"]
+    also = [(finding.place, finding.message.split()[2].rstrip(":")) for finding in found]
+    assert also == [(utterances[5].place, "same.flac"), ("same.flac", "softer.ogg")]
 
 
 def test_leaks_name_the_utterance_of_the_training_set() -> None:
@@ -132,3 +132,52 @@ def test_command_reports_and_writes_clean_manifests(
     assert "7 utterances, 2 with findings" in capsys.readouterr().out
     assert [u.audio_path.name for u in read_manifest(clean / "train.jsonl")] == ["0.wav", "1.wav", "3.wav"]
     assert main(["data", "validate", *(str(clean / Path(name).name) for name in names)]) == 0
+
+
+def manifest_of(folder: Path, *durations: float) -> Path:
+    """Lines that name the same second of noise, with these durations."""
+    soundfile.write(folder / "a.wav", NOISE, 8000)
+    rows = [{"audio_filepath": "a.wav", "duration": seconds, "text": "hello there"} for seconds in durations]
+    (folder / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "m.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("durations", "kept", "found"),
+    [
+        ([1.0, 1.0], 2, {(1, "duplicate audio")}),
+        ([1.0, 1.0, 1.0], 3, {(1, "duplicate audio"), (2, "duplicate audio")}),
+        ([1.0, 9.0], 1, {(2, "duration"), (2, "duplicate audio")}),
+        ([9.0, 1.0, 1.0], 3, {(1, "duration"), (1, "duplicate audio"), (2, "duplicate audio")}),
+    ],
+)
+def test_a_line_that_is_there_twice_is_a_finding_and_one_of_each_is_kept(
+    tmp_path: Path, durations: list[float], kept: int, found: set[tuple[int, str]]
+) -> None:
+    """The last one that has nothing else wrong; other commands go on to refuse such a manifest."""
+    manifest, report, clean = manifest_of(tmp_path, *durations), tmp_path / "report.jsonl", tmp_path / "clean"
+    assert main(["data", "validate", str(manifest), "--report", str(report), "--clean", str(clean)]) == 1
+    rows = [json.loads(line) for line in report.read_text().splitlines()]
+    assert {(int(row["place"].removeprefix(f"{manifest}:")), row["kind"]) for row in rows} == found
+    assert f"also in {manifest}:{kept}: the same samples" in {row["message"] for row in rows}
+    assert [(u.audio_path.name, u.duration) for u in read_manifest(clean / "m.jsonl")] == [("a.wav", 1.0)]
+    with pytest.raises(InputError, match=r"m\.jsonl:2: duplicate of .*m\.jsonl:1"):
+        read_manifest(manifest)
+
+
+def test_sounds_too_short_for_an_outline_are_duplicates_where_their_samples_are_the_same(tmp_path: Path) -> None:
+    short = [write(tmp_path / f"{name}.wav", NOISE[:800], "a") for name in "ab"]
+    [found] = duplicates(examine_all([*short, write(tmp_path / "c.wav", NOISE[800:1600], "a")], CONFIG))
+    assert (found.place, found.message) == ("m:a", "also in m:b: the same samples")
+
+
+def test_what_is_no_manifest_is_still_refused_in_its_own_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = manifest_of(tmp_path, 1.0, 1.0)
+    manifest.write_text(manifest.read_text() + "{}\n")
+    assert main(["data", "validate", str(manifest)]) == 2
+    assert main(["data", "validate", str(tmp_path / "a.wav")]) == 2
+    errors = capsys.readouterr().err
+    assert "m.jsonl:3: lacks audio_filepath" in errors
+    assert "a.wav: is a recording; name a manifest" in errors
