@@ -210,7 +210,7 @@ class BatchedDecoder(BeamDecoder):
         paths = trace(beam, steps, slots)
         peaks = log_probs.gather(2, paths).transpose(1, 2).tolist()
         rows = zip(paths.transpose(1, 2).tolist(), peaks, scores.tolist(), gains.tolist(), counts, strict=True)
-        found = [make_hypotheses(*row) for row in rows]
+        found = [make_hypotheses(*row, hot=self.prefers) for row in rows]
         whole = [
             list(without_last_words(each, self._space)) if is_cut else each
             for each, is_cut in zip(found, cut, strict=True)

@@ -84,11 +84,11 @@ def trace(beam: BatchedBeam, steps: list[Tensor], slots: Tensor) -> Tensor:
 
 
 def make_hypotheses(
-    paths: list[list[int]], peaks: list[list[float]], scores: list[float], gains: list[float], count: int
+    paths: list[list[int]], peaks: list[list[float]], scores: list[float], gains: list[float], count: int, hot: bool
 ) -> list[Hypothesis]:
     """The hypotheses of an utterance of `count` frames, by their paths; without those that are impossible."""
     return [
-        dataclasses.replace(collapse(path[:count], peak[:count]), score=score, gains=gain)
+        dataclasses.replace(collapse(path[:count], peak[:count]), score=score, gains=gain, hot=hot)
         for path, peak, score, gain in zip(paths, peaks, scores, gains, strict=True)
         if score > -math.inf
     ]

@@ -80,6 +80,7 @@ class BeamDecoder:
             raise ValueError("a closed search needs a lexicon")
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
+        self.prefers = lexicon is not None and lexicon.prefers
         self.lm = lm
         self.lm_start = lm.start if lm is not None else 0
         self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
@@ -140,6 +141,11 @@ class BeamDecoder:
         config = replace(self.config, nbest=max(self.config.nbest, nbest))
         return BeamDecoder(*self.space._replace(config=config))
 
+    def without_hot(self) -> "BeamDecoder":
+        """The same search, in which no word is preferred or avoided."""
+        lexicon = self.space.lexicon
+        return self if lexicon is None else BeamDecoder(*self.space._replace(lexicon=lexicon.without_hot()))
+
     def begin(self) -> BeamStream:
         """The search before the first frame."""
         return BeamStream(prefixes.begin(self.lm_start))
@@ -168,7 +174,8 @@ class BeamDecoder:
     def hypotheses(self, stream: BeamStream) -> Iterator[Hypothesis]:
         """Like `finish`, all hypotheses one by one: what the beam holds and what recombination took out of it."""
         stream.ended = True
-        return self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end))
+        found = self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end))
+        return (replace(each, hot=True) for each in found) if self.prefers else found
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may continue."""

@@ -20,6 +20,7 @@ class Hypothesis:
         confidences: probability of each token at its best frame, 0 to 1.
         score: natural log of the probability that the decoder gives to the whole.
         gains: the part of the score from the language model, bonuses and boosts; the rest is acoustic.
+        hot: whether the search preferred some words, and avoided none.
     """
 
     tokens: tuple[int, ...] = ()
@@ -28,6 +29,7 @@ class Hypothesis:
     confidences: tuple[float, ...] = ()
     score: float = 0.0
     gains: float = 0.0
+    hot: bool = False
 
 
 def without_last_words(found: Iterable[Hypothesis], space: int) -> Iterator[Hypothesis]:

@@ -79,6 +79,18 @@ class Lexicon:
         other.phrase_tables = phrase_tables(other.phrases, numbers, len(self.boosts))
         return other
 
+    def without_hot(self) -> "Lexicon":
+        """The same words, none of which is preferred or avoided."""
+        other = copy.copy(self)
+        other.boosts, other.phrases, other.phrase_tables = np.zeros_like(self.boosts), {}, NO_PHRASES
+        return other
+
+    @property
+    def prefers(self) -> bool:
+        """Whether some words or phrases are preferred, and none avoided."""
+        nats = np.append(self.boosts, list(self.phrases.values()))
+        return bool((nats >= 0).all() and (nats > 0).any())
+
     def number(self, tokens: Sequence[int]) -> int:
         """The number of a word; NO_WORD if it is not in the lexicon."""
         node, trie = 0, self.trie

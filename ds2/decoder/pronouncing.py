@@ -86,6 +86,12 @@ class PronouncingDecoder:
         other.beam = BeamDecoder(*self.beam.space._replace(lexicon=self._hot(lexicon, boosts)))
         return other
 
+    def without_hot(self) -> "PronouncingDecoder":
+        """The same search, in which no word is preferred or avoided."""
+        other = copy.copy(self)
+        other.beam = self.beam.without_hot()
+        return other
+
     def _hot(self, lexicon: Lexicon, boosts: Mapping[str, float]) -> Lexicon:
         if not boosts:
             return lexicon
@@ -192,6 +198,7 @@ class PronouncingDecoder:
             tuple(map(found.confidences.__getitem__, firsts)),
             found.score,
             found.gains,
+            found.hot,
         )
 
 

@@ -18,6 +18,7 @@ from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.numerals import with_figures
 from ds2.recognition.options import DecoderOptions
+from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.second_pass import make_rescorer
 from ds2.recognition.transcript import (
@@ -45,6 +46,7 @@ class TranscriptBuilder:
         compared: how many hypotheses, the best one among them, give its words their confidence; None: all.
         alternatives: how many of the best texts a transcript holds besides its own.
         rescorer: weighs hypotheses anew.
+        plain: the search without hot words; None where there are no words.
     """
 
     tokenizer: Tokenizer
@@ -56,6 +58,7 @@ class TranscriptBuilder:
     compared: int | None = None
     alternatives: int = 0
     rescorer: Rescorer | None = None
+    plain: PlainSearch | None = None
 
     @property
     def judged_outputs(self) -> int:
@@ -145,9 +148,16 @@ class TranscriptBuilder:
     def _judged(self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float) -> Transcript:
         """The transcript of the first hypothesis, its times from the start of the segment."""
         transcript, margin = self._compared(nbest, duration)
-        if self.judge is None or not rows or not transcript.words:
+        if not rows:
             return transcript
-        return self.judge(transcript, nbest[0], margin, np.concatenate(rows))
+        judged = transcript
+        if self.judge is not None and transcript.words:
+            judged = self.judge(transcript, nbest[0], margin, np.concatenate(rows))
+        # A hot word may be found where other words are said, which are then taken for noise.
+        if self.plain is None or not nbest[0].hot or 0 < len(judged.words) == len(transcript.words):
+            return judged
+        [plain] = self.rescored([self.plain(np.concatenate(rows))])
+        return with_hidden_words(judged, self._judged(plain[: self.compared], rows, duration))
 
     def _compared(self, nbest: Sequence[Hypothesis], duration: float) -> tuple[Transcript, np.ndarray]:
         """The transcript of the best hypothesis, its words' confidence their share of the n-best, and their margins."""
@@ -179,7 +189,10 @@ def make_builder(
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     frame_seconds = ModelConfig.of(bundle).frame_seconds
     rescorer = make_rescorer(bundle, options, beam)
-    return TranscriptBuilder(tokenizer, frame_seconds, judge, punctuator, options.figures, name, rescorer=rescorer)
+    plain = None if beam is None else PlainSearch(beam, len(tokenizer))
+    return TranscriptBuilder(
+        tokenizer, frame_seconds, judge, punctuator, options.figures, name, rescorer=rescorer, plain=plain
+    )
 
 
 def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) -> Transcript:
