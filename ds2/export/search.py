@@ -8,7 +8,7 @@ import numpy as np
 
 from ds2.decoder import scoring
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.text import Tokenizer
 from ds2.utils.errors import ParameterError
 

@@ -13,7 +13,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.pronouncing import FIRST, PronouncingDecoder
+from ds2.decoder.phone_search import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.recognition.audio_inputs import StreamResampler, checked_samples
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.engine import Slots

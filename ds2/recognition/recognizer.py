@@ -15,7 +15,7 @@ from ds2.audio.files import InMemory
 from ds2.bundle import DEFAULT_MODEL, Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.model_record import Record
 from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples

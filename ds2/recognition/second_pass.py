@@ -3,7 +3,7 @@
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.lm.neural import NeuralModel
 from ds2.lm.sentence_model import load_sentence_model

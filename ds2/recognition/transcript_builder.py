@@ -10,7 +10,7 @@ import numpy as np
 
 from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.model.config import ModelConfig
 from ds2.model_record import Record

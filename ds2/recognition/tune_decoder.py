@@ -14,7 +14,7 @@ from ds2.data.utterance import Utterance
 from ds2.decoder import greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, character_errors, word_errors

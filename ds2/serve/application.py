@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from ds2.serve.admission import Admission, Refused
 from ds2.serve.config import ServeConfig
-from ds2.serve.gate import Gate, Refused
 from ds2.serve.middleware import Guard, RequestIds, SecurityHeaders
 from ds2.serve.models import Models
 from ds2.serve.openai_messages import error_body
@@ -47,7 +47,7 @@ class Application:
         """
         self.config, self.models = config, Models([model, *config.models])
         self.metrics = Metrics()
-        self.gate = Gate(config, self.metrics)
+        self.admission = Admission(config, self.metrics)
         self.sessions: set[VoskSession] = set()
         self.waiting = Waiting(config.limits.waiting_bytes, config.limits.streams)
         self.transcriptions = Transcriptions(self.models, config.limits)
@@ -67,12 +67,12 @@ class Application:
 
     async def drain(self) -> None:
         """Refuses new clients, gives every live stream its final result, and waits until all have left."""
-        self.gate.draining = True
-        log.info("draining", extra={"facts": {"streams": self.gate.inside}})
+        self.admission.draining = True
+        log.info("draining", extra={"facts": {"streams": self.admission.inside}})
         for session in self.sessions:
             session.drain()
         until = time.monotonic() + self.config.limits.drain_seconds
-        while self.gate.inside and time.monotonic() < until:
+        while self.admission.inside and time.monotonic() < until:
             await asyncio.sleep(0.02)
 
     def routes(self) -> list[BaseRoute]:
@@ -100,18 +100,18 @@ class Application:
 
     async def ready(self, request: Request) -> Response:
         """Whether the server takes new streams."""
-        if self.gate.draining or not self.models.is_ready:
-            return PlainTextResponse("draining\n" if self.gate.draining else "the model is not ready\n", 503)
+        if self.admission.draining or not self.models.is_ready:
+            return PlainTextResponse("draining\n" if self.admission.draining else "the model is not ready\n", 503)
         return PlainTextResponse("ready\n")
 
     async def measure(self, request: Request) -> Response:
         """Answers the metrics in the text format of Prometheus."""
-        self.gate.check_key(request)
+        self.admission.check_key(request)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def list_models(self, request: Request) -> Response:
         """The models of this server, in a list or by name."""
-        self.gate.check_key(request)
+        self.admission.check_key(request)
         listing, name = self.models.listing, request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": listing})
@@ -125,7 +125,7 @@ class Application:
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             began = time.monotonic()
-            with self.gate.place(request, "upload") as client:
+            with self.admission.place(request, "upload") as client:
                 try:
                     status = await self.transcriptions.answer(request, client, send)
                 except (HTTPException, ClientDisconnect) as error:
@@ -137,7 +137,7 @@ class Application:
     async def live(self, websocket: WebSocket) -> None:
         """Serves a live stream, or refuses it before the handshake."""
         try:
-            with self.gate.place(websocket, "live"):
+            with self.admission.place(websocket, "live"):
                 await self._session(websocket)
         except Refused as refusal:
             await websocket.send_denial_response(self.refused(websocket, refusal))
@@ -147,7 +147,7 @@ class Application:
         await websocket.accept("ds2" if "ds2" in offered else None)
         session, began = VoskSession(websocket, self.models, self.config.limits, self.waiting), time.monotonic()
         self.sessions.add(session)
-        if self.gate.draining:  # the shutdown began during the handshake
+        if self.admission.draining:  # the shutdown began during the handshake
             session.drain()
         try:
             over = await session.run()
@@ -183,7 +183,7 @@ def make_app(application: Application) -> ASGIApp:
 
     handlers: dict[Any, Any] = {Refused: refused, HTTPException: unknown, Exception: failed}
     app = Starlette(routes=application.routes(), exception_handlers=handlers)
-    guarded: ASGIApp = SecurityHeaders(Guard(app, application.gate.check_request, application.refused))
+    guarded: ASGIApp = SecurityHeaders(Guard(app, application.admission.check_request, application.refused))
     if application.config.traces:
         from ds2.serve.traces import Traces
 

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ds2.serve.gate import Refused
+from ds2.serve.admission import Refused
 from ds2.serve.logs import REQUEST
 
 REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)

@@ -15,8 +15,8 @@ import numpy as np
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.compaction import compact
 from ds2.decoder.config import BeamConfig
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.prefixes import begin
-from ds2.decoder.pronouncing import PronouncingDecoder
 from ds2.model.config import UNENDED
 from ds2.recognition.chunks import Chunk
 from ds2.recognition.engine import choose_engine

@@ -14,7 +14,7 @@ from ds2.recognition.formats import to_srt, to_vtt
 from ds2.recognition.options import MOST_WORDS
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
-from ds2.serve.gate import Refused
+from ds2.serve.admission import Refused
 from ds2.serve.messages import MOST_HOT, Final, check_hot
 from ds2.text import normalize
 from ds2.utils.errors import ParameterError

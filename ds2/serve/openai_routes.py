@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
 from ds2.bundle import check_language
+from ds2.serve.admission import Refused
 from ds2.serve.config import Limits
 from ds2.serve.fair_places import Turns
-from ds2.serve.gate import Refused
 from ds2.serve.messages import Final, StreamConfig
 from ds2.serve.models import Models
 from ds2.serve.openai_messages import Asked, error_event, iter_events, parse_form, respond

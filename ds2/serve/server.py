@@ -55,13 +55,13 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins to drain at the first signal, and ends at the second."""
-        if self.application.gate.draining:
+        if self.application.admission.draining:
             super().handle_exit(sig, frame)
             return
         if not self.started:
             self.should_exit = True
             return
-        self.application.gate.draining = True
+        self.application.admission.draining = True
         # A signal interrupts any task; what it begins belongs to no request.
         asyncio.get_running_loop().call_soon_threadsafe(self._begin_drain, context=Context())
 

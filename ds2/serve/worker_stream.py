@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.model.steps import Steps
 from ds2.recognition.audio_inputs import StreamResampler
 from ds2.recognition.chunks import Chunk, Chunks

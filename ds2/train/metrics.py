@@ -13,16 +13,6 @@ FIGURES = {"epoch", "loss", "dev_loss", "wer", "cer", "learning_rate", "seconds"
 Epoch = dict[str, Any]  # one epoch's figures: those of FIGURES, step, skipped, and per where phones are learnt
 
 
-def selection_error(epoch: Epoch) -> tuple[float, float]:
-    """The smaller, the better the model: errors in phones where it learns them (they are searched), or in words."""
-    return epoch["per" if "per" in epoch else "wer"], epoch["dev_loss"]
-
-
-def best_of(history: Sequence[Epoch]) -> Epoch:
-    """The best epoch, the first of equal ones, among those that were measured as the last one was."""
-    return min((epoch for epoch in history if ("per" in epoch) == ("per" in history[-1])), key=selection_error)
-
-
 def write_metrics(path: Path, history: Sequence[Epoch]) -> None:
     """Writes all epochs anew, so that a resumed run neither omits nor repeats one."""
     write_text(path, "".join(json.dumps(epoch) + "\n" for epoch in history))

@@ -22,9 +22,10 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.train import plots
+from ds2.train.best_epoch import best_of
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.fingerprint import OF_DATA, fixed_values, saved_config
-from ds2.train.metrics import best_of, read_metrics
+from ds2.train.metrics import read_metrics
 from ds2.train.network_drawing import network_drawing
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError

@@ -24,6 +24,7 @@ from ds2.bundle import Bundle
 from ds2.ctc.loss import required_frames
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel
+from ds2.train.best_epoch import best_of, selection_error
 from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
 from ds2.train.config import SERVED, TrainConfig
 from ds2.train.data import Loader, TrainingData, ending_workers
@@ -34,7 +35,6 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
-from ds2.train.metrics import best_of, selection_error
 from ds2.train.network_activity import observe
 from ds2.train.objective import Objective
 from ds2.train.phone_loss import PhoneLoss

@@ -17,7 +17,7 @@ from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
-from ds2.decoder.pronouncing import PronouncingDecoder
+from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram

@@ -57,7 +57,7 @@ class Rate:
         return tokens >= 1
 
 
-class Gate:
+class Admission:
     """Decides about requests, and counts the clients that are inside."""
 
     def __init__(self, config: ServeConfig, metrics: Metrics):

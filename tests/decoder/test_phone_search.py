@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.decoder.config import BeamConfig
-from ds2.decoder.pronouncing import COPIES, FIRST, PronouncingDecoder, homophones_apart
+from ds2.decoder.phone_search import COPIES, FIRST, PronouncingDecoder, homophones_apart
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram
 
