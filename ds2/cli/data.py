@@ -41,8 +41,8 @@ def validate_command(
         frame_seconds: Seconds between two output frames of the model, to find transcripts too long for CTC.
     """
     from ds2.data.columnar import Joined
-    from ds2.data.manifest import write_manifest
-    from ds2.data.validate import ValidateConfig, all_utterances, duplicates, examine_all, leaks, write_findings
+    from ds2.data.manifest import read_manifest, write_manifest
+    from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
     from ds2.utils.files import make_folder
     from ds2.utils.progress import Progress
 
@@ -53,7 +53,7 @@ def validate_command(
     if clean is not None and len({path.name for path in manifests}) < len(manifests):
         raise ParameterError("clean", "two manifests have the same name, one would overwrite the other; rename it")
     refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])
-    splits = {str(path): all_utterances(path) for path in manifests}
+    splits = {str(path): read_manifest(path, repeated=True) for path in manifests}
     utterances = Joined(list(splits.values()))
     with Progress("examining", len(utterances), "utterances") as progress:
         examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)

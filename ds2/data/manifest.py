@@ -39,22 +39,25 @@ class ManifestSummary:
     characters: dict[str, int]  # how often each occurs, most frequent first
 
 
-def read_manifest(path: str | Path) -> Sequence[Utterance]:
+def read_manifest(path: str | Path, repeated: bool = False) -> Sequence[Utterance]:
     """Reads and checks a manifest; relative audio paths are relative to it. The audio itself is not touched.
 
     The path may be a URL, see `ds2.utils.object_storage`. A compiled manifest (.arrow) was checked when compiled:
     it is mapped into memory, whatever its size.
 
+    Args:
+        repeated: whether the audio of a line may be that of another one.
+
     Raises:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset,
-            a duplicate; or the file is missing, not UTF-8, or has no utterance.
+            a duplicate unless `repeated`; or the file is missing, not UTF-8, or has no utterance.
     """
     here = fetched(path)
     _check_manifest(here)
     if here.suffix == COMPILED:
         return CompiledManifest(here)
     with _collector_paused():
-        utterances = _read_rows(here)
+        utterances = _read_rows(here, repeated)
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
     return utterances
@@ -111,7 +114,7 @@ def summary(utterances: Sequence[Utterance]) -> ManifestSummary:
     )
 
 
-def _read_rows(path: Path) -> list[Utterance]:
+def _read_rows(path: Path, repeated: bool) -> list[Utterance]:
     name = str(path)
     absolute = absolute_audio(path.parent)
     utterances: list[Utterance] = []
@@ -121,7 +124,7 @@ def _read_rows(path: Path) -> list[Utterance]:
         for number, line, extra in zip(*block, strict=True):
             audio, offset, seconds = absolute(line.audio_filepath), line.offset, line.duration
             other = first.setdefault(audio if offset is None else (audio, offset, seconds), number)
-            if other != number:
+            if other != number and not repeated:
                 raise duplicate(name, number, other)
             above, _, below = audio.rpartition("/")
             if above != known or not known:

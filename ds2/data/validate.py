@@ -12,18 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ds2.audio.files import SUFFIXES
 from ds2.audio.tensors import read_audio
 from ds2.data.columnar import durations, values
-from ds2.data.compiled import SUFFIX as COMPILED
 from ds2.data.corpus_rows import ROUNDED
-from ds2.data.manifest import read_manifest
-from ds2.data.manifest_lines import absolute_audio, read_blocks
 from ds2.data.near_duplicates import alike_pairs
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
-from ds2.utils.object_storage import fetched
 
 THREADS = 2  # decoding releases Python's lock
 AT_ONCE = 1024  # utterances that wait for a thread
@@ -78,33 +73,6 @@ class Examination:
     digests: np.ndarray
     outlines: np.ndarray
     sound: np.ndarray
-
-
-def all_utterances(path: Path) -> Sequence[Utterance]:
-    """The utterances of a manifest, also those with the audio of another line, which `read_manifest` refuses.
-
-    Raises:
-        InputError: as `read_manifest`.
-    """
-    here = fetched(path)
-    if here.suffix == COMPILED or here.suffix.lower() in SUFFIXES or not here.exists():
-        return read_manifest(path)  # which has no duplicates, or is no manifest
-    absolute = absolute_audio(here.parent)
-    rows = (row for block in read_blocks(here) for row in zip(*block, strict=True))
-    found = [
-        Utterance(
-            Path(absolute(line.audio_filepath)),
-            line.duration,
-            line.text,
-            line.offset,
-            line.speaker,
-            line.lang,
-            dict(extra),
-            f"{here}:{number}",
-        )
-        for number, line, extra in rows
-    ]
-    return found or read_manifest(path)
 
 
 def examine_all(
