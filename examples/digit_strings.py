@@ -2,7 +2,7 @@
 
     python examples/digit_strings.py [FOLDER] [--speaker nicolas] [--takes 0 10] [--count 60] [--pitch 1.45]
 
-Writes FOLDER/00000.wav and so on, and the manifest FOLDER.jsonl; without a folder it only says what it would write.
+Writes FOLDER/00000.flac and so on, and the manifest FOLDER.jsonl; without a folder it only says what it would write.
 """
 
 import argparse
