@@ -30,7 +30,7 @@ class PlainApplication(Application):
 
     async def plain(self, websocket: WebSocket) -> None:
         """A stream from its first message to its last text."""
-        with self.gate.place(websocket, "live"):  # a full server refuses; this counts as a stream until its end
+        with self.admission.place(websocket, "live"):  # a full server refuses; this counts as a stream until its end
             await websocket.accept()
             handle = self.models.pools[self.models.find("")].open(StreamConfig(8000))
             try:

@@ -111,7 +111,8 @@ def test_a_stopped_job_ends_in_the_same_bytes(slurm: Slurm, training: Path, caus
     else:
         _preempt(slurm, job)
     wait_for_slurm(lambda: slurm.job(job)["JobState"] == "PENDING" and slurm.idle())
-    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # or it waits for two minutes
+    # Or it waits for two minutes; Slurm takes credentials of the second in which it ended the job for those of before.
+    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
     wait_for_slurm(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"))
     facts, text = slurm.job(job), log.read_text()
     assert (facts["JobState"], facts["Restarts"]) == ("COMPLETED", "1"), text
