@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.neural import random_arrays
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ds2.lm.neural import MATRICES, NeuralModel, array_shapes
@@ -47,13 +47,14 @@ def errors(scores: list[float], expected: list[float], sentences: list[list[str]
 
 @settings(max_examples=50, deadline=None)
 @given(sentences=st.lists(st.lists(WORDS, max_size=6), max_size=8), seed=st.integers(0, 3))
+@example(sentences=[["bcba", "cca", "cccb", "ccbcc", "bcbba"]], seed=0)  # 0.05 nats with weights of deviation 1
 def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> None:
-    """But for the rounding of activations to 16 bits, which an LSTM of large random weights now and then amplifies."""
+    """But for the rounding of activations to 16 bits."""
     arrays = arrays_of(seed)
     model = NeuralModel(PIECES, arrays)
     expected = [log_probability(arrays, words) for words in sentences]
-    assert np.all(errors(model.scores(sentences), expected, sentences) < 0.02)
-    assert np.all(errors([model.score(words) for words in sentences], expected, sentences) < 0.02)
+    assert np.all(errors(model.scores(sentences), expected, sentences) < 5e-4)
+    assert np.all(errors([model.score(words) for words in sentences], expected, sentences) < 5e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -61,7 +62,7 @@ def test_the_rounding_hardly_changes_most_scores(seed: int) -> None:
     random, arrays = Random(seed), arrays_of(seed)
     sentences = [["".join(random.choices("abc", k=1 + number % 5)) for _ in range(number % 7)] for number in range(100)]
     expected = [log_probability(arrays, words) for words in sentences]
-    assert np.median(errors(NeuralModel(PIECES, arrays).scores(sentences), expected, sentences)) < 2e-4
+    assert np.median(errors(NeuralModel(PIECES, arrays).scores(sentences), expected, sentences)) < 2e-5
 
 
 def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
