@@ -5,7 +5,7 @@ from typing import Literal
 
 import soundfile
 
-from ds2.audio.files import probe
+from ds2.audio.files import InMemory, probe
 from ds2.audio.tensors import read_audio, resample
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -48,9 +48,12 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
 def _file(utterance: Utterance) -> bytes:
     """The bytes of a whole recording; of what is no recording, such as a device, nothing is read."""
     path = utterance.audio_path
-    probe(path)
     try:
-        archive = archive_of(path)
-        return read_member(path, archive) if archive else fetched(path).read_bytes()
+        if archive := archive_of(path):
+            data = read_member(path, archive)
+            probe(InMemory(data, str(path)))
+            return data
+        probe(path)
+        return fetched(path).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -63,8 +63,11 @@ class TrainingData:
             if config.data.alphabet:
                 check_characters(self.train, self.tokenizer)
         else:
-            more = added_letters(start.tokens, Joined([*whole, self.dev])) if config.start.add_letters else []
-            self.tokenizer = Tokenizer([*start.tokens, *more])
+            self.tokenizer = Tokenizer(start.tokens)
+            if config.start.add_letters:
+                texts = values(Joined([*whole, self.dev]), "text")
+                more = set[str]().union(*map(self.tokenizer.unknown, texts))
+                self.tokenizer = Tokenizer([*start.tokens, *sorted(more)])
             check_characters(self.train, self.tokenizer)
         check_characters(self.dev, self.tokenizer)
         # All ranks draw the same minibatches, and each takes its part.
@@ -158,14 +161,6 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
-
-
-def added_letters(tokens: Sequence[str], utterances: Sequence[Utterance]) -> list[str]:
-    """The letters of the utterances' texts that are not among the tokens, in order."""
-    found: set[str] = set()
-    for text in values(utterances, "text"):
-        found.update(text)
-    return sorted(found.difference(tokens))
 
 
 def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:

@@ -19,7 +19,7 @@ def network_drawing(bundle: Bundle, observed: Mapping[str, Any]) -> str:
             and the norms of its matrices and of their gradients.
 
     Raises:
-        TypeError, ValueError: the observation is damaged.
+        AttributeError, IndexError, TypeError, ValueError: the observation is damaged.
     """
     layers = summarize(ModelConfig.of(bundle), len(bundle.tokens))
     stages = [[layer] for layer in layers if layer.name not in OUTPUTS]
