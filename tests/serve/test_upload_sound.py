@@ -144,6 +144,20 @@ def test_a_decoder_ends_with_its_client_while_it_measures_a_crafted_file(hurt: R
     assert server.metric("ds2_streams_open") == 0
 
 
+def test_a_decoder_ends_also_when_its_client_left_before_it_took_all_of_the_answer() -> None:
+    """The system then reports a connection that was reset, of which a decoder told the log in a traceback."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.send(b"sound")
+        ours.close()
+        if (child := os.fork()) == 0:
+            try:
+                upload_decoding._end_with(theirs)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_decoder_has_limits_of_memory_and_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload_decoding, "LEAST_SECONDS", 2.0)
     monkeypatch.setattr(upload_decoding, "PRECEDENCE", 1)  # other processes would make the test long
