@@ -3,6 +3,8 @@
 import os
 import shutil
 import sys
+import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,23 @@ KERNELS = FOLDER.parent / "build" / "ipython"
 os.environ["IPYTHONDIR"] = str(KERNELS)
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
+import jupyter_client  # noqa: E402
 import pages  # noqa: E402
 
 import ds2  # noqa: E402
+
+
+class KernelByFiles(jupyter_client.AsyncKernelManager):
+    """Talks to its kernel by sockets in files: of two that start at a time, both could choose the same port."""
+
+    def _transport_default(self) -> str:
+        return "ipc"
+
+    def _ip_default(self) -> str:  # the files' path, to which a number is added for each socket
+        return f"{tempfile.gettempdir()}/kernel-{uuid.uuid4().hex}"
+
+
+jupyter_client.AsyncKernelManager = KernelByFiles  # what executes the pages asks for it by this name
 
 project = "ds2"
 author = "the developers of ds2"
