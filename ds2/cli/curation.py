@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
@@ -25,6 +26,9 @@ from ds2.cli.options import (
 )
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
+
+if TYPE_CHECKING:
+    from ds2.curation.filter import FilterConfig
 
 
 def segment_command(
@@ -82,13 +86,11 @@ def filter_command(
         output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
         filter: Which transcripts to keep.
     """
-    from ds2.curation.filter import FilterConfig
     from ds2.curation.make import filter_manifest
     from ds2.recognition.recognizer import Recognizer
 
-    _check_filter(filter)
+    config = _filter_config(filter)
     need("matplotlib")
-    config = FilterConfig(wer=filter.wer, keep=filter.keep)
     report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, filter.checked, config)
     print(report.summary)
     for line in failed:
@@ -122,14 +124,12 @@ def make_corpus_command(
         known: How the texts are read.
         workers: Processes; by default one for each core.
     """
-    from ds2.curation.filter import FilterConfig
     from ds2.curation.make import CurationConfig, make_corpus
     from ds2.curation.segment import SegmentConfig
 
-    _check_filter(filter)
+    filters = _filter_config(filter)
     need("jinja2", "matplotlib")
     segments = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
-    filters = FilterConfig(wer=filter.wer, keep=filter.keep)
     workers = workers or os.cpu_count() or 1
     config = CurationConfig(model, device, workers, known.skip, known.language, filter.checked, segments, filters)
     corpus = make_corpus(folder, output, config)
@@ -142,11 +142,14 @@ def make_corpus_command(
     return 0
 
 
-def _check_filter(filter: FilterOptions) -> None:
-    """Refuses a --wer, other than its default, that would be ignored."""
-    if filter.wer == DEFAULT_FILTER.wer:
-        return
-    if filter.keep is not None:
+def _filter_config(options: FilterOptions) -> "FilterConfig":
+    """Refuses a --wer that would be ignored."""
+    from ds2.curation.filter import FilterConfig
+
+    if options.wer is None:
+        return FilterConfig(keep=options.keep)
+    if options.keep is not None:
         raise ParameterError("wer", "--keep says how many are kept; give one of the two")
-    if filter.checked is None:
+    if options.checked is None:
         raise ParameterError("wer", "needs --checked, the true texts of some utterances, or take --keep")
+    return FilterConfig(wer=options.wer)

@@ -222,12 +222,12 @@ class FilterOptions:
 
     Attributes:
         checked: JSON Lines with the id and the true text of some utterances, used to estimate errors.
-        wer: Highest word error rate of the transcripts that are kept; needs --checked.
+        wer: Highest word error rate of the transcripts that are kept, 0.03 with --checked, which it needs.
         keep: Share of the utterances to keep, instead of --wer.
     """
 
     checked: Maybe[Path] = None
-    wer: float = 0.03
+    wer: Maybe[float] = None
     keep: Maybe[float] = None
 
 

@@ -260,12 +260,13 @@ def test_numbers_are_read_in_the_language_that_is_named(tmp_path: Path) -> None:
     assert " ".join(segment.text for segment in segments).split() == reading.text.split()
 
 
+@pytest.mark.parametrize("wer", ["0.1", "0.03"])
 @pytest.mark.parametrize("command", ["make-corpus", "filter"])
 def test_a_wer_that_would_be_ignored_is_refused(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, wer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is done or read."""
-    arguments = [command, str(tmp_path / "gone"), "--output", str(tmp_path / "corpus"), "--wer", "0.1"]
+    """Before anything is done or read, the default said aloud as well."""
+    arguments = [command, str(tmp_path / "gone"), "--output", str(tmp_path / "corpus"), "--wer", wer]
     assert main(arguments) == 2
     assert capsys.readouterr().err == "ds2: --wer: needs --checked, the true texts of some utterances, or take --keep\n"
     assert main([*arguments, "--keep", "0.5", "--checked", "c.jsonl"]) == 2
