@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 
 from ds2.model.config import EPSILON
-from ds2.model.normalization import STEPS, StepBatchNorm
+from ds2.model.normalization import StepBatchNorm
 from ds2.model.recurrent import BNLSTMDirection
 
 
 class BNLSTMStep:
-    """A BN-LSTM's step by its population statistics: scales and shifts for each of the first STEPS frames."""
+    """A BN-LSTM's step by its population statistics: scales and shifts for each of the first S frames."""
 
     def __init__(self, layer: BNLSTMDirection):
         self.input_scale, input_shift = scale_and_shift(layer.input_norm)
@@ -19,7 +19,7 @@ class BNLSTMStep:
 
     def __call__(self, term: Tensor, recurrent: Tensor, h: Tensor, c: Tensor, frames: Tensor) -> tuple[Tensor, ...]:
         """`frames`: (B, 1) of each stream before this one."""
-        place = frames.squeeze(1).long().clamp(max=STEPS - 1)
+        place = frames.squeeze(1).long().clamp(max=len(self.shift) - 1)
         gates = term * self.input_scale[place] + recurrent * self.recurrent_scale[place] + self.shift[place]
         i, f, g, o = gates.chunk(4, dim=1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -27,7 +27,7 @@ class BNLSTMStep:
 
 
 def scale_and_shift(norm: StepBatchNorm) -> tuple[Tensor, Tensor]:
-    """(STEPS, H) a and b such that a * x + b is x by the population statistics of each time step."""
-    steps = torch.arange(STEPS, device=norm.means.device).clamp(max=norm.last)
+    """(S, H) a and b such that a * x + b is x by the population statistics of each time step."""
+    steps = torch.arange(len(norm.means), device=norm.means.device).clamp(max=norm.last)
     scale = norm.gamma * torch.rsqrt(norm.variances[steps] + EPSILON)
     return scale, -scale * norm.means[steps]

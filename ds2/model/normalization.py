@@ -12,7 +12,7 @@ Total = Callable[[Tensor], Tensor]  # the sum of a tensor over the processes tha
 Moments = tuple[Tensor, Tensor, Tensor]  # of a layer's input: mean (D,), covariance (D, D), count ()
 
 MOMENTUM = 0.1  # weight of the newest minibatch in the running statistics
-STEPS = 200  # time steps with separate statistics in a BN-LSTM; later steps use those of the last one
+STEPS = 200  # time steps with separate statistics in a BN-LSTM that no training has measured (`keep_steps`)
 STEP_GAMMA = 0.1  # 1 saturates tanh and kills the gradient (Cooijmans et al. 2016, section 4)
 
 
@@ -172,7 +172,7 @@ class StepBatchNorm(nn.Module):
     """BN with statistics of each time step, over the utterances that reach it; one gamma for all steps, no beta.
 
     Steps beyond `last` take its statistics, so that sequences may be longer than in training (Cooijmans et al. 2016,
-    section 3).
+    section 3). There are as many steps as `keep_steps` or the weights that are loaded say.
     """
 
     means: Tensor
@@ -184,9 +184,21 @@ class StepBatchNorm(nn.Module):
         self.register_buffer("means", torch.zeros(STEPS, size))
         self.register_buffer("variances", torch.ones(STEPS, size))
 
+    def reset(self, steps: int) -> None:
+        """Statistics of so many steps, as they are at first."""
+        self.means = torch.zeros_like(self.means[:1]).repeat(steps, 1)
+        self.variances = torch.ones_like(self.means)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *arguments: Any) -> None:
+        """Takes as many steps as the weights have."""
+        means = state_dict.get(prefix + "means")
+        if means is not None and len(means) and means.shape[1:] == self.means.shape[1:]:
+            self.reset(len(means))
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
+
     def forward(self, x: Tensor, valid: Tensor, steps: Tensor) -> Tensor:
         """(B, H) at time steps (B,), of which those `valid` (B,) count -> (B, H); in training all steps are equal."""
-        steps = steps.clamp(max=STEPS - 1)
+        steps = steps.clamp(max=len(self.means) - 1)
         if not self.training:
             return self.gamma * (x - self.means[steps]) * torch.rsqrt(self.variances[steps] + EPSILON)
         weight = valid.to(x.dtype).unsqueeze(1)
@@ -201,13 +213,13 @@ class StepBatchNorm(nn.Module):
     def last(self) -> Tensor:
         """(): the last step that training has reached; the statistics of later ones are as they were at first."""
         reached = ((self.means != 0) | (self.variances != 1)).any(1)
-        return (reached * torch.arange(STEPS, device=reached.device)).amax()
+        return (reached * torch.arange(len(reached), device=reached.device)).amax()
 
     def update(self, means: Tensor, variances: Tensor, counts: Tensor) -> None:
         """Moves the running statistics by a minibatch's, (T, H), (T, H), of (T,) utterances at each step."""
-        own = min(len(means), STEPS)
+        own = min(len(means), len(self.means))
         move(self.means[:own], self.variances[:own], means[:own], variances[:own], counts[:own])
-        for step in range(STEPS, len(means)):  # later steps share the last statistics, one after the other
+        for step in range(own, len(means)):  # later steps share the last statistics, one after the other
             move(self.means[-1], self.variances[-1], means[step], variances[step], counts[step])
 
 
@@ -226,6 +238,13 @@ class SequenceBatchNorm(StepBatchNorm):
         variance = ((x - mean).square() * weight).sum(dims) / count.clamp(min=1)
         move(self.means, self.variances, mean.detach(), variance.detach(), count)
         return self.gamma * (x - mean) * torch.rsqrt(variance + EPSILON)
+
+
+def keep_steps(model: nn.Module, longest: int) -> None:
+    """Separate statistics for each step of the longest sequence of training, T_max of Cooijmans et al. 2016."""
+    for norm in model.modules():
+        if isinstance(norm, StepBatchNorm):
+            norm.reset(max(1, longest))
 
 
 def input_moments(x: Tensor, valid: Tensor, total: Total | None = None) -> Moments:

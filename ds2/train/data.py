@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,9 @@ from ds2.data.prefetch import PrefetchingSampler
 from ds2.data.sampler import Curriculum, Share, SortaGradSampler, Sources, part_of
 from ds2.data.shards import shards_of
 from ds2.data.utterance import Utterance
+from ds2.model.acoustic import AcousticModel
 from ds2.model.frontend import Frontend
+from ds2.model.normalization import keep_steps
 from ds2.text import Tokenizer
 from ds2.train.config import TrainConfig
 from ds2.train.distributed.ranks import Ranks
@@ -95,6 +98,11 @@ class TrainingData:
         for text in values(Joined([self.train, self.dev]), "text"):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
         return digest.hexdigest()
+
+    def set_steps(self, model: AcousticModel) -> None:
+        """Gives a BN-LSTM separate statistics for each frame of the longest training utterance."""
+        longest = float(self.sampler.durations.max())
+        keep_steps(model, math.ceil(longest / self.config.model.frame_seconds))
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""

@@ -84,6 +84,7 @@ class Trainer:
         keep_freed_memory()
         torch.manual_seed(config.seed)
         self.model = AcousticModel(config.model, len(self.data.tokenizer)).to(device)
+        self.data.set_steps(self.model)
         self.state = RunState()
         resuming = self.checkpoint.exists()
         # A new run begins from a bundle, or measures its own features; one that resumes takes both from the checkpoint.

@@ -10,7 +10,7 @@ from ds2.model.bn_lstm_step import scale_and_shift
 from ds2.model.cells import Cell
 from ds2.model.config import EPSILON, ConvolutionConfig, ModelConfig
 from ds2.model.frontend import valid_mask
-from ds2.model.normalization import MOMENTUM, STEPS, SequenceBatchNorm, StepBatchNorm
+from ds2.model.normalization import MOMENTUM, STEPS, SequenceBatchNorm, StepBatchNorm, keep_steps
 from ds2.model.recurrent import NOISE, WHOLE, BackwardChunks, BNLSTMDirection, Direction, RecurrentLayer, reverse_valid
 
 CELLS: list[Cell] = ["rnn", "gru", "lstm"]
@@ -291,6 +291,23 @@ def test_steps_that_training_has_not_reached_use_the_last_one_that_it_has() -> N
     assert torch.equal(scale[90], scale[5])
     assert not torch.allclose(scale[90], scale[4])
     assert int(StepBatchNorm(2).last) == 0
+
+
+def test_a_bn_lstm_has_as_many_statistics_as_training_or_its_weights_say() -> None:
+    """More than any constant; what is beyond them uses the last."""
+    torch.manual_seed(0)
+    layer, lengths = RecurrentLayer("bn-lstm", 3, 4, True, bidirectional=True).train(), torch.tensor([STEPS + 60, 9, 7])
+    keep_steps(layer, STEPS + 50)
+    x = torch.randn(3, STEPS + 60, 3)
+    layer(x, lengths)
+    norm = layer.forwards.input_norm
+    assert norm.means.shape == norm.variances.shape == (STEPS + 50, 16)
+    assert int(norm.last) == STEPS + 49
+    other = RecurrentLayer("bn-lstm", 3, 4, True, bidirectional=True)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other.eval()(x, lengths), layer.eval()(x, lengths))
+    keep_steps(other, 20)
+    assert torch.equal(other.forwards.input_norm.variances, torch.ones(20, 16))
 
 
 def test_a_frozen_direction_takes_no_statistics() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -191,6 +192,17 @@ def test_every_kind_of_model_learns(spoken_digits: Manifests, tmp_path: Path, ch
     trainer.run()
     losses = [epoch["loss"] for epoch in trainer.state.history]
     assert losses[-1] < losses[0]
+
+
+def test_a_bn_lstm_has_statistics_of_each_frame_of_the_longest_utterance(
+    spoken_digits: Manifests, tmp_path: Path
+) -> None:
+    manifest = spoken_digits(8)
+    config = augmented_config(manifest, epochs=1)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, cell="bn-lstm"))
+    longest = max(utterance.duration for utterance in read_manifest(manifest))
+    means = Bundle.load(Trainer(config, tmp_path / "run").run()).weights["recurrent.0.forwards.cell_norm.means"]
+    assert len(means) == math.ceil(longest / config.model.frame_seconds)
 
 
 def test_bigrams_and_adaptive_power_reach_the_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
