@@ -258,7 +258,7 @@ def info_command(path: Positional[Maybe[Path]] = None, model: Maybe[str] = None)
 
     Args:
         path: Bundle of a trained model (.safetensors), the name of one, or a manifest (.jsonl).
-        model: Describe this architecture ([model] preset) instead: ds2-research, ds2-deploy, ds2-small, ds2-tiny.
+        model: Describe this architecture ([model] preset) instead: ds1, ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
     from ds2.cli.describe import describe, describe_model
 

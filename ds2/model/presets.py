@@ -27,6 +27,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lookahead": 19,
         "fully_connected": 2560,
     },
+    # Its predecessor (Hannun et al. 2014): three dense layers, of which the first sees nine frames to each side, a
+    # simple RNN in both directions, and another dense layer; without batch normalisation.
+    "ds1": {
+        "convolutions": [
+            {"channels": 2048, "kernel": [0, 19], "stride": [1, 2]},
+            {"channels": 2048, "kernel": [1, 1], "stride": [1, 1]},
+            {"channels": 2048, "kernel": [1, 1], "stride": [1, 1]},
+        ],
+        "cell": "rnn",
+        "recurrent_layers": 1,
+        "hidden": 2048,
+        "fully_connected": 2048,
+        "batch_norm": False,
+    },
     "ds2-small": {"recurrent_layers": 5, "hidden": 360},
     "ds2-tiny": {
         "convolutions": [

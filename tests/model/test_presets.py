@@ -8,7 +8,7 @@ from ds2.model.config import FrontendConfig, ModelConfig
 from ds2.model.presets import PRESETS
 from ds2.model.summary import summarize
 
-SIZES = {"ds2-research": 100e6, "ds2-deploy": 200e6, "ds2-small": 10e6, "ds2-tiny": 1e6}
+SIZES = {"ds1": 36e6, "ds2-research": 100e6, "ds2-deploy": 200e6, "ds2-small": 10e6, "ds2-tiny": 1e6}
 
 
 @pytest.mark.parametrize("name", PRESETS)
