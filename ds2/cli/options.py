@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional
@@ -10,6 +10,13 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from ds2.bundle import MODELS
 from ds2.recognition.options import DecoderOptions, EngineName, OfflinePrecision
+
+# tyro asks another package whether a default fits a type, but for plain types and unions of TypeVars it knows the
+# answer; that package takes 65 ms to import. The items of a plain tuple are texts.
+if TYPE_CHECKING:
+    Texts = tuple[str, ...]
+else:
+    Texts = tuple
 
 
 def off(help: str) -> object:
@@ -44,13 +51,15 @@ Model = Annotated[
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
 LIST = "(one or more)"
 Paths = Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PATH [PATH ...]", help_behavior_hint=LIST)]]
-Files = Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint=LIST)]]
+Files = Positional[Annotated[Texts, tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint=LIST)]]
 NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # where the help says what holds, or nothing does
 OF_BUNDLE = tyro.conf.arg(help_behavior_hint="(default: that of the bundle)")
 T = TypeVar("T")
 Maybe = Annotated[T | None, NO_DEFAULT]
+OfBundle = Annotated[T | None, OF_BUNDLE]
 Output = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-OptionalOutput = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], help_behavior_hint="")]
+ShortOutput = Annotated[T | None, tyro.conf.arg(aliases=["-o"], help_behavior_hint="")]
+OptionalOutput = ShortOutput[Path]
 Skip = Annotated[
     bool, tyro.conf.arg(help="Allow speech that is not transcribed before, after and between the lines of the text.")
 ]
@@ -97,10 +106,11 @@ Settings = Annotated[
 class BundleOptions(DecoderOptions):
     """Options of the search, with the defaults that the help shows."""
 
-    lm: Annotated[Path | None, OF_BUNDLE] = None
-    lm_weight: Annotated[float | None, OF_BUNDLE] = None
-    word_bonus: Annotated[float | None, OF_BUNDLE] = None
-    beam: Annotated[int | None, OF_BUNDLE] = None
+    lm: OfBundle[Path] = None
+    lm_weight: OfBundle[float] = None
+    word_bonus: OfBundle[float] = None
+    beam: OfBundle[int] = None
+    hot: Texts = ()
     rescore: Maybe[Path] = None
 
 
@@ -177,17 +187,16 @@ class EvaluationOptions:
 
     Attributes:
         by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group.
-        against: Compare with other transcripts of the same audio: a manifest, lines of ds2 transcribe (.txt), a JSON
-            object of names and texts, or another model; repeatable: then also with the best of them.
+        against: Compare with other transcripts of the same audio: a manifest, lines of ds2 transcribe (.txt) or a
+            folder of its --format json, a JSON object of names and texts, or another model; repeatable: then also with
+            the best of them.
         listing: File for the wrong utterances, aligned word by word, and the most frequent confusions.
         page: HTML file that shows and plays the worst utterances.
         calibration: PNG file for a reliability diagram: the share of right words at each confidence.
     """
 
     by: Maybe[str] = None
-    against: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="OTHER", help_behavior_hint="")
-    ] = ()
+    against: Annotated[tyro.conf.UseAppendAction[Texts], tyro.conf.arg(metavar="OTHER", help_behavior_hint="")] = ()
     listing: Maybe[Path] = None
     page: Maybe[Path] = None
     calibration: Maybe[Path] = None

@@ -60,6 +60,18 @@ def test_commands_that_write_plain_text_have_no_flags_of_display(run: Callable[.
     assert "--no-figures" not in output
 
 
+@pytest.mark.parametrize(
+    "arguments", ["transcribe a.wav --format srt -o a --hot b --beam 3", "listen", "align a.wav a.txt"]
+)
+def test_a_command_line_is_read_without_the_checks_of_types(arguments: str) -> None:
+    """Whose package takes as long to import as NumPy."""
+    code = (
+        "import sys; from ds2.cli.commands import parse_command_line; "
+        f"assert parse_command_line({arguments.split()!r}) is not None; print('typeguard' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
 def test_version(run: Callable[..., Outcome]) -> None:
     assert run("--version")[:2] == (0, f"ds2 {ds2.__version__}\n")
 
@@ -87,9 +99,10 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("transcribe a.wav --fromat srt", "--fromat, srt; did you mean --format?; try ds2 transcribe --help"),
         ("transcribe a.wav --format srt b.wav", "b.wav; files come before the options; try ds2 transcribe --help"),
         ("transcribe a.wav --ouput b", "--ouput, b; did you mean --output?; try ds2 transcribe --help"),
-        ("transcribe a.wav --snr 3", "options: --snr 3; try ds2 transcribe --help"),
+        ("transcribe a.wav --snr 3", "options: --snr, 3; try ds2 transcribe --help"),
         ("transcribe a.wav --language de", "--language: de: english knows English (en) only"),
         ("data stats a.jsonl --pictur a.png", "did you mean --picture?; try ds2 data stats"),
+        ("serve --device cpu --prot 3", "--prot, 3; did you mean --port?; try ds2 serve"),
         ("eval mine.wav", "mine.wav: is a recording; name a manifest"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
