@@ -6,6 +6,7 @@ were renamed (former_keys.py) are still accepted.
 
 import dataclasses
 import difflib
+import functools
 import json
 import logging
 import math
@@ -113,7 +114,7 @@ class _Reader:
         if "preset" in values and hasattr(cls, "preset"):
             values = {**self.preset(cls, values["preset"], section), **values}
             del values["preset"]
-        kinds = typing.get_type_hints(cls)
+        kinds = _kinds(cls)
         prefix = f"{section}." if section else ""
         values = self.renamed(cls, values, prefix)
         converted = {}
@@ -194,6 +195,12 @@ class _Reader:
 
     def wrong(self, key: str, value: Any, rule: str) -> InputError:
         return InputError(f"{self.source}: {key} = {_shown(value)} must {rule}")
+
+
+@functools.cache
+def _kinds(cls: type) -> dict[str, Any]:
+    """The annotations of a dataclass: a bundle's configuration has dozens of sections of the same few."""
+    return typing.get_type_hints(cls)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

@@ -14,15 +14,15 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 BLOCK = 32  # rows of weights and activations have a multiple of so many columns, zeros at the end
 INSTRUCTIONS = {  # of x86, the widest first: its int16s at once
     "avx512bw": (32, "llvm.x86.avx512.pmaddw.d.512"),
     "avx2": (16, "llvm.x86.avx2.pmadd.wd"),
 }
+NAMED = {"x86-64-v4": "avx512bw", "x86-64-v3": "avx2"}
 BYTE, HALF, WORD, LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
@@ -44,6 +44,8 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
 
     # The loop: each vector of weights is widened once and multiplied with the same columns of all rows.
     def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        from numba.np import arrayobj  # only a compilation needs it: 25 ms
+
         weights, m, x, i = arguments
         levels = arrayobj.make_array(signature.args[0])(context, builder, weights)
         activations = arrayobj.make_array(signature.args[2])(context, builder, x)
@@ -78,7 +80,12 @@ def _loaded(builder: ir.IRBuilder, data: ir.Value, place: ir.Value, kind: ir.Typ
 
 
 def host_feature() -> str:
-    """The widest of INSTRUCTIONS that this processor has; "" if none."""
+    """The widest of INSTRUCTIONS of the processor that numba compiles for; "" if none.
+
+    That is this one, or the one that NUMBA_CPU_NAME names: LLVM aborts where a kernel asks for what that one lacks.
+    """
+    if config.CPU_NAME is not None:  # type: ignore[attr-defined]
+        return NAMED.get(config.CPU_NAME, "")  # type: ignore[attr-defined]
     features = get_host_cpu_features()
     return next((feature for feature in INSTRUCTIONS if features.get(feature)), "")
 
