@@ -30,6 +30,10 @@ TIME = re.compile(
     r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
+# Spelled in digits where a part begins with a zero: 007, 555-0199; no part of a longer number, time, date or share.
+CODE = re.compile(r"(?<![\d.,:/⁄$£€])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?%|(?:st|nd|rd|th)\b|[年月日号时点分秒])")
+THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")  # between thousands
+THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
 FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
     r"(?:(?=1/[234]|2/3|3/4|.⁄)(?P<top>[1-9])[/⁄](?P<bottom>10|[2-9]))(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?"
@@ -41,11 +45,12 @@ SUM = re.compile(
 )
 UNIT = re.compile(r"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[$£€¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
 FIGURES = re.compile(
-    rf"(?P<number>{NUMBER})(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
+    rf"(?P<number>{NUMBER}|(?<!\w)\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
 )
 
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
+CLOCK = re.compile(r"(?<![\d:.])(\d{1,2}):([0-5]\d)分?(?![\d:])")
 RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
 
 
@@ -54,11 +59,14 @@ def english_numbers(text: str) -> str:
 
     Signs that are spoken beside numbers become words as well, and so do & and the @ and the dots of an address.
     """
-    text = " ".join(unicodedata.normalize("NFKC", BESIDE_VULGAR.sub(" ", text)).split())
+    text = BESIDE_VULGAR.sub(" ", THIN_SPACES.sub(",", text))
+    text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
     text = _symbols(text)
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
+    text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
+    text = CODE.sub(_spelled, text)
     text = FRACTION.sub(_fraction, text)
     text = SUM.sub(_sum, text)
     text = UNIT.sub(_unit, text)
@@ -88,6 +96,18 @@ def _time(match: re.Match[str]) -> str:
     else:
         past = minutes if minutes[0] != "0" else f"oh {minutes[1]}"
     return f" {hour} {past} "
+
+
+def _spelled(match: re.Match[str]) -> str:
+    """007 -> 0 0 7; 555-0199 -> 5 5 5 0 1 9 9."""
+    return " ".join(match[0].replace("-", "")) if _is_code(match[0]) else match[0]
+
+
+def _is_code(figures: str) -> bool:
+    """Whether a part begins with a zero, which numbers do not; but dates do, such as 2020-05-12."""
+    parts = figures.split("-")
+    is_date = len(parts) > 1 and max(map(len, parts[1:])) < 3
+    return not is_date and any(part[0] == "0" and len(part) > 1 for part in parts)
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -129,7 +149,7 @@ def _figures(match: re.Match[str]) -> str:
     if ordinal and not point and len(whole) <= NAMED_DIGITS:
         return f" {num2words(int(whole), to='ordinal')} "
     is_year = _is_year(match["number"])
-    spoken = num2words(int(whole), to="year") if is_year else _cardinal(whole)
+    spoken = num2words(int(whole), to="year") if is_year else _cardinal(whole) if whole else ""
     if plural and (match["number"] in DECADES or (is_year and whole.endswith("0"))):
         return f" {spoken[:-1]}ies " if spoken.endswith("y") else f" {spoken}s "
     if point:
@@ -154,12 +174,28 @@ def _digits(number: str) -> str:
 
 
 def mandarin_numbers(text: str) -> str:
-    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 3-5 -> 三到五; 2021-05-03 -> 二零二一年五月三日."""
+    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 3-5 -> 三到五; 10:05 -> 十点零五分; 2021-05-03 -> 二零二一年五月三日.
+
+    007 is spelled, 零零七.
+    """
     import cn2an
 
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
+    text = CLOCK.sub(_mandarin_time, text)
+    text = CODE.sub(_mandarin_spelled, text)
     text = re.sub(RANGE, r"\1到", text)
     text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
     return str(cn2an.transform(text, "an2cn"))
+
+
+def _mandarin_time(match: re.Match[str]) -> str:
+    """10:05 -> 10点零5分; 10:00 -> 10点."""
+    minutes = match[2].replace("0", "零", 1) if match[2][0] == "0" else match[2]
+    return f"{match[1]}点" if match[2] == "00" else f"{match[1]}点{minutes}分"
+
+
+def _mandarin_spelled(match: re.Match[str]) -> str:
+    """007 -> 零零七."""
+    return match[0].replace("-", "").translate(MANDARIN_DIGITS) if _is_code(match[0]) else match[0]

@@ -35,6 +35,11 @@ in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two tho
 2:30, 12:05, 08:15|two thirty twelve oh five eight fifteen
 3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
 1:02:03, 16:9|one two three sixteen nine
+agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine five five five zero one nine nine
+(020) 7946-0958, room 05|zero two zero seven nine four six zero nine five eight room zero five
+05/12/2020, 20-05-03, the 05th, 05%|five twelve twenty twenty twenty five three the fifth five percent
+1 000 000, 1\u202f500, 1 000, 5 200|one million one thousand five hundred one thousand five two hundred
+.5, about .25%, -.5|point five about point two five percent minus point five
 I paid $25 for two books.|i paid twenty five dollars for two books
 May 25th, 1984|may twenty fifth nineteen eighty four
 """.strip().split("\n")
@@ -58,6 +63,8 @@ HOSTILE = [
     "1'",
     "1°",
     " =1",
+    "0-0",
+    " 000",
 ]
 
 
