@@ -44,12 +44,14 @@ class Spoken:
     """(N,) float32 samples, their rate in Hz, and (word, start, end) in seconds of each normalised word.
 
     Two words may come as one, such as espeak-ng's "of the". `words` is None where the engine does not report them, or
-    where the spoken words differ from the text, as with figures.
+    where the spoken words differ from the text, as with figures. `sounds` are the (phoneme, start) in seconds that
+    espeak-ng reports, in its notation; a pause is "".
     """
 
     samples: Tensor
     sample_rate: int
     words: list[tuple[str, float, float]] | None
+    sounds: list[tuple[str, float]] | None = None
 
 
 def speak(text: str, voice: Voice) -> Spoken:
@@ -134,7 +136,10 @@ def _espeak(text: str, voice: Voice) -> Spoken:
     engine = _library()
     samples = engine.say(text, voice)
     rate = engine.sample_rate
-    return Spoken(torch.from_numpy(samples.astype(np.float32) / 32768), rate, _spoken_words(text, engine.events, rate))
+    words = _spoken_words(text, engine.events, rate)
+    names = ((event[4].strip("|"), event[3] / rate) for event in engine.events if event[0] == PHONEME)
+    sounds = [("" if name in PAUSES else name, start) for name, start in names]
+    return Spoken(torch.from_numpy(samples.astype(np.float32) / 32768), rate, words, sounds)
 
 
 def _spoken_words(

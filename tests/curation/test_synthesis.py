@@ -31,6 +31,21 @@ def test_espeak_reports_the_times_of_words() -> None:
 
 
 @needs_espeak
+def test_espeak_reports_the_beginnings_of_sounds() -> None:
+    """Those of a word begin within it; the comma is a pause."""
+    spoken = speak("see, two", Voice("espeak-ng", "gmw/en"))
+    assert spoken.words is not None
+    assert spoken.sounds is not None
+    starts = [start for _, start in spoken.sounds]
+    assert starts == sorted(starts)
+    (_, see, after), (_, two, end) = spoken.words
+    first = [name for name, start in spoken.sounds if see <= start < after and name]
+    second = [name for name, start in spoken.sounds if two <= start < end and name]
+    assert (first[0], second[0]) == ("s", "t")
+    assert any(name == "" and after <= start < two for name, start in spoken.sounds)
+
+
+@needs_espeak
 def test_espeak_reads_mandarin_characters() -> None:
     spoken = speak("我明天想去北京，吃饭。", Voice("espeak-ng", f"{MANDARIN}+m3"))
     assert spoken.words is not None
