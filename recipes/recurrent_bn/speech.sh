@@ -15,7 +15,7 @@ arguments() { # TASK.NAME SEED CELL BATCH EPOCHS [--set KEY=VALUE]
 }
 
 for seed in 1 2 3; do
-    for cell in lstm bn-lstm; do
+    for cell in lstm bn-lstm bn-lstm-e; do
         arguments "speech.$cell" "$seed" "$cell" 32 16
         arguments "speech-64.$cell" "$seed" "$cell" 64 32
         arguments "speech-forward.$cell" "$seed" "$cell" 32 16 --set model.bidirectional=false

@@ -29,3 +29,17 @@ def test_books_and_speech_come_in_one_table(tmp_path: Path) -> None:
     assert "| language | lstm | 1 |" in table
     assert "| speech | lstm | 1 | 0.2500 ± 0.0000 | 0.2500 ± 0.0000 |  | 5 |" in table
     assert (results / "curves.png").stat().st_size > 0
+
+
+def test_the_figures_come_from_one_script(tmp_path: Path) -> None:
+    """Statistics of one pass replace the running averages, which two updates leave near where they began."""
+    (tmp_path / "books.txt").write_text("the cat sat on the mat, the dog ran to the cat. " * 5000)
+    arguments = ("--text", tmp_path / "books.txt", "--updates", 2, "--seeds", 1)
+    printed = run_script(SCRIPT.with_name("figures.py"), tmp_path / "results", *arguments)
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in printed.splitlines() if line.startswith("|")}
+    bits = {name: [float(cell.split()[0]) for cell in cells] for name, cells in rows.items() if "±" in cells[0]}
+    assert set(bits) >= {"0.01", "0.1", "1.0"}
+    assert len(bits["running averages"]) == 4
+    own, pooled = bits["the minibatch's own"], bits["population, in one pass"]
+    assert all(abs(one - other) < 0.05 for one, other in zip(own[:2], pooled[:2], strict=True))
+    assert (tmp_path / "results" / "figures.png").stat().st_size > 0
