@@ -1,7 +1,8 @@
 """Our CUDA kernels, `csrc/`: compiled by nvcc at first use on a GPU, kept for later, loaded with ctypes.
 
 A library is plain C functions of pointers and sizes and knows nothing of torch: it fits every version of it. The file's
-name holds a hash of the sources and the architecture, so that a stale one is never loaded.
+name holds a hash of the sources and the architecture, so that a stale one is never loaded. An image has the libraries
+ready, and no compiler.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 
 if TYPE_CHECKING:
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[1]
 SOURCES = next(folder for folder in (PACKAGE.parent / "csrc", PACKAGE / "csrc") if folder.exists())  # checkout, wheel
+READY = PACKAGE / "compiled"  # by compile_ahead
 FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static")
 
 
 class NoCompiler(RuntimeError):
-    """nvcc is not on this machine, or cannot compile the kernels."""
+    """nvcc is not on this machine, or cannot compile the kernels, or there is no folder for them."""
 
 
 def kernels_or_none(name: str, instead: str) -> ctypes.CDLL | None:
@@ -46,7 +49,7 @@ def _architecture() -> str:
 @functools.cache
 def _load_or_warn(name: str, architecture: str, instead: str) -> ctypes.CDLL | None:
     try:
-        return _load_library(name, architecture)
+        return load_library(name, architecture)
     except NoCompiler as error:
         warnings.warn(f"{instead}: {error}", stacklevel=4)
         return None
@@ -79,16 +82,46 @@ def call(library: ctypes.CDLL, name: str, arguments: ctypes.Structure, stream: i
 
 
 @functools.cache
-def _load_library(name: str, architecture: str) -> ctypes.CDLL:
+def load_library(name: str, architecture: str) -> ctypes.CDLL:
+    """The library of `csrc/NAME.cu` for an architecture such as "90", which is compiled if it is not there.
+
+    Raises:
+        NoCompiler: it is not there, and cannot be compiled or written.
+    """
+    file = _file_name(name, architecture)
+    path = _cache() / file
+    if (READY / file).exists():
+        path = READY / file
+    elif not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as partial:
+                compile_kernels(name, partial, [architecture])
+        except (OSError, InputError) as error:
+            raise NoCompiler(f"{error}; set XDG_CACHE_HOME to a folder that can be written") from error
+    return ctypes.CDLL(str(path))
+
+
+def compile_ahead(architectures: list[str]) -> None:
+    """Compiles all of csrc/ into the package for GPUs of these architectures; no GPU needs to be there.
+
+    Raises:
+        NoCompiler: nvcc is missing, or fails.
+    """
+    READY.mkdir(exist_ok=True)
+    for source in sorted(SOURCES.glob("*.cu")):
+        first, *others = [READY / _file_name(source.stem, each) for each in architectures]
+        compile_kernels(source.stem, first, architectures)
+        for other in others:
+            other.unlink(missing_ok=True)
+            other.symlink_to(first.name)
+
+
+def _file_name(name: str, architecture: str) -> str:
     digest = hashlib.sha256(repr(FLAGS).encode())
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.read_bytes())
-    path = _cache() / f"{name}-sm{architecture}-{digest.hexdigest()[:16]}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial:
-            compile_kernels(name, partial, [architecture])
-    return ctypes.CDLL(str(path))
+    return f"{name}-sm{architecture}-{digest.hexdigest()[:16]}.so"
 
 
 def compile_kernels(name: str, output: Path, architectures: list[str]) -> None:
