@@ -31,7 +31,7 @@ from ds2.cli.options import (
     Text,
     Transcripts,
 )
-from ds2.cli.references import comparable_references
+from ds2.cli.references import comparable_references, warn_of_marks
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
@@ -248,6 +248,8 @@ def evaluate_command(
         result = evaluate(recognizer, utterances, progress.step)
     case = comparable_case(recognizer.tokenizer)
     texts = {name: list(map(case, texts_of(other, result.utterances))) for name, other in others.items()}
+    if normalize is None:
+        warn_of_marks(texts, result.references)
     return report_evaluation(result, recognizer.name, texts, outputs)
 
 

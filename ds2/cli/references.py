@@ -1,9 +1,11 @@
 """The texts of a manifest, brought to the form in which a model writes, and lines on what it cannot write."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import ne
 from typing import TYPE_CHECKING
+
+from ds2.utils.errors import printable
 
 if TYPE_CHECKING:
     from ds2.data.utterance import Utterance
@@ -28,3 +30,13 @@ def comparable_references(
     if line := beyond_alphabet(tokenizer, utterances):
         print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
     return utterances
+
+
+def warn_of_marks(texts: "Mapping[str, Sequence[str]]", references: "Sequence[str]") -> None:
+    """A line on each of others' transcripts with marks that no reference has."""
+    from ds2.recognition.compared_transcripts import foreign_marks
+
+    for name, said in texts.items():
+        if marks := foreign_marks(said, references):
+            line = f"{printable(name)}: has {marks} and no reference has, which makes words wrong"
+            print(f"ds2: {line}; --normalize en brings all to the normal form", file=sys.stderr)

@@ -1,8 +1,9 @@
 """Transcripts by others, people or programs, of the utterances of a manifest: by another model, or from a file.
 
-    theirs.jsonl, .arrow   a manifest: the same audio, their text
+    theirs.jsonl, .arrow   a manifest: the same audio, their text or pred_text, as NeMo calls it
     theirs.txt, .tsv       lines NAME<TAB>TEXT, as `ds2 transcribe` prints them; lines of one name go together
     theirs.json            {"NAME": "TEXT", ...}
+    theirs/                a folder of transcripts in JSON by `ds2 transcribe`
 
 NAME is the file, and :START-END behind it where utterances are spans of one. The folder may be another one: of the path
 only as much is compared as tells the utterances apart.
@@ -10,8 +11,9 @@ only as much is compared as tells the utterances apart.
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 from ds2.data.compiled import SUFFIX
 from ds2.data.manifest import read_manifest
@@ -35,10 +37,7 @@ def open_other(name: str, utterances: Sequence[Utterance], language: str | None,
     Raises:
         InputError: see `read_other_texts` and `Recognizer.load`.
     """
-    if Path(name).is_dir():
-        hint = "name one file, such as the manifest or the lines that ds2 transcribe prints without an output folder"
-        raise InputError(f"{name}: is a folder; {hint}")
-    if Path(name).suffix not in TEXTS:
+    if Path(name).suffix not in TEXTS and not Path(name).is_dir():
         return Recognizer.load(name, device)
     texts = read_other_texts(Path(name), utterances)
     return texts if language is None else {span: normalize(text, language) for span, text in texts.items()}
@@ -77,9 +76,18 @@ def read_other_texts(path: Path, utterances: Sequence[Utterance]) -> dict[Record
     return {utterance.span: text for utterance, text in zip(utterances, joined, strict=True)}
 
 
+def foreign_marks(texts: Iterable[str], references: Iterable[str]) -> str:
+    """The characters of others' texts that no reference has, such as "., ?", unless they are letters."""
+    marks = set("".join(texts)) - set("".join(references))
+    return " ".join(sorted(mark for mark in marks if not mark.isalnum() and not mark.isspace()))
+
+
 def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
-    if path.suffix in MANIFESTS:
-        yield from ((str(utterance.span), utterance.text) for utterance in read_manifest(path))
+    if path.is_dir():
+        yield from _folder_texts(path)
+    elif path.suffix in MANIFESTS:
+        for utterance in read_manifest(path):
+            yield str(utterance.span), str(utterance.extra.get("pred_text", utterance.text))
     elif path.suffix in LISTINGS:
         for number, line in numbered_lines(path):
             name, tab, text = line.partition("\t")
@@ -90,11 +98,32 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
         yield from _json_texts(path)
 
 
+def _folder_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    files = sorted(folder.rglob("*.json"))
+    if not files:
+        raise InputError(
+            f"{folder}: has no transcripts in JSON, as ds2 transcribe writes them"
+        )
+    for file in files:
+        transcript = _json_object(file)
+        name, text = transcript.get("file"), transcript.get("text")
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InputError(f"{file}: not a transcript that ds2 transcribe wrote")
+        yield name, text
+
+
 def _json_texts(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        texts = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
-    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+    texts = _json_object(path)
+    if not all(isinstance(text, str) for text in texts.values()):
         raise InputError(f'{path}: not a JSON object of names and texts, such as {{"a.wav": "two five"}}')
     yield from texts.items()
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise InputError(f'{path}: not a JSON object of names and texts, such as {{"a.wav": "two five"}}')
+    return values

@@ -73,6 +73,13 @@ def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
     assert f"against {manifest}: WER 0.00%" in output
     assert "ds2: the model has no capitals: 2 references are compared in lower case\n" in errors
     assert "alphabet" not in errors
+    theirs = tmp_path / "theirs.jsonl"
+    theirs.write_text("".join(json.dumps(row | {"text": f"{row['text']}!"}) + "\n" for row in rows))
+    _, _, errors = run("eval", manifest, "--model", "digits", "--against", theirs)
+    assert f"ds2: {theirs}: has ! and no reference has, which makes words wrong; --normalize en brings" in errors
+    _, output, errors = run("eval", manifest, "--model", "digits", "--against", theirs, "--normalize", "en")
+    assert f"against {theirs}: WER 0.00%" in output
+    assert "makes words wrong" not in errors
     assert_refused(run("eval", manifest, "--normalize", "xx"), "Expected one of ('en', 'zh', 'other')")
     capitals = Tokenizer(["<blank>", "a", "Ä"])
     assert comparable_case(capitals)("Äa") == "Äa"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ds2.data.utterance import Utterance
-from ds2.recognition.compared_transcripts import open_other, read_other_texts, texts_of
+from ds2.recognition.compared_transcripts import foreign_marks, open_other, read_other_texts, texts_of
 from ds2.utils.errors import InputError
 
 UTTERANCES = [
@@ -55,6 +55,33 @@ def test_other_files_are_refused(tmp_path: Path, name: str, content: str | None,
         texts(tmp_path / name)
 
 
-def test_a_folder_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder; name one file, such as the manifest"):
-        open_other(str(tmp_path), UTTERANCES, None, "cpu")
+def test_predictions_count_not_the_references_beside_them(tmp_path: Path) -> None:
+    """NeMo writes its own text, pred_text, beside the reference."""
+    rows = [
+        {"audio_filepath": str(each.audio_path), "duration": 1.5, "offset": each.offset, "text": "", "pred_text": word}
+        for each, word in zip(UTTERANCES, ("won", "two", "free"), strict=True)
+    ]
+    rows[2]["duration"] = 1.0
+    (tmp_path / "nemo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert texts(tmp_path / "nemo.jsonl") == ["won", "two", "free"]
+
+
+def test_a_folder_of_transcripts(tmp_path: Path) -> None:
+    folder = tmp_path / "out.txt"  # a folder, whatever its name says
+    (folder / "bob").mkdir(parents=True)
+    with pytest.raises(InputError, match="has no transcripts in JSON"):
+        texts(folder)
+    for number, each in enumerate(UTTERANCES):
+        (folder / "bob" / f"{number}.json").write_text(json.dumps({"file": str(each.span), "text": str(number)}))
+    assert open_other(str(folder), UTTERANCES, None, "cpu") == dict(
+        zip((e.span for e in UTTERANCES), "012", strict=True)
+    )
+    for content in ("{}", "[]", '{"file": 1, "text": ""}'):
+        (folder / "0.json").write_text(content)
+        with pytest.raises(InputError, match=r"0\.json: not a"):
+            texts(folder)
+
+
+def test_marks_that_no_reference_has() -> None:
+    assert foreign_marks(["It's one, two.", "é"], ["it's one"]) == ", ."
+    assert foreign_marks(["a b"], ["c"]) == ""
