@@ -228,11 +228,12 @@ def convert_command(
 
     Args:
         source: A table (CSV, TSV) with a header such as path,text; a folder of NAME.wav with NAME.txt or NAME.lab; a
-            folder of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice; lhotse cuts, NeMo manifest, or parquet.
+            folder of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice; lhotse cuts, NeMo manifest, or parquet;
+            a folder of transcripts that ds2 transcribe --format json wrote.
             Durations are read from the audio; columns start and end, in seconds, name a part of it.
         output: The manifest, directory, table or cuts to write.
-        from_: table, text_files, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or webdataset; by
-            default it is detected.
+        from_: table, text_files, transcripts, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or
+            webdataset; by default it is detected.
         to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.
         language: Normalise the texts of this language: en or zh, whose numbers become words, or another such as de; by
             default they stay unchanged.

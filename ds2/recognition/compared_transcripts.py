@@ -13,9 +13,9 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
 
 from ds2.data.compiled import SUFFIX
+from ds2.data.layouts.transcripts import transcript_of
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan, Utterance
 from ds2.recognition.evaluate import evaluate
@@ -104,26 +104,15 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, str]]:
         raise InputError(
             f"{folder}: has no transcripts in JSON, as ds2 transcribe writes them"
         )
-    for file in files:
-        transcript = _json_object(file)
-        name, text = transcript.get("file"), transcript.get("text")
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise InputError(f"{file}: not a transcript that ds2 transcribe wrote")
-        yield name, text
+    for transcript in map(transcript_of, files):
+        yield transcript["file"], transcript["text"]
 
 
 def _json_texts(path: Path) -> Iterator[tuple[str, str]]:
-    texts = _json_object(path)
-    if not all(isinstance(text, str) for text in texts.values()):
+    try:
+        texts = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error!s:.200})") from error
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise InputError(f'{path}: not a JSON object of names and texts, such as {{"a.wav": "two five"}}')
     yield from texts.items()
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise InputError(f'{path}: not a JSON object of names and texts, such as {{"a.wav": "two five"}}')
-    return values

@@ -17,6 +17,7 @@ from ds2.data.layouts import (
     parquet,
     table,
     text_files,
+    transcripts,
 )
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
@@ -48,6 +49,7 @@ LAYOUTS = {
     "table": Layout(table.read),
     "ljspeech": Layout(ljspeech.read),
     "text_files": Layout(text_files.read),
+    "transcripts": Layout(transcripts.read),
     "webdataset": Layout(shards.read, shards.write),
 }
 
@@ -79,6 +81,8 @@ def guess_layout(source: Path) -> str:
         return "librispeech"
     if any(text_files.text_of(path) for path in source.rglob("*") if path.suffix.lower() in SUFFIXES):
         return "text_files"
+    if next(source.rglob("*.json"), None):
+        return "transcripts"
     if not source.exists():
         raise InputError(f"{source}: cannot be read (No such file or directory)")
     raise ParameterError("from", f"{source} looks like none of {', '.join(LAYOUTS)}; name its layout")

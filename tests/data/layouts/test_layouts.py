@@ -16,6 +16,7 @@ import pytest
 import soundfile
 
 from ds2.audio.torchaudio_loader import functional
+from ds2.cli.main import main
 from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout, lhotse
 from ds2.data.manifest import read_manifest, write_manifest
@@ -462,3 +463,19 @@ def test_a_bad_row_leaves_out_itself_alone(tmp_path: Path, digits: list[Utteranc
     assert count == 1
     assert skipped[0].startswith(f"{folder / 'b.txt'}: not valid UTF-8")
     assert skipped[1:] == [f"{folder / 'c.txt'}: no recording beside it"]
+
+
+def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]) -> None:
+    """What a model heard in recordings is trained on, or read by a person, with its confidence beside it."""
+    folder = tmp_path / "transcripts"
+    audio = [str(digit.audio_path) for digit in digits]
+    assert (
+        main(["transcribe", *audio, "--model", "digits", "--format", "json", "--output", str(folder), "--quiet"]) == 0
+    )
+    assert guess_layout(folder) == "transcripts"
+    (folder / "z.json").write_text('{"file": "a.wav"}')
+    count, skipped = convert(folder, tmp_path / "said.jsonl", "", "nemo", None)
+    assert (count, skipped) == (3, [f"{folder / 'z.json'}: not a transcript in JSON by ds2 transcribe"])
+    said = read_manifest(tmp_path / "said.jsonl")
+    assert [(each.audio_path, each.text) for each in said] == [(each.audio_path, each.text) for each in digits]
+    assert all(0.5 < each.extra["confidence"] <= 1 for each in said)
