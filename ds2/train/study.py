@@ -12,6 +12,7 @@ devices = ["cpu", "cpu"]        # one trial at a time on each; "cuda:0", ... on 
 import functools
 import itertools
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from ds2.train.config import TrainConfig
 from ds2.utils.config import load_config, require
 
 Choice = str | int | float | bool
+MOST_CELLS = 10_000  # of a grid: they are queued in the database, one after the other
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Study:
         for key, kind in self.distributions.items():
             if self.method == "grid" and not isinstance(kind, CategoricalDistribution):
                 raise ValueError(f"space.{key}: a grid needs {{choices = [...]}}")
+        if self.method == "grid" and (count := math.prod(map(len, self._choices))) > MOST_CELLS:
+            raise ValueError(f"a grid of {count:,} cells; it may have {MOST_CELLS:,}: leave out choices or use tpe")
 
     @functools.cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -54,8 +58,12 @@ class Study:
     @property
     def cells(self) -> list[dict[str, Any]]:
         """The cells of a grid: the Cartesian product of all choices."""
-        choices = [kind.choices for kind in self.distributions.values() if isinstance(kind, CategoricalDistribution)]
-        return [dict(zip(self.space, cell, strict=True)) for cell in itertools.product(*choices)]
+        return [dict(zip(self.space, cell, strict=True)) for cell in itertools.product(*self._choices)]
+
+    @property
+    def _choices(self) -> list[tuple[Any, ...]]:
+        """What each key of a grid can be."""
+        return [kind.choices for kind in self.distributions.values() if isinstance(kind, CategoricalDistribution)]
 
     @property
     def total(self) -> int:

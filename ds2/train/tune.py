@@ -31,7 +31,7 @@ from ds2.train.study import Study, settings
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder
-from ds2.utils.folder_lock import FolderLock
+from ds2.utils.folder_lock import NAME, FolderLock
 from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
 
@@ -75,13 +75,15 @@ class Tuner:
         return optuna.samplers.RandomSampler(seed=seed)
 
     def _plan_trials(self) -> None:
-        """Queues the unchanged configuration, the baseline of a new study; for a grid all its cells as well."""
-        if self.study.trials:
-            return
-        self.study.enqueue_trial({})
+        """Queues the unchanged configuration, the baseline of a new study, and the cells of a grid that are not there:
+        a process that was killed may have queued some of them."""
+        if not self.study.trials:
+            self.study.enqueue_trial({})
         if self.plan.method == "grid":
+            queued = [trial.system_attrs.get("fixed_params") for trial in self.study.trials]
             for cell in self.plan.cells:
-                self.study.enqueue_trial(cell)
+                if cell not in queued:
+                    self.study.enqueue_trial(cell)
 
     def run(self) -> None:
         """Runs until the study has all its trials. An interruption ends the trials; the next run continues them.
@@ -90,7 +92,8 @@ class Tuner:
             InputError: the database or the folder of a trial cannot be written; the other trials are interrupted. Or
                 another process runs the study: its trials would look interrupted.
         """
-        with contextlib.nullcontext() if self.plan.storage else FolderLock(self.folder):
+        # Machines that share a database may share the folder, too.
+        with FolderLock(self.folder, f".{socket.gethostname()}.lock" if self.plan.storage else NAME):
             self._run()
 
     def _run(self) -> None:
@@ -98,7 +101,7 @@ class Tuner:
         with readable_study(self.folder):
             self._plan_trials()
             for trial in self._interrupted():
-                waiting.put(optuna.Trial(self.study, trial._trial_id))
+                waiting.put(self._resumed(trial))
             done = sum(trial.state.is_finished() for trial in self.study.trials)
         threads = [threading.Thread(target=self._work, args=(device, waiting)) for device in self.plan.devices]
         with Progress("trials", self.plan.total, "trials", done) as self.progress, self._ending_trials():
@@ -115,6 +118,14 @@ class Tuner:
         """Trials that still run, by the database. Where machines share it, those of the others do run."""
         running = self.study.get_trials(states=[optuna.trial.TrialState.RUNNING])
         return [each for each in running if not self.plan.storage or each.user_attrs.get(HOST) == socket.gethostname()]
+
+    def _resumed(self, trial: optuna.trial.FrozenTrial) -> optuna.Trial:
+        """An interrupted trial, with those parameters drawn before which its process was killed."""
+        resumed = optuna.Trial(self.study, trial._trial_id)
+        if trial.number > 0:
+            for name, kind in self.plan.distributions.items():
+                resumed._suggest(name, kind)
+        return resumed
 
     @contextlib.contextmanager
     def _ending_trials(self) -> Iterator[None]:
@@ -142,8 +153,11 @@ class Tuner:
             self._end_trials()
 
     def _ask(self) -> optuna.Trial | None:
+        """The next trial, those that are queued first; None at the end of the search, of a grid when none is queued:
+        machines that begin at the same time may have queued a cell twice."""
         states = [trial.state for trial in self.study.trials]
-        if len(states) - states.count(optuna.trial.TrialState.WAITING) >= self.plan.total:
+        queued = states.count(optuna.trial.TrialState.WAITING)
+        if len(states) - queued >= self.plan.total if self.plan.method != "grid" else not queued:
             return None
         first = states[0] == optuna.trial.TrialState.WAITING
         return self.study.ask() if first else self.study.ask(self.plan.distributions)

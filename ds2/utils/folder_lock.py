@@ -13,18 +13,18 @@ NAME = ".lock"  # of the file in the folder; it holds the number of the last pro
 class FolderLock:
     """Held from the beginning until the context is left, the object or the process ends, however it ends."""
 
-    def __init__(self, folder: Path):
-        """Takes the lock of a folder.
+    def __init__(self, folder: Path, name: str = NAME):
+        """Takes the lock of a folder, the file `name` in it.
 
         Raises:
             InputError: another process holds it.
         """
-        descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
         self.release = weakref.finalize(self, os.close, descriptor)
         try:
             _lock_descriptor(descriptor)
         except OSError as error:
-            holder = os.read(descriptor, 20).decode() or "unknown"
+            holder = os.read(descriptor, 20).decode(errors="replace") or "unknown"
             self.release()
             raise InputError(
                 f"{folder}: process {holder} writes into this folder; wait for it to end, or choose another folder"

@@ -28,6 +28,10 @@ from ds2.utils.errors import InputError
         ('[space]\nepochs = {choices = "12"}\n', r"space\.epochs"),
         ("[space]\nepochs = {low = 3, high = 1}\n", r"space\.epochs: low = 3 is above high = 1"),
         ('method = "grid"\n[space]\nepochs = {low = 1, high = 2}\n', r"space\.epochs: a grid needs"),
+        (
+            'method = "grid"\n[space]\n' + "".join(f'"a{key}" = {{choices = [1, 2, 3, 4]}}\n' for key in range(40)),
+            r"a grid of 1,208,925,819,614,629,174,706,176 cells; it may have 10,000",
+        ),
         ('[space]\n"optimizer.momentum" = {low = 0.5, high = 1.5}\n', "momentum = 1.5"),
         ("[space]\nepoch = {choices = [1]}\n", "did you mean epochs"),
         ('[space]\n"model.hidden" = {choices = ["many"]}\n', "model.hidden = 'many'"),

@@ -70,6 +70,54 @@ def test_a_search_that_another_process_runs_is_refused(spoken_digits: Callable[[
     assert not tuner.study.trials
 
 
+def test_machines_share_a_folder_but_no_machine_runs_a_search_twice(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one would take the trials of the first for interrupted ones."""
+    text = f'method = "grid"\nstorage = "sqlite:///{tmp_path}/shared.db"\n{SPACE}'
+    tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(6), text)), tmp_path / "found")
+    monkeypatch.setattr(Tuner, "_train", lambda self, trial, device: self.study.tell(trial, 0.5))
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    command = [sys.executable, "-c", HOLD.replace("argv[1])", 'argv[1]), ".here.lock"'), str(tuner.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match=f"process {holder.pid} writes into this folder"):
+            tuner.run()
+        monkeypatch.setattr("socket.gethostname", lambda: "there")
+        tuner.run()
+        holder.communicate()
+    assert len(tuner.study.trials) == 3
+
+
+def test_a_grid_whose_queueing_was_killed_ends_with_every_cell(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others were drawn in place of the cells that were not queued yet."""
+    space = "[space]\nepochs = {choices = [1, 2, 3]}\nbatch_size = {choices = [1, 2]}\n"
+    tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(2), f'method = "grid"\n{space}')), tmp_path / "found")
+    monkeypatch.setattr(Tuner, "_train", lambda self, trial, device: self.study.tell(trial, 0.5))
+    for cell in ({}, *tuner.plan.cells[:2]):
+        tuner.study.enqueue_trial(cell)
+    tuner.run()
+    assert [trial.params for trial in tuner.study.trials] == [{}, *tuner.plan.cells]
+
+
+def test_a_trial_that_was_killed_while_its_parameters_were_drawn_gets_all_of_them(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """It was trained with those of the configuration in place of the others."""
+    space = "[space]\nepochs = {choices = [1, 2, 3]}\nbatch_size = {choices = [1, 2]}\n"
+    plan = read_study(write_study(tmp_path, spoken_digits(2), f'method = "grid"\n{space}'))
+    tuner = Tuner(plan, tmp_path / "found")
+    tuner._plan_trials()
+    tuner.study.ask()  # the baseline
+    tuner.study.ask({"epochs": plan.distributions["epochs"]})
+    first, second = (tuner._resumed(trial) for trial in tuner._interrupted())
+    assert first.params == {}
+    assert second.params == plan.cells[0]
+
+
 def test_a_resumed_search_draws_other_trials(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     space = '[space]\n"optimizer.learning_rate" = {low = 1e-5, high = 1e-2, log = true}\n'
     plan = read_study(write_study(tmp_path, spoken_digits(6), 'method = "random"\n' + space))
