@@ -1,7 +1,10 @@
 """Common Voice: a table of tab-separated values for each split, and the recordings in clips/ beside it."""
 
+import contextlib
 import csv
+import hashlib
 import io
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -42,7 +45,9 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
-    """The table `target`, and links to the recordings in clips/ beside it.
+    """The table `target`, and links to the recordings in clips/ beside it, for all tables of the folder.
+
+    The name of a link holds a sum of the recording's path, so that no table changes what another one names.
 
     Raises:
         InputError: an utterance that is a span of a recording: there is no column for that.
@@ -51,13 +56,13 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     make_folder(clips)
     with atomic_write(target) as partial, partial.open("w", encoding="utf-8") as file:
         file.write("\t".join(COLUMNS) + "\n")
-        for number, utterance in enumerate(utterances):
+        for utterance in utterances:
             if utterance.offset is not None:
                 raise InputError(f"{utterance.place}: a span of a recording; Common Voice knows whole files only")
-            name = f"{number:06}_{utterance.audio_path.name}"
-            link = clips / name
-            link.unlink(missing_ok=True)
-            link.symlink_to(utterance.audio_path)
+            digest = hashlib.sha256(os.fsencode(utterance.audio_path)).hexdigest()
+            name = "_".join([digest[:12], *utterance.audio_path.name.split()])
+            with contextlib.suppress(FileExistsError):
+                (clips / name).symlink_to(utterance.audio_path)
             values = {
                 "client_id": utterance.speaker,
                 "path": name,

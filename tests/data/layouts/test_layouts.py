@@ -89,6 +89,23 @@ def test_librispeech_as_published(tmp_path: Path, digits: list[Utterance]) -> No
     assert "84-121123-0003.flac" in skipped[0]
 
 
+def test_tables_of_common_voice_in_one_folder_keep_their_own_recordings(
+    tmp_path: Path, digits: list[Utterance]
+) -> None:
+    """Recordings of the same name, and one whose name has blanks: a table has fields without."""
+    tables = {}
+    for number, (name, file) in enumerate([("train", "0.wav"), ("dev", "0.wav"), ("test", "0  a\tb.wav")]):
+        sound = tmp_path / name / file
+        copy_audio(digits[number], sound)
+        write_manifest(tmp_path / f"{name}.jsonl", [replace(digits[number], audio_path=sound)])
+        tables[tmp_path / "cv" / f"{name}.tsv"] = sound
+        convert(tmp_path / f"{name}.jsonl", tmp_path / "cv" / f"{name}.tsv", "nemo", "common_voice", None)
+    for table, sound in tables.items():
+        convert(table, tmp_path / "back.jsonl", "common_voice", "nemo", None)
+        [utterance] = read_manifest(tmp_path / "back.jsonl")
+        assert utterance.audio_path.read_bytes() == sound.read_bytes()
+
+
 def test_common_voice_as_published(tmp_path: Path, digits: list[Utterance]) -> None:
     """Its tables are not quoted: a quotation mark that nothing closes is a character of the sentence."""
     copy_audio(digits[0], tmp_path / "de" / "clips" / "a.flac")
