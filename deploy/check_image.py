@@ -16,6 +16,19 @@ RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "so762_
 TEXT = "three one seven nine"
 PORT = 2790
 STARTS = 3  # that are timed
+# Runs in a container: an Opus file as AAC in MP4, which FFmpeg alone reads.
+AS_MP4 = """
+import io, sys, av
+source, film = av.open(io.BytesIO(sys.stdin.buffer.read())), io.BytesIO()
+with av.open(film, "w", format="mp4") as container:
+    sound = container.add_stream("aac", rate=48000, layout="mono")
+    fitted = av.AudioResampler(sound.codec_context.format, "mono", 48000, sound.codec_context.frame_size or 1024)
+    for frame in [*source.decode(audio=0), None]:
+        for part in fitted.resample(frame):
+            container.mux(sound.encode(part))
+    container.mux(sound.encode(None))
+sys.stdout.buffer.write(film.getvalue())
+"""
 RUN = ["run", "--detach", "--network", "host", "--read-only", "--tmpfs", "/tmp:size=1g,mode=1777",
        "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]  # fmt: skip
 
@@ -42,9 +55,15 @@ def started(image: str, model: str, port: int = PORT, **settings: str) -> tuple[
     raise TimeoutError(f"not ready after two minutes:\n{logs(container)}")
 
 
-def upload(port: int = PORT) -> str:
+def as_mp4(container: str) -> bytes:
+    """The recording as a film without pictures."""
+    command = ["docker", "exec", "--interactive", container, "python", "-c", AS_MP4]
+    return subprocess.run(command, input=RECORDING.read_bytes(), stdout=subprocess.PIPE, check=True).stdout
+
+
+def upload(port: int = PORT, name: str = RECORDING.name, content: bytes = RECORDING.read_bytes()) -> str:
     """The text of the recording by OpenAI's protocol."""
-    files = {"file": (RECORDING.name, RECORDING.read_bytes())}
+    files = {"file": (name, content)}
     form = {"model": "whisper-1", "response_format": "json"}
     answer = httpx.post(f"http://127.0.0.1:{port}/v1/audio/transcriptions", data=form, files=files, timeout=60)
     return str(answer.raise_for_status().json()["text"])
@@ -90,6 +109,7 @@ def check(image: str) -> dict[str, bool]:
         return {
             "runs as 65532": docker("exec", container, "id", "-u") == "65532",
             "upload": TEXT in upload().lower(),
+            "upload of MP4": TEXT in upload(name="a.mp4", content=as_mp4(container)).lower(),
             "live stream": " ".join(asyncio.run(live())) == TEXT,
             "health check": bool(docker("inspect", "--format", "{{.Config.Healthcheck}}", image)),
             "kernels come with the image": "compiling" not in logs(container),

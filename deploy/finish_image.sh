@@ -1,10 +1,19 @@
 #!/bin/sh
-# The last step of building an image: installs ds2 from this folder, takes away what only developers need (pip, tests,
-# symbols for debuggers), and compiles the kernels with what is left.
+# The last step of building an image: takes away what only developers need (tests, headers, symbols for debuggers,
+# encoders), and compiles the kernels with what is left.
 set -e
-/opt/ds2/bin/pip install --no-deps .
-/opt/ds2/bin/pip uninstall --yes pip
-find /opt/ds2/lib -type d -name tests -prune -exec rm -r {} +
-# Not the libraries in folders *.libs: their headers have been rewritten, and strip makes them unreadable.
-find /opt/ds2/lib -type f \( -name libllvmlite.so -o -path '*/uvloop/*.so' \) -exec strip --strip-unneeded {} +
+cd /opt/ds2/lib/python3*/site-packages
+find . -type d -name tests -prune -exec rm -r {} +
+for package in av llvmlite numba numpy onnx uvloop; do
+    [ -d "$package" ] || continue
+    find "$package" -type f \( -name '*.a' -o -name '*.cc' -o -name '*.h' \
+        -o -name '*.hpp' -o -name '*.pxd' -o -name '*.pyi' \) -delete
+    # Not the libraries in folders *.libs: their headers have been rewritten, and strip makes them unreadable.
+    find "$package" -name '*.so' -exec strip --strip-unneeded {} +
+done
+# Models as test data; what converts other people's models; for programs in C, what Python's module holds as well.
+rm -rf onnx/backend/test onnxruntime/transformers onnxruntime/capi/libonnxruntime.so.*
+# rich colours source code by it, in all languages; Python is enough.
+find pygments/lexers -type f -not -name '__init__*' -not -name '_mapping*' -not -name 'python*' -delete
+python3 /usr/local/lib/without_encoders.py av.libs
 /opt/ds2/bin/ds2 warmup
