@@ -63,9 +63,12 @@ def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:
     for number, recording in enumerate(recordings):
         for command in (Open(number, StreamConfig()), Sound(number, recording.data), End(number)):
             worker.obey(command, 0.0)
-        events = []
+        results = []
         while batch := worker.dispatcher.take(0.0):
-            events += [event for result in worker.work(batch, 0.0).results for event in result.events]
+            results += worker.work(batch, 0.0).results
+        while worker.ended:
+            results += worker.conclude()
+        events = [event for result in results for event in result.events]
         texts.append(" ".join(event.transcript.text for event in events if isinstance(event, Final)))
     return texts
 

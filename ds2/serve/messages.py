@@ -38,6 +38,7 @@ class StreamConfig:
     endpoints: bool = True  # a pause ends a segment
     stable: bool = False  # partial results say how many of their characters are final
     hot: tuple[str, ...] = ()  # words to prefer, each as "word" or "word=nats"
+    alternatives: int = 1  # different texts that a final result holds at most, the best one included
 
     def __post_init__(self) -> None:
         if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
@@ -120,13 +121,21 @@ class End:
 
 
 @dataclass(frozen=True)
+class Alternatives:
+    """How many different texts the next final results of the stream hold at most, the best one included."""
+
+    stream: int
+    most: int
+
+
+@dataclass(frozen=True)
 class Close:
     """The client of this stream has left."""
 
     stream: int
 
 
-Command = Open | Sound | End | Close
+Command = Open | Sound | End | Alternatives | Close
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 An error in a step fails only the streams that cause it. Without memory the process ends: the server starts another.
 """
 
+import contextlib
 import logging
 import signal
 import time
+from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -23,9 +25,11 @@ from ds2.recognition.engine import choose_engine
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
+    Alternatives,
     Close,
     Command,
     End,
+    Event,
     Failed,
     Open,
     Ready,
@@ -53,22 +57,28 @@ class Worker:
         self.streams: dict[int, ClientStream] = {}
         self.slots: dict[int, int] = {}
         self.free = list(range(setup.model.slots))
+        self.ended: deque[int] = deque()  # streams with segments that wait for their final results
 
     def run(self, connection: "Connection[Any, Any]") -> None:
         """Serves until the server closes the connection."""
         while True:
             wake = self.dispatcher.wake()
             timeout = None if wake is None else max(0.0, wake - time.monotonic())
+            timeout = 0.0 if self.ended else timeout
             results: list[Result] = []
             while connection.poll(timeout):
                 for command in connection.recv():
                     results += self.obey(command, time.monotonic())
                 timeout = 0.0
             batch = self.dispatcher.take(time.monotonic())
-            if results or not batch:  # every command is answered, so that the server sees that the process is alive
+            # Every command is answered, so that the server sees that the process is alive.
+            if results or not (batch or self.ended):
                 connection.send(Report(results))
             if batch:
                 connection.send(self.work(batch, time.monotonic()))
+            # Chunks come first, and wait for one final result at most.
+            if self.ended:
+                connection.send(Report(self.conclude()))
 
     def obey(self, command: Command, now: float) -> list[Result]:
         """Takes a command; returns the results that need no step."""
@@ -81,6 +91,11 @@ class Worker:
             self._forget(number)
             return []
         stream = self.streams[number]
+        if not stream.spans:  # its sound has ended, and only final results are to come
+            return []
+        if isinstance(command, Alternatives):
+            stream.alternatives = command.most
+            return []
         # Sound becomes chunks, which wait for a step; only what ends without one has a result now.
         try:
             if isinstance(command, Sound):
@@ -93,9 +108,7 @@ class Worker:
             return [self._fail(number, str(error))]
         except Full as error:
             return [self._fail(number, f"sound came faster than it can be recognised: {error}")]
-        if not stream.spans:
-            self._forget(number)
-        return [Result(number, 0.0, events)] if events else []
+        return [self._result(number, 0.0, events)] if events or stream.results else []
 
     def work(self, batch: Sequence[Work[Chunk]], now: float) -> Report:
         """Runs a batch."""
@@ -142,8 +155,27 @@ class Worker:
             log.exception("decoding failed")
             return self._fail(number, "decoding of this stream failed")
         seconds = chunk.frames * self.setup.model.config.frontend.hop_seconds
-        if not stream.spans:
+        return self._result(number, seconds, events)
+
+    def conclude(self) -> list[Result]:
+        """The final result of the segment that has waited longest, and what waited behind it."""
+        number = self.ended.popleft()
+        try:
+            events = self.streams[number].conclude()
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("a final result failed")
+            return [self._fail(number, "decoding of this stream failed")]
+        return [self._result(number, 0.0, events)]
+
+    def _result(self, number: int, seconds: float, events: list[Event]) -> Result:
+        """What a stream gives now; the stream ends with its last result, or is in turn for a final one."""
+        stream = self.streams[number]
+        if stream.over:
             self._forget(number)
+        elif stream.results and number not in self.ended:
+            self.ended.append(number)
         return Result(number, seconds, events)
 
     def _open(self, command: Open) -> list[Result]:
@@ -159,6 +191,8 @@ class Worker:
 
     def _forget(self, number: int) -> None:
         self.dispatcher.drop(number)
+        with contextlib.suppress(ValueError):
+            self.ended.remove(number)
         del self.streams[number]
         self.free.append(self.slots.pop(number))
 
@@ -195,6 +229,8 @@ def warm_up_worker(setup: Setup, most: int) -> None:
     worker.obey(End(0), 0.0)
     while batch := worker.dispatcher.take(0.0):
         worker.work(batch, 0.0)
+    while worker.ended:
+        worker.conclude()
     compact(begin(0))  # only a long stream needs it
 
 

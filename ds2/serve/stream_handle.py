@@ -6,7 +6,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ds2.serve.messages import SAMPLE_BYTES, Command, End, Event, Final, Partial, Sound, SpanEnd, StreamConfig
+from ds2.serve.messages import (
+    SAMPLE_BYTES,
+    Alternatives,
+    Command,
+    End,
+    Event,
+    Final,
+    Partial,
+    Sound,
+    SpanEnd,
+    StreamConfig,
+)
 from ds2.serve.prometheus import Metrics
 
 
@@ -54,6 +65,10 @@ class Handle:
         """Ends the utterance, and with `last` the stream."""
         self.ending.append(time.monotonic())
         self.process.send(End(self.number, last))
+
+    def ask(self, alternatives: int) -> None:
+        """How many different texts the next final results hold at most."""
+        self.process.send(Alternatives(self.number, alternatives))
 
     def close(self) -> None:
         """Tells the model process that nobody waits for results any more."""

@@ -53,7 +53,8 @@ class Wishes:
         hot = values.get("hot", list(self.stream.hot))
         if not isinstance(hot, list) or not all(isinstance(word, str) for word in hot):
             raise ValueError(f"hot must be a list of words, got {_quoted(hot)}")
-        return Wishes(StreamConfig(rate, encoding, stable=push, hot=tuple(hot)), words, alternatives, push, model)
+        stream = StreamConfig(rate, encoding, stable=push, hot=tuple(hot), alternatives=alternatives)
+        return Wishes(stream, words, alternatives, push, model)
 
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
         """The result of some segments."""

@@ -195,6 +195,8 @@ class VoskSession:
         if isinstance(command.get("config"), dict):
             self.wishes = self.wishes.updated(command["config"], self.handle is not None)
             self.models.find(self.wishes.model)  # raises ParameterError, a ValueError, for an unknown name
+            if self.handle is not None:
+                self.handle.ask(self.wishes.alternatives)
         elif "reset" in command:
             await self._final(last=False)
         elif "eof" in command:

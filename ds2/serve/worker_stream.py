@@ -3,8 +3,9 @@
     bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
                                                                                         -> segments -> Partial, Final
 
-A span is one stream of the model and ends with its last frames. `ds2/recognition` cuts it into chunks and finds its
-segments. All times are seconds from the start of the stream.
+The final result of a segment takes as long as many chunks: it waits until the worker calls `conclude`, and what comes
+after it in this stream waits behind it. A span is one stream of the model and ends with its last frames.
+`ds2/recognition` cuts it into chunks and finds its segments. All times are seconds from the start of the stream.
 """
 
 import functools
@@ -27,7 +28,7 @@ from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
 from ds2.utils.errors import InputError
 
-ALTERNATIVES = 10  # hypotheses of a segment; clients get those with different texts
+ALTERNATIVES = 10  # hypotheses of a segment; clients that ask for alternatives get those with different texts
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,13 @@ class ClientStream:
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
         self.beam = with_hot(setup.beam, setup.finish.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
+        self.alternatives = config.alternatives
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
         self.spans: deque[Span] = deque()
         self._begin_span(0.0)
         self.shown, self.shown_at = "", float("-inf")
+        self.results: deque[LiveSegment | Event] = deque()  # in order; a segment first, if any
 
     def feed(self, data: bytes) -> list[Chunk]:
         """Takes sound and returns the chunks that are ready.
@@ -99,18 +102,39 @@ class ClientStream:
 
     def ends(self) -> list[Event]:
         """The ends of spans that are done already, for example because they had no sound."""
-        events: list[Event] = []
         while self.spans and self.spans[0].done:
             span = self.spans.popleft()
-            events += [*self._finals([span.segments.finish(self._end_of(span))]), SpanEnd(span.last)]
-        return events
+            self._keep([span.segments.finish(self._end_of(span))])
+            self.results.append(SpanEnd(span.last))
+        return self._ready()
 
     def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
         span = self.spans[0]
         span.pending -= 1
-        events = self._finals(span.segments.step(log_probs[chunk.rows]))
-        return events + self._partial_if_due(span.segments, now) + self.ends()
+        self._keep(span.segments.step(log_probs[chunk.rows]))
+        self.results += self._partial_if_due(span.segments, now)
+        return self.ends()
+
+    def conclude(self) -> list[Event]:
+        """The final result of the first segment that waits for it, unless it has no words, and what came after it."""
+        segment = self.results.popleft()
+        assert isinstance(segment, LiveSegment)
+        final = self._final(segment)
+        return ([final] if final.transcript.text else []) + self._ready()
+
+    @property
+    def over(self) -> bool:
+        """Whether all results have come."""
+        return not (self.spans or self.results)
+
+    def _ready(self) -> list[Event]:
+        """The events before the next segment that waits."""
+        events: list[Event] = []
+        while self.results and not isinstance(event := self.results[0], LiveSegment):
+            events.append(event)
+            self.results.popleft()
+        return events
 
     def _chunks(self, samples: np.ndarray) -> list[Chunk]:
         span = self.spans[-1]
@@ -132,12 +156,11 @@ class ClientStream:
             stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
-    def _finals(self, segments: list[LiveSegment]) -> list[Event]:
-        """The final results of segments; those without words have none."""
+    def _keep(self, segments: list[LiveSegment]) -> None:
+        """Segments wait for their final results."""
         if segments:
             self.shown = ""
-        finals = map(self._final, segments)
-        return [final for final in finals if final.transcript.text]
+        self.results += segments
 
     def _final(self, segment: LiveSegment) -> Final:
         finish = self.setup.finish
@@ -146,6 +169,8 @@ class ClientStream:
         best = finish(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
         for hypothesis in hypotheses[1:ALTERNATIVES]:
+            if len(found) >= self.alternatives:  # each takes as long as the best one, and few clients ask for any
+                break
             transcript = finish([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
         return Final(best, tuple(found.values()), segment.start)

@@ -26,9 +26,11 @@ from ds2.recognition.torch_engine import TorchSlots
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.serve.dispatch import DispatchConfig
 from ds2.serve.messages import (
+    Alternatives,
     Close,
     Command,
     End,
+    Event,
     Failed,
     Final,
     Open,
@@ -70,13 +72,19 @@ class Clients:
 
     def tell(self, command: Command) -> None:
         self._take(self.worker.obey(command, self.now))
+        self.conclude()
 
     def work(self) -> bool:
         self.now += 0.03
         batch = self.worker.dispatcher.take(self.now)
         if batch:
             self._take(self.worker.work(batch, self.now).results)
+            self.conclude()
         return bool(batch)
+
+    def conclude(self) -> None:
+        while self.worker.ended:
+            self._take(self.worker.conclude())
 
     def finish(self) -> None:
         while self.work():
@@ -186,7 +194,7 @@ def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_o
     [_, _, (text, samples)] = recordings(3)
     noisy = (samples + np.random.default_rng(0).normal(0, 200, len(samples))).astype(np.int16)
     clients = Clients(setup)
-    say(clients, 0, noisy.tobytes(), StreamConfig(), 1600)
+    say(clients, 0, noisy.tobytes(), StreamConfig(alternatives=10), 1600)
     [final] = clients.finals[0]
     texts = [transcript.text for transcript, _ in final.alternatives]
     assert texts[0] == text
@@ -198,6 +206,57 @@ def test_alternatives_are_of_different_texts_and_leave_the_confidence_as_it_is_o
     assert [word.confidence for word in final.transcript.words] == pytest.approx(
         [word.confidence for word in expected], abs=0.01
     )
+
+
+def test_alternatives_are_made_for_clients_that_ask_for_them(setup: Setup) -> None:
+    """Each costs as much as the best text; a client may ask while it speaks."""
+    [_, _, (_, samples)] = recordings(3)
+    noisy = (samples + np.random.default_rng(0).normal(0, 200, len(samples))).astype(np.int16).tobytes()
+    clients = Clients(setup)
+    say(clients, 0, noisy, StreamConfig(), 1600)
+    assert [len(final.alternatives) for final in clients.finals[0]] == [1]
+    clients.tell(Open(1, StreamConfig()))
+    clients.tell(Sound(1, noisy[:1600]))
+    clients.tell(Alternatives(1, 2))
+    clients.tell(Sound(1, noisy[1600:]))
+    clients.tell(End(1))
+    clients.finish()
+    assert [len(final.alternatives) for final in clients.finals[1]] == [2]
+
+
+def test_no_chunk_waits_for_the_final_results_of_other_streams(setup: Setup) -> None:
+    """A batch gives what its chunks give; the final results follow one by one, each before what came after it."""
+    worker = Worker(setup, DispatchConfig())
+    sound = [(text, samples.tobytes() + bytes(2 * 8000)) for text, samples in recordings(3)]
+    for number, (_, data) in enumerate(sound):
+        worker.obey(Open(number, StreamConfig()), 0.0)
+        worker.obey(Sound(number, data + data), 0.0)
+        worker.obey(End(number), 0.0)
+    events: dict[int, list[Event]] = {0: [], 1: [], 2: []}
+    for now in itertools.count(0.0, 0.3):
+        if not (batch := worker.dispatcher.take(now)):
+            break
+        results = worker.work(batch, now).results
+        assert not any(isinstance(event, Final) for result in results for event in result.events)
+        for result in results:
+            events[result.stream] += result.events
+    assert all(isinstance(event, Partial) for found in events.values() for event in found)
+    assert sorted(worker.ended) == [0, 1, 2]
+    worker.obey(Close(2), 0.0)  # this client has left
+    concluded = []
+    while worker.ended:
+        for result in worker.conclude():
+            concluded.append(result.stream)
+            events[result.stream] += result.events
+    assert sorted(concluded[:2]) == [0, 1]  # in turn
+    for number, (text, _) in enumerate(sound[:2]):
+        finals = [event.transcript.text for event in events[number] if isinstance(event, Final)]
+        assert " ".join(finals) == f"{text} {text}"
+        assert len(finals) > 1
+        assert events[number][-1] == SpanEnd(True)
+        first = next(place for place, event in enumerate(events[number]) if isinstance(event, Final))
+        assert any(isinstance(event, Partial) for event in events[number][first:])  # of the second segment
+    assert sorted(worker.free) == list(range(setup.model.slots))
 
 
 def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
