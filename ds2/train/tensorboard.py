@@ -1,5 +1,7 @@
 """TensorBoard logs of a run; nothing is written where TensorBoard is not installed."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +9,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.train.metrics import Epoch
 from ds2.train.network_activity import PERCENTILES, Observation
 from ds2.train.run_state import RunState
+from ds2.utils.errors import InputError
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -20,6 +23,7 @@ class LossLog:
 
     def __init__(self, folder: Path | None, state: RunState):
         """`folder` of the log; None writes nothing. `state` at the start."""
+        self.folder = folder
         self.writer = _writer(folder, purge_step=state.step + 1) if folder is not None else None
         self._remember(state)
 
@@ -28,7 +32,8 @@ class LossLog:
         count = state.utterances - self.utterances
         if self.writer is None or state.step - self.step < UPDATES or not count:
             return
-        self.writer.add_scalar("loss within the epoch", (state.loss_sum - self.loss_sum) / count, state.step)
+        with _named(self.folder):
+            self.writer.add_scalar("loss within the epoch", (state.loss_sum - self.loss_sum) / count, state.step)
         self._remember(state)
 
     def _remember(self, state: RunState) -> None:
@@ -39,7 +44,8 @@ class LossLog:
 
     def __exit__(self, *_: object) -> None:
         if self.writer is not None:
-            self.writer.close()
+            with _named(self.folder):
+                self.writer.close()
 
 
 def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
@@ -49,7 +55,7 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
     """
     if (writer := _writer(folder)) is None:
         return
-    with writer:
+    with _named(folder), writer:
         charts: dict[str, dict[str, Any]] = {}
         for kind in KINDS:
             for name, values in getattr(found, kind).items():
@@ -72,10 +78,19 @@ def write_scalars(folder: Path, epoch: Epoch) -> None:
     """Adds one epoch's figures to the log in `folder`."""
     if (writer := _writer(folder, purge_step=epoch["step"])) is None:
         return
-    with writer:
+    with _named(folder), writer:
         for name, value in epoch.items():
             if isinstance(value, float):
                 writer.add_scalar(name, value, epoch["step"])
+
+
+@contextlib.contextmanager
+def _named(folder: Path | None) -> Iterator[None]:
+    """Names the log where it cannot be written: a thread of TensorBoard writes, and its error names no file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); the training resumes from here") from error
 
 
 def _writer(folder: Path, purge_step: int | None = None) -> "SummaryWriter | None":

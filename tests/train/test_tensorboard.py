@@ -1,11 +1,14 @@
 """TensorBoard logs, read back by TensorBoard."""
 
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ds2.train.run_state import RunState
 from ds2.train.tensorboard import LossLog, write_scalars
+from ds2.utils.errors import InputError
 
 
 def test_the_figures_of_an_epoch_are_scalars_at_its_step(tmp_path: Path) -> None:
@@ -29,3 +32,25 @@ def test_the_loss_within_an_epoch_is_the_mean_of_every_ten_updates(tmp_path: Pat
     assert [(event.step, event.value) for event in events] == [(110, 4.5), (120, 14.5)]
     with LossLog(None, state) as log:
         log.add(state)
+
+
+@pytest.fixture
+def full() -> Iterator[None]:
+    """No file grows beyond 100 bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's own thread
+def test_a_full_disk_is_reported_with_the_name_of_the_log(tmp_path: Path) -> None:
+    """It was called one of standard output."""
+    pytest.importorskip("tensorboard")
+    with pytest.raises(InputError, match=f"^{tmp_path}: cannot be written"):
+        write_scalars(tmp_path, {"epoch": 1, "step": 12, "loss": 2.5, "wer": 0.5, "skipped": 3})
+    log = LossLog(tmp_path, RunState(step=100))
+    log.add(RunState(step=120, utterances=1))
+    with pytest.raises(InputError, match=f"^{tmp_path}: cannot be written"):
+        log.__exit__()
