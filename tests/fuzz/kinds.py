@@ -1,6 +1,20 @@
 """All that ds2 reads from outside, as rows of the table."""
 
-from fuzz import archives, boxes, containers, databases, ebml, models, network, runs, sounds, tables, texts, urls
+from fuzz import (
+    archives,
+    boxes,
+    commands,
+    containers,
+    databases,
+    ebml,
+    models,
+    network,
+    runs,
+    sounds,
+    tables,
+    texts,
+    urls,
+)
 
 KINDS = {
     "audio": sounds.KIND,
@@ -15,6 +29,7 @@ KINDS = {
     "checkpoint": models.CHECKPOINT,
     "run": runs.KIND,
     "study": databases.KIND,
+    "command": commands.KIND,
     "manifest": texts.MANIFEST,
     "config": texts.CONFIG,
     "corpus": texts.CORPUS,
@@ -27,4 +42,4 @@ KINDS = {
     "socket": network.SOCKET,
 }
 NETWORK = ("http", "socket")  # those that attack a running server
-SLOW = ("run", "study")  # for `make fuzz` alone
+SLOW = ("run", "study", "command")  # for `make fuzz` alone

@@ -52,27 +52,27 @@ SOUND = (AUDIO / "so762_000010035.opus").read_bytes()
 def lm_seeds() -> list[Files]:
     """A model in natural logarithms and a quantised one."""
     model = NGram.from_orders(*ORDERS)
-    return [{"lm": _saved(model.save)}, {"lm": _saved(model.quantized().save)}]
+    return [{"lm": saved(model.save)}, {"lm": saved(model.quantized().save)}]
 
 
 def arpa_seeds() -> list[Files]:
-    return [{"lm.arpa": _saved(lambda path: write_arpa(path, *ORDERS))}]
+    return [{"lm.arpa": saved(lambda path: write_arpa(path, *ORDERS))}]
 
 
 def bundle_seeds() -> list[Files]:
     """Greedy, with a closed vocabulary, with a language model, with pronunciations, and with all that ds2 adds."""
     torch.manual_seed(0)
-    plain = _bundle(TINY)
+    plain = random_bundle(TINY)
     model = NGram.from_orders(*ORDERS)
     closed = dataclasses.replace(plain, vocabulary=["a", "b", "ab"])
-    spoken = with_decoder(_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
+    spoken = with_decoder(random_bundle(dataclasses.replace(TINY, phones=6)), BeamConfig(), model, PRONUNCIATIONS)
     judged = calibrated(spoken, Calibration((0.1,) * WEIGHTS, 0.5, 0.1))
     tagger = {name: torch.randn(shape).half() for name, shape in shapes(2, 4, 3, 2).items()}
     full = dataclasses.replace(judged, punctuation=PunctuationPart(["a", "b"], {"comma": 0.5}, arrays=tagger))
     neural = {name: torch.from_numpy(values) for name, values in random_arrays(["_a", "_b"], 4, 6, seed=1).items()}
     full = dataclasses.replace(full, neural_model=NeuralModelPart(["_a", "_b"], 0.5, 0.5, 0.5, neural))
     bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
-    return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
+    return [{"model.safetensors": saved(bundle.save)} for bundle in bundles]
 
 
 def checkpoint_seeds() -> list[Files]:
@@ -93,18 +93,18 @@ def onnx_seeds() -> list[Files]:
     torch.manual_seed(0)
     live = {"bidirectional": False, "lookahead": 3, "frontend": dataclasses.replace(TINY.frontend, power="adaptive")}
     changes: tuple[dict[str, Any], ...] = ({}, {"cell": "lstm", "phones": 6}, live, {"cell": "bn-lstm"})
-    bundles = [_bundle(dataclasses.replace(TINY, **change)) for change in changes]
-    return [{"model.safetensors": _saved(bundle.save)} for bundle in bundles]
+    bundles = [random_bundle(dataclasses.replace(TINY, **change)) for change in changes]
+    return [{"model.safetensors": saved(bundle.save)} for bundle in bundles]
 
 
-def _bundle(config: ModelConfig) -> Bundle:
+def random_bundle(config: ModelConfig) -> Bundle:
     """Of a model of random weights that says something else at every frame."""
     model = AcousticModel(config, len(TOKENS))
     torch.nn.init.normal_(model.output.weight, std=2.0)
     return Bundle(weights=model.state_dict(), config=to_dict(config), tokens=TOKENS, training={"wer": 1.0})
 
 
-def _saved(save: Any) -> bytes:
+def saved(save: Any) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder, "model"))
         return Path(folder, "model").read_bytes()
