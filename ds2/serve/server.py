@@ -190,7 +190,7 @@ def _listening_socket(config: ServeConfig, backlog: int) -> socket.socket:
         listening = socket.create_server((config.host, config.port), family=family, backlog=backlog)
         _drop_who_does_not_read(listening, config.limits.idle_seconds)
         return listening
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:  # TypeError: a name that no host can have
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise ParameterError(
                 "port", f"{config.port} is in use on {config.host}; name another one, or 0 for any that is free"

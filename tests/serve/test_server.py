@@ -29,7 +29,8 @@ from websockets.exceptions import InvalidStatus
 
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
-from ds2.serve.server import warn_if_exposed
+from ds2.serve.server import _listening_socket, warn_if_exposed
+from ds2.utils.errors import InputError
 
 pytestmark = pytest.mark.anyio
 
@@ -468,6 +469,12 @@ def test_a_terminal_first_learns_which_page_to_open() -> None:
         with contextlib.suppress(OSError):  # the end of a terminal
             while terminal.read(1000):
                 pass
+
+
+@pytest.mark.parametrize("host", ["a\0b", "é" * 70, "[::1]"])
+def test_a_host_that_cannot_be_one_is_refused_in_one_line(host: str) -> None:
+    with pytest.raises(InputError, match="cannot listen here"):
+        _listening_socket(ServeConfig(host=host, port=0), 1)
 
 
 def test_sigterm_before_the_model_is_ready_stops_everything() -> None:
