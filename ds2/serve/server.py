@@ -187,10 +187,11 @@ def _load_application(settings: Settings) -> None:
 def _listening_socket(config: ServeConfig, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
+        socket.getaddrinfo(config.host or None, 0)  # ValueError: no host can have this name
         listening = socket.create_server((config.host, config.port), family=family, backlog=backlog)
         _drop_who_does_not_read(listening, config.limits.idle_seconds)
         return listening
-    except (OSError, OverflowError, TypeError) as error:  # TypeError: a name that no host can have
+    except (OSError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise ParameterError(
                 "port", f"{config.port} is in use on {config.host}; name another one, or 0 for any that is free"
