@@ -12,6 +12,7 @@ from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
+from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.phone_search import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
@@ -61,28 +62,44 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
     # With pronunciations the search is by phones; without, by letters.
-    if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer)) is not None:
+    hot = words_of(boosts)
+    if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
         if options.lm is not None:
             warn_of_small_model(lm)
             warn_of_silent_model(lm, pronunciations)
-        warn_of_silent("hot", words_of(boosts), pronunciations)
+        pronunciations = _with_hot(pronunciations, hot)
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
 
-def pronunciations_for(lm: NGram, bundle: Record, tokenizer: Tokenizer) -> Pronunciations | None:
-    """The bundle's pronunciations of a language model's words, if it has any of them; None if its words are tokens."""
+def pronunciations_for(
+    lm: NGram, bundle: Record, tokenizer: Tokenizer, others: Sequence[str] = ()
+) -> Pronunciations | None:
+    """The bundle's pronunciations of a language model's words and some others, if it has any of the former.
+
+    None if the model's words are tokens.
+    """
     known = bundled_pronunciations(bundle)
     if known is None or is_over_tokens(lm, tokenizer):
         return None
-    found = known.among(lm.words)
-    return found if len(found.pronounced) else None
+    if not len(known.among(lm.words).pronounced):
+        return None
+    return known.among([*lm.words, *(word for word in others if word not in lm.index)])
+
+
+def _with_hot(pronunciations: Pronunciations, hot: Sequence[str]) -> Pronunciations:
+    """With pronunciations of all hot words that have letters. Logs which are guesses, and which words have none."""
+    guessed = with_guesses(pronunciations, hot)
+    if new := sorted(set(hot) & guessed.known() - pronunciations.known()):
+        logger.warning("hot: %s: no words of the model; how they sound is guessed from their letters", _few(new, 20))
+    warn_of_silent("hot", hot, guessed)
+    return guessed
 
 
 def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
     """Logs the words that a search by phones cannot find."""
     if silent := sorted(set(words) - pronunciations.known()) if words else []:
-        logger.warning("%s: %s: without a pronunciation in the model, and not found", option, _few(silent))
+        logger.warning("%s: %s: without a pronunciation in the model, and not found", option, _few(silent, 20))
 
 
 def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
@@ -105,9 +122,9 @@ def warn_of_small_model(lm: NGram) -> None:
         )  # fmt: skip
 
 
-def _few(words: Sequence[str]) -> str:
+def _few(words: Sequence[str], shown: int = 3) -> str:
     """a, b, c and 5 more words."""
-    return ", ".join(words[:3]) + (f" and {len(words) - 3:,} more words" if len(words) > 3 else "")
+    return ", ".join(words[:shown]) + (f" and {len(words) - shown:,} more words" if len(words) > shown else "")
 
 
 def beam_config(chosen: Mapping[str, Any] | None, options: DecoderOptions, closed: bool) -> BeamConfig:

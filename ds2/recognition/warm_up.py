@@ -7,6 +7,7 @@ import numpy as np
 
 from ds2.bundle import MODELS
 from ds2.decoder.compaction import compact
+from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.decoder.prefixes import begin
 from ds2.recognition.recognizer import Recognizer
 
@@ -33,6 +34,7 @@ def warm_up() -> Iterator[str]:
             Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
+    guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
     if with_torch:
         yield from _warm_up_training()
 

@@ -8,12 +8,14 @@ It holds the words of manifests (.jsonl), and those of a language model (.arpa, 
 import sys
 from pathlib import Path
 
-from letter_to_sound import LetterToSound
-
 from ds2.cli.recipe_scripts import run_script
 from ds2.data.cmudict import TOKENS, read_pronunciations
 from ds2.data.manifest import read_manifest
+from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.lm.ngram import NGram
+
+
+LETTERS = set("abcdefghijklmnopqrstuvwxyz'")
 
 
 def words_of(path: Path) -> set[str]:
@@ -26,9 +28,10 @@ def main() -> None:
     dictionary, *sources = map(Path, sys.argv[1:])
     known = read_pronunciations(dictionary)
     words = set.union(*map(words_of, sources))
-    letter_to_sound = LetterToSound(known)
+    spelt = {word: spoken for word, spoken in known.items() if set(word) <= LETTERS}
+    guessed = guess_pronunciations(words - known.keys(), spelt)
     for word in sorted(words):
-        spoken = known.get(word) or [letter_to_sound.pronounce(word)]
+        spoken = known.get(word) or [guessed[word]]
         for number, phones in enumerate(filter(None, spoken), 1):
             print(word if number == 1 else f"{word}({number})", *(TOKENS[phone] for phone in phones))
 

@@ -133,9 +133,13 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert Recognizer.load(tuned, options=DecoderOptions(beam=0)).transcribe(clip).text == greedy
     assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
     caplog.clear()
-    for options in (DecoderOptions(hot=("nine", "new york")), DecoderOptions(lm=lm)):  # letters alone would be no words
+    for options in (
+        DecoderOptions(hot=("fort", "tenor iii")),
+        DecoderOptions(lm=lm),
+    ):  # letters alone would be no words
         assert isinstance(Recognizer.load(tuned, options=options).beam, PronouncingDecoder)
-    assert "hot: new, nine, york: without a pronunciation in the model, and not found" in caplog.text
+    assert "hot: fort, tenor: no words of the model; how they sound is guessed from their letters" in caplog.text
+    assert "hot: iii: without a pronunciation in the model, and not found" in caplog.text
     assert "lm: 40.0 % of its 10 words have a pronunciation in the model; not found: " in caplog.text
     assert "lm: it knows 10 words, and no other is found now" in caplog.text
     assert "ds2 tune-decoder takes more of them from a lexicon" in caplog.text
