@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,6 +58,7 @@ class TrainingData:
         # A fraction of a manifest is a view of it; several manifests are joined without a copy.
         whole = [opened(path, ranks) for path in config.data.train]
         manifests = [part_of(manifest, config.data.fraction) for manifest in whole]
+        self.origin = _origin(start) if start is not None else None
         self.train = manifests[0] if len(manifests) == 1 else Joined(manifests)
         self.dev = read_manifest(config.data.dev)
         # A bundle's output layer has its tokens: texts must fit them, unless the layer is made anew or extended.
@@ -169,6 +171,12 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
+
+
+def _origin(start: Bundle) -> dict[str, Any]:
+    """What the bundle that training starts from is, and what it had learned from: its licences go on to hold."""
+    origin: dict[str, Any] = {"model": Path(start.name).stem}
+    return origin | {key: start.training[key] for key in ("corpus", "hours", "origin") if key in start.training}
 
 
 def opened(path: Path, ranks: Ranks) -> Sequence[Utterance]:

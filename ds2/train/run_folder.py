@@ -103,6 +103,8 @@ def model_bundle(model: AcousticModel, config: TrainConfig, data: TrainingData, 
         "hours": round(data.hours, 3),
         "seed": config.seed,
     }
+    if data.origin is not None:
+        training["origin"] = data.origin
     training |= {key: record[key] for key in ("epoch", "loss", "dev_loss", "wer", "cer", "per") if key in record}
     vocabulary = None
     if config.data.closed_vocabulary:

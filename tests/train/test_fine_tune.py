@@ -37,6 +37,8 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary
+    of_before = {key: before.training[key] for key in ("corpus", "hours")}
+    assert after.training["origin"] == {"model": "digits-streaming", **of_before}
     changed = {name for name, old in before.weights.items() if not torch.equal(old.float(), after.weights[name])}
     assert any(name.startswith("recurrent.") for name in changed)
     assert not any(name.startswith("convolutions.") for name in changed)
