@@ -121,16 +121,18 @@ def is_packaged(model: str | Path) -> bool:
 
 
 def locate(path: str | Path) -> Path:
-    """Finds a bundle: a path as it is or, for a single word that is not a file, the bundle of that name.
+    """Finds a bundle: a path as it is or, for a single name that is not a file, the bundle of that name.
 
     Raises:
         InputError: neither a file nor the name of a bundle.
     """
     path = Path(path)
-    if path.is_file() or path.suffix or len(path.parts) != 1:
+    if path.is_file() or len(path.parts) != 1:
         return path
     named = named_models()
     if path.name not in named:
+        if path.suffix:
+            return path
         near = difflib.get_close_matches(path.name, named, 1)
         names = f"({', '.join(named) or 'none: the package was installed without them'})"
         meant = f"; did you mean {near[0]}?" if near else f" {names}"

@@ -108,6 +108,13 @@ def test_a_folder_does_not_hide_the_model_of_its_name(tmp_path: Path, monkeypatc
     assert is_packaged("digits")
 
 
+def test_a_name_may_have_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DS2_MODELS", str(tmp_path))
+    (tmp_path / "my.v2.safetensors").write_bytes(locate("digits").read_bytes())
+    assert locate("my.v2") == tmp_path / "my.v2.safetensors"
+    assert locate("my.v3") == Path("my.v3")
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         Bundle.load(tmp_path / "gone.safetensors")

@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from ds2.cli.languages import check_text_language
-from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, Maybe, Output, Paths
+from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, CountingOptions, Maybe, Output, Paths
 from ds2.utils.errors import InputError, ParameterError, printable
 
 SUM_ERROR = 0.01  # of weights that were rounded
@@ -43,12 +43,11 @@ def build_command(
     """
     from ds2.lm.estimate import EstimateConfig
     from ds2.lm.model_files import build, describe_lm
-    from ds2.lm.texts import read_words
     from ds2.utils.files import check_writable
     from ds2.utils.logs import shown_log
 
     check_text_language(language)
-    listed = read_words(counting.words) if counting.words is not None else ()
+    listed = _listed_words(counting)
     try:
         config = EstimateConfig(order, prune, counting.vocabulary, listed, counting.continuation, memory)
     except ValueError as error:
@@ -64,6 +63,17 @@ def build_command(
         model = build(list(corpus), output, config, characters, language)
     print(describe_lm(model, output))
     return 0
+
+
+def _listed_words(counting: CountingOptions) -> tuple[str, ...]:
+    """The words of --words."""
+    from ds2.lm.texts import read_words
+
+    if counting.words is None:
+        return ()
+    if counting.vocabulary:
+        raise ParameterError("vocabulary", "--words says which words are kept; give one of the two")
+    return read_words(counting.words)
 
 
 def _warn_of_unusual(corpus: Sequence[Path]) -> None:
@@ -227,7 +237,7 @@ def lm_compile_command(model: Positional[Path], output: Output, quantize: bool =
     from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
-        raise ParameterError("output", f"{output}: the compiled form is not ARPA; choose another name")
+        raise ParameterError("output", f"{output}: the compiled form is not ARPA, which ds2 lm mix --weights 1 writes")
     check_writable(output)
     compiled = NGram.load(model)
     compiled = compiled.quantized() if quantize else compiled

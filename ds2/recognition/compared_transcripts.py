@@ -101,9 +101,7 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
 def _folder_texts(folder: Path) -> Iterator[tuple[str, str]]:
     files = sorted(folder.rglob("*.json"))
     if not files:
-        raise InputError(
-            f"{folder}: has no transcripts in JSON, as ds2 transcribe writes them"
-        )
+        raise InputError(f"{folder}: has no transcripts in JSON, as ds2 transcribe writes them")
     for transcript in map(transcript_of, files):
         yield transcript["file"], transcript["text"]
 

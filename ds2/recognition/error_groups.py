@@ -33,8 +33,10 @@ def check_field(field: str, utterances: Sequence[Utterance]) -> None:
     """Checks that utterances can be grouped by a field.
 
     Raises:
-        ParameterError: no utterance has it.
+        ParameterError: no utterance has it, or it tells the utterances apart.
     """
+    if field in ("text", "audio_filepath", "offset"):
+        raise ParameterError("by", f"{field} differs from utterance to utterance; name a field such as speaker")
     if all(_value(utterance, field) == NONE for utterance in utterances):
         raise ParameterError("by", f"no utterance of the manifest has the field {field}")
 

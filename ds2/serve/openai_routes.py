@@ -65,9 +65,13 @@ class Transcriptions:
         """The fields of the request; a large file goes to the temporary folder.
 
         Raises:
-            Refused: too large or late, of an encoding other than UTF-8, or there is no room for it.
+            Refused: no form, too large or late, of an encoding other than UTF-8, or there is no room for it.
         """
-        _, parameters = parse_options_header(request.headers.get("content-type"))
+        kind, parameters = parse_options_header(request.headers.get("content-type"))
+        if kind.lower() != b"multipart/form-data":
+            raise Refused(
+                400, "request", "send the recording in a form (multipart/form-data), as curl -F file=@a.mp3 does"
+            )
         charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
         if charset.lower() not in CHARSETS:  # Python has others, some of which take a square of the time
             raise Refused(400, "request", f"charset {charset[:40]!r}: send the fields in UTF-8")

@@ -29,6 +29,8 @@ def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome],
     assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", "--memory", "0"), "memory 0")
     assert_refused(run("lm", "info", corpus), "neither an ARPA file")
     assert_refused(run("lm", "compile", tmp_path / "lm.arpa", "-o", tmp_path / "x.arpa"), "x.arpa: the compiled form")
+    both = ("--words", tmp_path / "empty.txt", "--vocabulary", "5")
+    assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", *both), "--vocabulary: --words says which")
     assert not (tmp_path / "x.arpa").exists()
 
 

@@ -27,6 +27,8 @@ def test_groups_by_hand() -> None:
     assert names == ["below 2 s", "2 to 5 s", "from 20 s"]
     with pytest.raises(ParameterError, match="by: no utterance of the manifest has the field age"):
         check_field("age", UTTERANCES)
+    with pytest.raises(ParameterError, match="by: text differs from utterance to utterance"):
+        check_field("text", UTTERANCES)
 
 
 def test_the_interval_is_that_of_a_binomial() -> None:

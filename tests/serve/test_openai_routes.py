@@ -234,6 +234,15 @@ def test_fields_of_another_encoding_than_utf_8_are_refused(server: RunningServer
     assert "send the fields in UTF-8" in answer.text
 
 
+def test_a_recording_without_a_form_is_refused_with_the_way(server: RunningServer) -> None:
+    """curl --data-binary @a.mp3: its bytes were read as fields, of which there were too many."""
+    for kind in ("application/x-www-form-urlencoded", "audio/mpeg"):
+        address = f"{server.url}/v1/audio/transcriptions"
+        answer = httpx.post(address, content=b"&" * 1000, headers={"Content-Type": kind}, timeout=60)
+        assert answer.status_code == 400
+        assert "curl -F file=@a.mp3" in answer.text
+
+
 def test_fields_may_name_their_encoding(server: RunningServer) -> None:
     body = '--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nüben\r\n--b--\r\n'.encode()
     kind = {"Content-Type": "multipart/form-data; boundary=b; charset=UTF-8"}
