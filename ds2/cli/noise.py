@@ -73,7 +73,7 @@ def mix_noise_command(
     utterances = read_manifest(manifest)
     values = to_dict(MIX) | _augment_values(sound)
     for setting in set_:
-        override(values, setting)
+        override(values, setting.removeprefix("augment."))  # as in a training's configuration
     config = from_dict(AugmentConfig, values, "data mix")
     with Progress("mixing", len(utterances), "utterances") as progress:
         skipped = write_noisy_copy(utterances, output, config, sample_rate, seed, jobs, progress.step)

@@ -125,7 +125,7 @@ def align(
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
     transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
-    transcript = as_written(transcript, lines)
+    transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name)
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level, others)
 
 

@@ -99,8 +99,8 @@ class Transcript:
         return self._formatted("txt")
 
     def to_json(self, file: str = "") -> str:
-        """One JSON object: text, segments and words with times and confidence, duration, model."""
-        return self._formatted("json", file)
+        """One JSON object: text, segments and words with times and confidence, duration, model; by default of `path`."""
+        return self._formatted("json", file or str(self.path or ""))
 
     def to_srt(self) -> str:
         """SubRip subtitles."""
@@ -114,9 +114,9 @@ class Transcript:
         """A table of segments, as Whisper writes it: start and end in milliseconds, text."""
         return self._formatted("tsv")
 
-    def to_ctm(self, file: str = "audio") -> str:
-        """NIST CTM, a line for each word."""
-        return self._formatted("ctm", file)
+    def to_ctm(self, file: str = "") -> str:
+        """NIST CTM, a line for each word; by default of `path`."""
+        return self._formatted("ctm", file or str(self.path or "audio"))
 
     def to_textgrid(self) -> str:
         """Praat's TextGrid, a tier of words for each channel; of an alignment also one of characters."""

@@ -132,7 +132,7 @@ def test_an_unknown_language_is_refused(run: Callable, spoken_digits: Callable, 
 
 def test_mix_takes_folders_and_any_key_of_augment(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     noise = DIGITS / "noise_running_tap.opus"
-    arguments = ["--noise", noise, "--snr", 0, 10, "--sample-rate", 8000, "--set", "gain=[-3.0, -3.0]"]
+    arguments = ["--noise", noise, "--snr", 0, 10, "--sample-rate", 8000, "--set", "augment.gain=[-3.0, -3.0]"]
     assert run("mix", spoken_digits(2), "--output", tmp_path / "m", *arguments)[0] == 0
     assert len(read_manifest(tmp_path / "m" / "manifest.jsonl")) == 2
     code, _, errors = run("mix", spoken_digits(3), "--output", tmp_path / "m", "--sample-rate", 16000)

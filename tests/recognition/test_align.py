@@ -102,6 +102,7 @@ def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) 
     prose = f"{texts[0].title()}, {texts[1]}!\n\n{' '.join(texts[2:])}."
     aligned = align(recognizer, tmp_path / "string.wav", prose)
     assert aligned.transcript.text == " ".join(texts)
+    assert aligned.transcript.model == recognizer.name
     assert aligned.transcript.display == " ".join(prose.split())
     assert aligned.transcript.line_starts == (2,)
     assert not aligned.doubtful

@@ -1,7 +1,9 @@
 """Transcripts as files, by hand."""
 
+import dataclasses
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +105,9 @@ def test_methods_of_a_transcript_give_its_formats() -> None:
     assert TRANSCRIPT.to_textgrid() == FORMATS["TextGrid"](TRANSCRIPT, "")
     assert TRANSCRIPT.to_json("a.wav") == FORMATS["json"](TRANSCRIPT, "a.wav")
     assert TRANSCRIPT.to_ctm("a.wav") == FORMATS["ctm"](TRANSCRIPT, "a.wav")
+    of_a_file = dataclasses.replace(TRANSCRIPT, path=Path("b.wav"))
+    assert json.loads(of_a_file.to_json())["file"] == "b.wav"
+    assert of_a_file.to_ctm() == FORMATS["ctm"](TRANSCRIPT, "b.wav")
 
 
 def test_formats_are_chosen_by_name_in_any_case() -> None:
