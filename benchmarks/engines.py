@@ -23,10 +23,10 @@ import numpy as np
 import soundfile
 
 from ds2.audio.files import read_audio_array
-from ds2.bundle import locate
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
+from ds2.utils.model_names import locate
 
 ENGINES = ("torch float32", "torch int8", "onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
 RATE = 16000  # Hz

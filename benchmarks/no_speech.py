@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ds2.audio.no_speech import sounds
 from ds2.audio.tensors import read_audio
-from ds2.bundle import MODELS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.recordings import find_audio
+from ds2.utils.model_names import MODELS
 
 SECONDS = 20.0  # of each synthesised sound
 AT_ONCE = 0.2  # seconds of sound that a live stream gets at once

@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 from digits import manifest
 
-from ds2.bundle import locate
 from ds2.metrics import wer
 from ds2.model.config import UNENDED
 from ds2.model.slots import SlotModel
@@ -27,6 +26,7 @@ from ds2.serve.load_test import Recording, load_recordings
 from ds2.serve.messages import End, Final, Open, Sound, StreamConfig, WorkerConfig
 from ds2.serve.model_worker import Worker, load_setup
 from ds2.serve.worker_stream import Setup
+from ds2.utils.model_names import locate
 
 SIZES = (1, 8, 32)
 REPEATS = 40

@@ -37,9 +37,9 @@ import soundfile
 import websockets
 from digits import manifest
 
-from ds2.bundle import locate
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.load_test import Recording, load_recordings
+from ds2.utils.model_names import locate
 
 RECORDINGS = 60  # of the manifest
 TIMEOUT_SECONDS = 60.0  # until a client counts as waiting for ever

@@ -17,11 +17,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from ds2.bundle import Bundle, locate
+from ds2.bundle import Bundle
 from ds2.data.manifest import read_manifest
 from ds2.recognition import decoding
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.devices import use_threads
+from ds2.utils.model_names import locate
 
 
 def main() -> None:

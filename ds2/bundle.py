@@ -7,22 +7,19 @@ model and of punctuation lie beside them. A bundle is changed by `dataclasses.re
 others.
 """
 
-import difflib
 import importlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ds2.model_record import Record
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, read_text
+from ds2.utils.model_names import locate
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
-DEFAULT_MODEL = "english"  # a bundle of the package
-MODELS = Path(__file__).parent / "models"
 WITH_ARRAYS = ("language_model", "punctuation", "neural_model")  # parts; these begin the names of their tensors
 HEADER_LIMIT = 100_000_000  # bytes: safetensors' own bound on the header
 HIGHEST_RATE = 768_000  # Hz
@@ -100,64 +97,6 @@ class Bundle(Record):
                 raise InputError(f"{self.name}: damaged model bundle ({key} is missing); copy or train it again")
             found[key] = replace(part, arrays=arrays) if arrays else None
         return replace(self, **found)
-
-
-def check_language(language: str, model: str | Path) -> None:
-    """All models of the package know English; what another one knows is known to its owner alone.
-
-    Raises:
-        ParameterError: a model of the package does not know the language.
-    """
-    if is_packaged(model) and language.lower().split("-")[0] not in ("", "en", "english"):
-        hint = "name a model of that language"
-        raise ParameterError("language", f"{language}: {Path(model).stem} knows English (en) only; {hint}")
-
-
-def is_packaged(model: str | Path) -> bool:
-    """Whether a name or path is that of a model of the package."""
-    path = Path(model)
-    named = not path.suffix and len(path.parts) == 1 and not path.is_file()
-    return path.parent == MODELS or (named and (MODELS / f"{path}.safetensors").exists())
-
-
-def locate(path: str | Path) -> Path:
-    """Finds a bundle: a path as it is or, for a single name that is not a file, the bundle of that name.
-
-    Raises:
-        InputError: neither a file nor the name of a bundle.
-    """
-    path = Path(path)
-    if path.is_file() or len(path.parts) != 1:
-        return path
-    named = named_models()
-    if path.name not in named:
-        if path.suffix:
-            return path
-        near = difflib.get_close_matches(path.name, named, 1)
-        names = f"({', '.join(named) or 'none: the package was installed without them'})"
-        meant = f"; did you mean {near[0]}?" if near else f" {names}"
-        raise InputError(f"{path}: neither a model bundle nor the name of one{meant}")
-    return named[path.name]
-
-
-def named_models() -> dict[str, Path]:
-    """The bundles that go by a name: those of the package, of the folder `DS2_MODELS`, and those that were pulled.
-
-    Of two with the same name the first one counts.
-    """
-    mirror = os.environ.get("DS2_MODELS")
-    folders = [MODELS, *([Path(mirror)] if mirror else []), pulled_folder()]
-    found: dict[str, Path] = {}
-    for file in (file for folder in folders for file in sorted(folder.glob("*.safetensors"))):
-        found.setdefault(file.stem, file)
-    return found
-
-
-def pulled_folder() -> Path:
-    """The folder of this user's cache that `ds2 models pull` fills."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("ds2") / "models"
 
 
 def model_card(bundle: str | Path) -> str:

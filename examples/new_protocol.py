@@ -14,10 +14,10 @@ import websockets
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from ds2.bundle import locate
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import StreamConfig
+from ds2.utils.model_names import locate
 
 READ = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_theo_test.flac"
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ds2.bundle import Bundle, is_packaged, locate, read_record
+from ds2.bundle import Bundle, read_record
 from ds2.model_record import LanguageModelPart, PunctuationPart
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import is_packaged, locate
 
 METADATA: dict[str, Any] = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import Device, Language, Maybe, Model, Output, Skip
 from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError
 from ds2.utils.extras import is_installed, need
+from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from ds2.recognition.align import AlignedRecording

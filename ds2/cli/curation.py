@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
     DEFAULT_FILTER,
@@ -26,6 +25,7 @@ from ds2.cli.options import (
 )
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
+from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from ds2.curation.filter import FilterConfig

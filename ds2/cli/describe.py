@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from ds2.bundle import MODELS, Bundle, locate, model_card, named_models, read_record
+from ds2.bundle import Bundle, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.model_record import Record
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError, printable
+from ds2.utils.model_names import MODELS, locate, named_models
 
 FIGURES = {  # of the package's models, which a bundle itself does not say
     "digits": "WER 0.33 % on FSDD's test split, 9.8 % on strangers",

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import ds2
-from ds2.bundle import MODELS, read_record
+from ds2.bundle import read_record
 from ds2.utils.errors import InputError
 from ds2.utils.extras import EXTRAS
+from ds2.utils.model_names import MODELS
 
 CHECKOUT = "in ds2's checkout: pip install -c constraints.txt"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.options import DEFAULT_TEXT, Maybe, Model, Text
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError
 from ds2.utils.extras import need
+from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ import tyro
 from tyro.conf import Positional
 from tyro.constructors import PrimitiveConstructorSpec
 
-from ds2.bundle import MODELS
 from ds2.recognition.options import DecoderOptions, EngineName, OfflinePrecision
+from ds2.utils.model_names import MODELS
 
 # tyro asks another package whether a default fits a type, but for plain types and unions of TypeVars it knows the
 # answer; that package takes 65 ms to import. The items of a plain tuple are texts.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL, check_language
 from ds2.cli.error_rates import report_evaluation
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import (
@@ -35,6 +34,7 @@ from ds2.cli.references import comparable_references, warn_of_marks
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
+from ds2.utils.model_names import DEFAULT_MODEL, check_language
 
 if TYPE_CHECKING:
     from ds2.data.utterance import RecordingSpan, Utterance

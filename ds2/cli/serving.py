@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from ds2.bundle import locate
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import Maybe, OptionalOutput, Settings
 from ds2.recognition.options import EngineName
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
+from ds2.utils.model_names import locate
 
 
 def serve_command(

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from ds2.bundle import DEFAULT_MODEL
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
 from ds2.cli.options import DEFAULT_SEARCH, Device, Model, Search
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
+from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from ds2.spark.bulk import Summary

@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 
-from ds2.bundle import DEFAULT_MODEL, locate
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
 from ds2.curation.plots import draw_filter
@@ -45,6 +44,7 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder, remove_partials, write_lines, write_text
 from ds2.utils.folder_lock import FolderLock
 from ds2.utils.forks import die_with_parent
+from ds2.utils.model_names import DEFAULT_MODEL, locate
 from ds2.utils.progress import Progress
 
 TO_CHECK = 200  # segments that a person is asked to check

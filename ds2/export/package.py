@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ds2.bundle import MODELS, Bundle, locate, model_card
+from ds2.bundle import Bundle, model_card
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.options import Format, Weights
 from ds2.export.search import Decoder
@@ -18,6 +18,7 @@ from ds2.model.config import ModelConfig
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.model_names import MODELS, locate
 from ds2.utils.version import VERSION
 
 LICENCE = "Apache-2.0"  # of the bundles in the package; their cards name the licences of the data

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ds2.audio.files import InMemory, probe
 from ds2.audio.loudness import energies, levels
-from ds2.bundle import is_packaged
 from ds2.ctc.alignment import STAR, Alignment, ctc_align
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
@@ -25,6 +24,7 @@ from ds2.recognition.untranscribed_speech import OtherSpeech, find_other_speech
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import is_packaged
 
 LEAST_PROBABILITY = 0.1  # of the tokens of the median word: below it the text belongs to another recording
 DOUBTFUL_CONFIDENCE = 0.5  # a word below it is doubtful

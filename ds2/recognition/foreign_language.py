@@ -7,8 +7,8 @@ words is right. Of few words the mean scatters: it must be the lower, the fewer 
 import math
 from collections.abc import Sequence
 
-from ds2.bundle import is_packaged
 from ds2.recognition.words import Word
+from ds2.utils.model_names import is_packaged
 
 LEAST_RIGHT = 0.65  # share of right words below which a long recording is in another language
 SCATTER = 0.8  # of the confidence of a word: more than twice its standard deviation

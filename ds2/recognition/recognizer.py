@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from ds2.audio.files import InMemory
-from ds2.bundle import DEFAULT_MODEL, Bundle
+from ds2.bundle import Bundle
 from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.phone_search import PronouncingDecoder
@@ -30,6 +30,7 @@ from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from torch import Tensor

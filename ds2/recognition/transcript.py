@@ -99,7 +99,7 @@ class Transcript:
         return self._formatted("txt")
 
     def to_json(self, file: str = "") -> str:
-        """One JSON object: text, segments and words with times and confidence, duration, model; by default of `path`."""
+        """One JSON object: text, segments and words with times and confidence, duration, model; by default `path`."""
         return self._formatted("json", file or str(self.path or ""))
 
     def to_srt(self) -> str:

@@ -5,11 +5,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ds2.bundle import MODELS
 from ds2.decoder.compaction import compact
 from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.decoder.prefixes import begin
 from ds2.recognition.recognizer import Recognizer
+from ds2.utils.model_names import MODELS
 
 SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import locate
 from ds2.model.config import Precision
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.serve.dispatch import DispatchConfig
 from ds2.utils.config import from_dict, load_config, override
+from ds2.utils.model_names import locate
 
 PREFIX = "DS2_SERVE_"
 MOST_WORKERS, MOST_STREAMS = 1000, 100_000  # each takes memory before the first client comes

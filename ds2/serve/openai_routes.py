@@ -14,7 +14,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from ds2.bundle import check_language
 from ds2.serve.admission import Refused
 from ds2.serve.config import Limits
 from ds2.serve.fair_places import Turns
@@ -26,6 +25,7 @@ from ds2.serve.stream_handle import Handle
 from ds2.serve.upload_decoding import DECODER_BYTES, Decoders, DecodersFailed, Order
 from ds2.serve.upload_sound import upload_name
 from ds2.utils.errors import InputError, ParameterError, TooLong
+from ds2.utils.model_names import check_language
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
 MIB = 1 << 20

@@ -18,13 +18,14 @@ from typing import Any
 
 import uvicorn
 
-from ds2.bundle import DEFAULT_MODEL, locate, read_record
+from ds2.bundle import read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.handshakes import TlsListener
 from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
 from ds2.serve.uvicorn_connections import HttpConnection, Settings
 from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.model_names import DEFAULT_MODEL, locate
 
 log = logging.getLogger("ds2.serve")
 

@@ -5,14 +5,15 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import DEFAULT_MODEL, locate, read_record
+from ds2.bundle import read_record
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.windows import BATCH_SECONDS
 from ds2.spark.executor_work import Settings
-from ds2.spark.files import shipped
+from ds2.spark.shipped_files import shipped
 from ds2.spark.stage import Setting, Stage, number, path, paths, text, texts, whole
 from ds2.utils.errors import ParameterError
+from ds2.utils.model_names import DEFAULT_MODEL, locate
 
 LOADED = 4  # models that a Python worker keeps: those of the jobs that it serves at a time
 

@@ -8,7 +8,7 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultParamsWritable, DefaultParamsWriter
 from pyspark.sql import SparkSession
 
-from ds2.spark import files
+from ds2.spark import shipped_files
 from ds2.utils.errors import ParameterError
 
 text, number, whole = TypeConverters.toString, TypeConverters.toFloat, TypeConverters.toInt
@@ -78,14 +78,14 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
         return [param.name for param in self.params if isinstance(param, Setting) and param.is_file]
 
     def shipped_settings(self, spark: SparkSession) -> dict[str, Any]:
-        """The values of all settings; files are put on the executors, and stand as lists of names (`files.shipped`).
+        """The values of all settings; files are put on the executors, and stand as lists of names (`shipped_files.shipped`).
 
         Raises:
             InputError: a file cannot be read.
         """
         values = {param.name: self.value(param.name) for param in self.params}
         return values | {
-            name: [files.ship(spark, path) for path in self.located(name)] for name in self.file_settings()
+            name: [shipped_files.ship(spark, path) for path in self.located(name)] for name in self.file_settings()
         }
 
     def write(self) -> "StageWriter":
@@ -107,7 +107,7 @@ class StageWriter(DefaultParamsWriter):
         """Saves the parameters, and the files beside them."""
         super().saveImpl(path)
         if found := {name: paths for name in self.instance.file_settings() if (paths := self.instance.located(name))}:
-            files.save(self.sparkSession, found, f"{path}/files")
+            shipped_files.save(self.sparkSession, found, f"{path}/files")
 
 
 class StageReader(DefaultParamsReader[Stage]):
@@ -118,7 +118,7 @@ class StageReader(DefaultParamsReader[Stage]):
         stage = super().load(path)
         if any(stage.located(name) for name in stage.file_settings()):
             table = self.sparkSession.read.parquet(f"{path}/files").orderBy("setting", "number", "at")
-            for name, found in files.restore(table.toLocalIterator(), stage.file_settings()).items():
+            for name, found in shipped_files.restore(table.toLocalIterator(), stage.file_settings()).items():
                 single = isinstance(stage.value(name), str)
                 stage._set(**{name: str(found[0]) if single else list(map(str, found))})
         return stage

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ds2.bundle import Bundle, locate
+from ds2.bundle import Bundle
 from ds2.data.cmudict import TOKENS
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.split import split
@@ -29,6 +29,7 @@ from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
+from ds2.utils.model_names import locate
 
 TUNED = "fine-tuned.safetensors"
 DEV = 0.1  # share of the manifest that chooses the epoch and ends the training

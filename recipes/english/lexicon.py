@@ -14,7 +14,6 @@ from ds2.data.manifest import read_manifest
 from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.lm.ngram import NGram
 
-
 LETTERS = set("abcdefghijklmnopqrstuvwxyz'")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from helpers.commands import Outcome, assert_refused
 
-from ds2.bundle import MODELS, Bundle, model_card, read_record
+from ds2.bundle import Bundle, model_card, read_record
 from ds2.cli.describe import FIGURES
 from ds2.model_record import LanguageModelPart
+from ds2.utils.model_names import MODELS
 
 
 def test_info_of_bundle_manifest_and_anything_else(

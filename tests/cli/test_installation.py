@@ -11,7 +11,8 @@ from helpers.commands import Outcome
 from helpers.without_torch import WITHOUT_TORCH
 
 import ds2
-from ds2.bundle import MODELS, read_record
+from ds2.bundle import read_record
+from ds2.utils.model_names import MODELS
 
 ROOT = Path(__file__).parents[2]
 

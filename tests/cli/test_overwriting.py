@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.commands import Outcome, assert_refused
 
-from ds2.bundle import MODELS
+from ds2.utils.model_names import MODELS
 
 RECORDING = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "libri_00088.opus"
 REFUSED = "is an input and would be overwritten"

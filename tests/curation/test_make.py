@@ -16,7 +16,6 @@ import pytest
 import soundfile
 from helpers.readings import RATE, Reading, read_digits
 
-from ds2.bundle import MODELS
 from ds2.cli.main import main
 from ds2.curation import report
 from ds2.curation.filter import FilterConfig
@@ -25,6 +24,7 @@ from ds2.curation.recording import find_pairs
 from ds2.curation.segment import SegmentConfig
 from ds2.data.manifest import read_manifest
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import MODELS
 
 
 def write_pair(path: Path, seed: int, lines: int = 3) -> Reading:

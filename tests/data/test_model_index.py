@@ -14,13 +14,13 @@ import pytest
 from data.conftest import FileServer
 
 import ds2
-from ds2.bundle import MODELS, locate
 from ds2.cli.main import main
 from ds2.data import known_file
 from ds2.data.https_files import check_url
 from ds2.data.known_file import KnownFile, fetch_known
 from ds2.data.model_index import ModelIndex, pull, read_index, write_index
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import MODELS, locate
 
 CONTENT = bytes(range(256)) * 4000
 

@@ -14,7 +14,7 @@ import onnx
 from helpers.runtimes import log_probs
 
 from ds2.audio.tensors import read_audio
-from ds2.bundle import MODELS, Bundle
+from ds2.bundle import Bundle
 from ds2.decoder import greedy
 from ds2.export.options import Weights
 from ds2.export.package import export, token_table
@@ -22,6 +22,7 @@ from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import MODELS
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "recipes" / "digits" / "audio").glob("so762_0000*.opus"))[:6]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from serve.conftest import RunningServer
 
-from ds2.bundle import locate
 from ds2.cli.main import main
 from ds2.serve.config import read_serve_config
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import locate
 
 
 def test_a_file_then_the_environment_then_flags(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from serve.test_websocket_session import lock_step, text_of
 
 import ds2
 from ds2.audio.tensors import read_audio
-from ds2.bundle import DEFAULT_MODEL
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
+from ds2.utils.model_names import DEFAULT_MODEL
 
 ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifest.jsonl"
 

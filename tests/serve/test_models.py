@@ -17,13 +17,14 @@ from serve.conftest import RunningServer
 from serve.test_openai_routes import wav
 from serve.test_websocket_session import close_code, lock_step, text_of
 
-from ds2.bundle import locate, read_record
+from ds2.bundle import read_record
 from ds2.model_record import LanguageModelPart, Record
 from ds2.serve.application import Application
 from ds2.serve.config import ServeConfig
 from ds2.serve.models import Models
 from ds2.serve.openai_messages import FORMATS
 from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.model_names import locate
 
 
 def test_names_are_found_and_unknown_ones_refused() -> None:

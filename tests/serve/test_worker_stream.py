@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serve.conftest import recordings
 
-from ds2.bundle import locate
 from ds2.decoder.beam import BeamDecoder
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
@@ -44,6 +43,7 @@ from ds2.serve.model_worker import Worker, load_setup
 from ds2.serve.worker_stream import Setup, decode_samples
 from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import locate
 
 
 @pytest.fixture(scope="module")

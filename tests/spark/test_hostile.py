@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from pyspark.sql import Row
 
-from ds2.spark.files import restore
 from ds2.spark.http import transcribe_by_server
+from ds2.spark.shipped_files import restore
 from ds2.utils.errors import InputError
 
 

@@ -71,8 +71,8 @@ class TestEnsembleTranscriber(TransformerFuzzing):
 
     @pytest.fixture
     def stage(self) -> "Stage":
-        from ds2.bundle import locate
         from ds2.spark import EnsembleTranscriber
+        from ds2.utils.model_names import locate
 
         return EnsembleTranscriber(inputCol="content", outputCol="heard", models=["digits", locate("digits")])
 

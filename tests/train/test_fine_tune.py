@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ds2.bundle import Bundle, locate
+from ds2.bundle import Bundle
 from ds2.cli.main import main
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, ModelConfig
@@ -19,6 +19,7 @@ from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning, save_fine_tuned, with_
 from ds2.train.trainer import Trainer
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import locate
 
 QUICK = ("--set", "epochs=1", "--set", "data.workers=0", "--set", "observe=0", "--device", "cpu")
 

@@ -1,0 +1,68 @@
+"""Names of models: where a word in place of a path is looked up, and which of two with the same name wins."""
+
+import difflib
+import os
+from pathlib import Path
+
+from ds2.utils.errors import InputError, ParameterError
+
+DEFAULT_MODEL = "english"  # a bundle of the package
+MODELS = Path(__file__).parents[1] / "models"
+
+
+def locate(path: str | Path) -> Path:
+    """Finds a bundle: a path as it is or, for a single name that is not a file, the bundle of that name.
+
+    Raises:
+        InputError: neither a file nor the name of a bundle.
+    """
+    path = Path(path)
+    if path.is_file() or len(path.parts) != 1:
+        return path
+    named = named_models()
+    if path.name not in named:
+        if path.suffix:
+            return path
+        near = difflib.get_close_matches(path.name, named, 1)
+        names = f"({', '.join(named) or 'none: the package was installed without them'})"
+        meant = f"; did you mean {near[0]}?" if near else f" {names}"
+        raise InputError(f"{path}: neither a model bundle nor the name of one{meant}")
+    return named[path.name]
+
+
+def named_models() -> dict[str, Path]:
+    """The bundles that go by a name: those of the package, of the folder `DS2_MODELS`, and those that were pulled.
+
+    Of two with the same name the first one counts.
+    """
+    mirror = os.environ.get("DS2_MODELS")
+    folders = [MODELS, *([Path(mirror)] if mirror else []), pulled_folder()]
+    found: dict[str, Path] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob("*.safetensors"))):
+        found.setdefault(file.stem, file)
+    return found
+
+
+def pulled_folder() -> Path:
+    """The folder of this user's cache that `ds2 models pull` fills."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ds2") / "models"
+
+
+def is_packaged(model: str | Path) -> bool:
+    """Whether a name or path is that of a model of the package."""
+    path = Path(model)
+    named = not path.suffix and len(path.parts) == 1 and not path.is_file()
+    return path.parent == MODELS or (named and (MODELS / f"{path}.safetensors").exists())
+
+
+def check_language(language: str, model: str | Path) -> None:
+    """All models of the package know English; what another one knows is known to its owner alone.
+
+    Raises:
+        ParameterError: a model of the package does not know the language.
+    """
+    if is_packaged(model) and language.lower().split("-")[0] not in ("", "en", "english"):
+        hint = "name a model of that language"
+        raise ParameterError("language", f"{language}: {Path(model).stem} knows English (en) only; {hint}")
