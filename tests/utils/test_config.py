@@ -117,7 +117,7 @@ def test_a_preset_and_what_differs_from_it(tmp_path: Path) -> None:
     toml.write_text('[data]\ntrain = ["a.jsonl"]\ndev = "b.jsonl"\n[model]\npreset = "ds2-tiny"\nhidden = 40\n')
     model = load_config(TrainConfig, toml).model
     assert model == dataclasses.replace(ModelConfig.preset("ds2-tiny"), hidden=40)
-    with pytest.raises(InputError, match=r"train.toml: model.preset = 'huge' must be one of ds2-deploy"):
+    with pytest.raises(InputError, match=r"train.toml: model.preset = 'huge' must be one of ds1, ds2-deploy"):
         load_config(TrainConfig, toml, ["model.preset=huge"])
 
 
