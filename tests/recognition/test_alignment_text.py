@@ -22,6 +22,7 @@ HAN = Tokenizer(["<blank>", *"今天气很好二十岁"])
         ("It cost 21 then .", "it cost twenty one then", ["It", "cost", "21", "", "then ."]),
         ("So 3 % fell", "so three percent fell", ["so", "three", "percent", "fell"]),
         ("One * * Two", "one * * two", ["One", "Two"]),
+        ("The naïve café,", "the naive cafe", ["The", "naïve", "café,"]),
     ],
 )
 def test_words_keep_the_form_that_the_user_gave_them(line: str, words: str, forms: list[str]) -> None:
