@@ -78,7 +78,7 @@ class Stage(Params, DefaultParamsReadable["Stage"], DefaultParamsWritable):
         return [param.name for param in self.params if isinstance(param, Setting) and param.is_file]
 
     def shipped_settings(self, spark: SparkSession) -> dict[str, Any]:
-        """The values of all settings; files are put on the executors, and stand as lists of names (`shipped_files.shipped`).
+        """The values of all settings; files are put on the executors, and stand as lists of names (see `shipped`).
 
         Raises:
             InputError: a file cannot be read.
