@@ -1,6 +1,7 @@
 """ds2 models: which models have a name here, and bringing others."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,8 @@ def pull_command(sources: Sources, /, index: Index = None, output: OptionalOutpu
         output: Folder for the models, such as a mirror for DS2_MODELS; by default a cache, where --model finds them.
     """
     from ds2.data.model_index import pull, read_index
-    from ds2.utils.errors import InputError
+    from ds2.utils.errors import InputError, printable
+    from ds2.utils.model_names import named_models
 
     named = [source for source in sources if not _is_index(source)]
     place = index or os.environ.get(INDEX_VARIABLE)
@@ -59,6 +61,9 @@ def pull_command(sources: Sources, /, index: Index = None, output: OptionalOutpu
     for found, names in wanted:
         for path, fetched in pull(found, names, output):
             print(f"{path.stem}: {'fetched to' if fetched else 'already in'} {path.parent}", flush=True)
+            if (other := named_models().get(path.stem, path)) != path:
+                hint = f"--model {path.stem} takes {other}; name the file of this one"
+                print(printable(f"ds2: {path.stem}: another model has this name: {hint}"), file=sys.stderr)
     return 0
 
 

@@ -50,6 +50,8 @@ FIGURES = re.compile(
 
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
+MANDARIN_MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
+MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?)")
 CLOCK = re.compile(r"(?<![\d:.])(\d{1,2}):([0-5]\d)分?(?![\d:])")
 RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
 
@@ -183,6 +185,7 @@ def mandarin_numbers(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
+    text = MANDARIN_SUM.sub(lambda match: match[2] + MANDARIN_MONEY[match[1]], text)
     text = CLOCK.sub(_mandarin_time, text)
     text = CODE.sub(_mandarin_spelled, text)
     text = re.sub(RANGE, r"\1到", text)

@@ -173,6 +173,16 @@ def test_a_pulled_model_has_a_name(swedish: FileServer, cache: Path, capsys: pyt
     assert capsys.readouterr().out == f"swedish: already in {cache}\n"
 
 
+def test_a_model_behind_another_of_its_name_is_said_to_be(
+    swedish: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (swedish.folder / "swedish.safetensors").rename(swedish.folder / "english.safetensors")
+    write_index(swedish.folder)
+    assert main(["models", "pull", str(swedish.folder), "--output", str(tmp_path / "mirror")]) == 0
+    told = "ds2: english: another model has this name: --model english takes "
+    assert capsys.readouterr().err.startswith(told + str(MODELS / "english.safetensors"))
+
+
 def test_an_index_shows_what_can_be_pulled(swedish: FileServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "list", "--index", f"{swedish.url}/models.json"]) == 0
     assert capsys.readouterr().out.split()[:3] == ["swedish", "1.2", "MB"]

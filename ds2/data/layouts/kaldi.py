@@ -32,6 +32,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         if recording not in recordings:
             raise InputError(f"{source}: {key:.60} is in no recording of wav.scp")
         speaker = speakers.get(key)
+        speaker = None if speaker == key else speaker  # Kaldi's way to say that it is unknown
         extra = {"id": key} | ({"gender": genders[speaker]} if speaker in genders else {})
         place = f"{source / 'text'}: {key:.60}"
         yield Row(recordings[recording], text, speaker, languages.get(key), offset, duration, extra, place)

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tarfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -368,6 +369,14 @@ def test_damaged_cuts_are_named(tmp_path: Path) -> None:
     for name, why in (("cuts.jsonl.gz", "Not a gzipped file"), ("cuts.jsonl", "not valid UTF-8")):
         with pytest.raises(InputError, match=rf"{name}: .*{why}"):
             convert(tmp_path / name, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_kaldi_knows_no_speaker_where_there_was_none(tmp_path: Path, digits: list[Utterance]) -> None:
+    """Its tables then name the utterance, which is nobody: a split by speaker would divide one reader."""
+    write_manifest(tmp_path / "in.jsonl", [replace(digit, speaker=None) for digit in digits[:2]] + digits[2:])
+    convert(tmp_path / "in.jsonl", tmp_path / "k", "", "kaldi", None)
+    speakers = [each.speaker for each in converted(tmp_path / "k", tmp_path / "m.jsonl")]
+    assert Counter(speakers) == {None: 2, digits[2].speaker: 1}
 
 
 @pytest.mark.parametrize("to", ["kaldi", "common_voice", "lhotse", "parquet"])
